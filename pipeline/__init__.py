@@ -1,0 +1,1 @@
+"""The commands: options, the graph, launching. The flow itself is in `graph.py`."""

@@ -1,0 +1,38 @@
+"""`python -m pipeline.convert`: images and labels to a folder of sharded TFRecords."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from pipeline.options import parse_flags
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Converts what the flags say and prints a summary.
+
+    Raises:
+        DatasetError: see `pipeline.errors`.
+    """
+    started = time.monotonic()
+    flags, beam_flags = parse_flags("convert", sys.argv[1:] if argv is None else argv)
+    # After the flags: a wrong one, or --help, need not wait for Beam.
+    from pipeline.launch import convert
+    from pipeline.preflight import check_flags
+    from pipeline.summary import convert_lines
+    from transforms import files
+    from transforms.core.manifest import MANIFEST
+
+    config = check_flags(flags, writes=True)
+    is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
+    manifest = convert(config, beam_flags, progress=flags.progress)
+    seconds = time.monotonic() - started
+    for line in convert_lines(manifest, config.output, seconds=seconds, up_to_date=is_finished):
+        print(line)
+
+
+if __name__ == "__main__":
+    from pipeline.launch import run_command
+
+    sys.exit(run_command(main, "convert"))

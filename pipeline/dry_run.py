@@ -1,0 +1,96 @@
+"""The graph of `plan`: the planning half of a conversion, and one small file that sums it up."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+import apache_beam as beam
+from apache_beam.pvalue import AsIter, AsSingleton
+
+from pipeline.config import ConvertConfig
+from pipeline.graph import build_plan
+from pipeline.launch import run_pipeline
+from transforms import files
+from transforms.core.labels import Vocabulary
+from transforms.core.records import Count, ShardImage
+from transforms.core.rejections import Rejection
+from transforms.core.shards import ShardName
+from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
+from transforms.plan import planned_images
+from transforms.publish import Gathered, gather
+
+
+class _MeasureShardFn(beam.DoFn):
+    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterator[ShardSummary]:
+        name, images = shard
+        planned = planned_images(images)
+        size = sum(image.size for image in planned)
+        yield ShardSummary(file=name, recipe="", records=len(planned), image_bytes=size)
+
+
+class _SumUpFn(beam.DoFn):
+    def __init__(self, config: ConvertConfig, path: str) -> None:
+        self._config = config
+        self._path = path
+
+    def process(
+        self,
+        _: None,
+        totals: PlanTotals,
+        shards: Iterable[ShardSummary],
+        rejections: Iterable[Rejection],
+        counts: Iterable[Count],
+    ) -> None:
+        gathered = gather(self._config.shard_plan.splits, totals, shards, rejections, counts)
+        gathered.ledger.check()
+        files.write_whole(self._path, json.dumps(self._describe(gathered)).encode())
+
+    def _describe(self, gathered: Gathered) -> dict[str, object]:
+        columns = self._config.columns
+        vocabulary = Vocabulary.build(gathered.totals.labels, self._config.class_names)
+        splits = {name: {"images": 0, "shards": 0, "bytes": 0} for name, _ in self._config.splits}
+        for shard in gathered.shards:
+            split = splits[ShardName.parse(shard.file).split]
+            split["images"] += shard.records
+            split["shards"] += 1
+            split["bytes"] += shard.image_bytes
+        return {
+            "label_from": self._config.label_from,
+            "columns": [columns.key_name, columns.label_name] if columns else None,
+            "classes": len(vocabulary.lines()),
+            "key": self._config.key,
+            "root": self._config.root,
+            "splits": splits,
+            "ledger": dataclasses.asdict(gathered.ledger),
+            "rejected": count_reasons(gathered.rejections),
+        }
+
+
+def plan_dataset(
+    config: ConvertConfig, path: str, beam_flags: Sequence[str], *, progress: str
+) -> None:
+    """Plans in this process, and writes what came out to `path` as JSON.
+
+    Raises:
+        DatasetError: when it fails for a reason that one line can tell.
+    """
+
+    def construct(pipeline: beam.Pipeline) -> None:
+        plan = build_plan(pipeline, config)
+        measured = plan.planned.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn())
+        _ = (
+            pipeline
+            | "Once" >> beam.Create([None])
+            | "Sum up"
+            >> beam.ParDo(
+                _SumUpFn(config, path),
+                AsSingleton(plan.totals),
+                AsIter(measured),
+                AsIter(plan.rejections),
+                AsIter(plan.counts),
+            )
+        )
+
+    run_pipeline(construct, beam_flags, progress=progress, in_process=True)

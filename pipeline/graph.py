@@ -1,0 +1,93 @@
+"""The whole flow on one page: names are joined, planned and grouped; pixels stay in their shard.
+
+find images ─┐
+             ├─ join labels ─ plan shards ─ convert and write each shard ─ publish
+read labels ─┘        └────────── rejections and counts ───────────────────┘
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from pipeline.config import ConvertConfig
+from transforms.convert import ImageConverter
+from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.rejections import Rejection
+from transforms.core.splits import Splits
+from transforms.core.stats import PlanTotals
+from transforms.labels import JoinLabels, ReadLabels
+from transforms.match import FindImages
+from transforms.plan import PlannedShards, PlanShards, TotalImages
+from transforms.publish import PublishDataset
+from transforms.write import WriteShards
+
+
+class Plan(NamedTuple):
+    """Everything known about a dataset before an image is opened."""
+
+    totals: beam.PCollection[PlanTotals]
+    planned: PlannedShards
+    rejections: beam.PCollection[Rejection]
+    counts: beam.PCollection[Count]
+
+
+def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
+    """Finds, joins, splits and shards. Only names, sizes and labels move."""
+    found = pipeline | "Find images" >> FindImages(
+        config.images,
+        root=config.root,
+        key=config.key,
+        label_from_directory=config.label_from == "directory",
+    )
+    sides: list[beam.PCollection[tuple[str, JoinSide]]] = [found.images]
+    rejections, counts = [found.rejections], [found.counts]
+    if config.columns is not None:
+        rows = pipeline | "Read labels" >> ReadLabels(
+            config.csv_paths, config.columns, key=config.key, encoding=config.csv_encoding
+        )
+        sides.append(rows.rows)
+        rejections.append(rows.rejections)
+        counts.append(rows.counts)
+
+    joined = tuple(sides) | "Join labels" >> JoinLabels(
+        label_from=config.label_from, splits=Splits(config.splits), seed=config.seed
+    )
+    images: beam.PCollection[LabelledImage] = joined.images
+    totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
+    planned = images | "Plan shards" >> PlanShards(
+        config.shard_plan, totals, class_names=config.class_names
+    )
+    return Plan(
+        totals=totals,
+        planned=planned,
+        rejections=(*rejections, joined.rejections, planned.rejections)
+        | "All rejections" >> beam.Flatten(),
+        counts=(*counts, joined.counts) | "All counts" >> beam.Flatten(),
+    )
+
+
+def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
+    """The conversion: plans, converts and writes every shard, publishes the dataset."""
+    plan = build_plan(pipeline, config)
+    converter = ImageConverter(
+        root=config.root, features=config.features, limits=config.limits, check=config.check
+    )
+    written = plan.planned.shards | "Write shards" >> WriteShards(
+        config.output,
+        converter,
+        options_digest=config.dataset.digest,
+        gzip=config.gzip,
+        overwrite=config.overwrite,
+    )
+    return written | "Publish dataset" >> PublishDataset(
+        config.output,
+        config.dataset,
+        totals=plan.totals,
+        rejections=plan.rejections,
+        counts=plan.counts,
+        max_rejected=config.max_rejected,
+        class_names=config.class_names,
+        overwrite=config.overwrite,
+    )

@@ -1,0 +1,135 @@
+"""Running a graph: runner, progress, the outcome, and one line for what went wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions, StandardOptions
+
+from pipeline.config import ConvertConfig
+from pipeline.errors import DatasetError, RejectedError, UsageError
+from pipeline.graph import build
+from pipeline.progress import show_progress
+from transforms import files
+from transforms.core.csv_lines import LabelsError
+from transforms.core.manifest import MANIFEST, parse_manifest
+from transforms.core.stats import LedgerError
+from transforms.metrics import PROGRESS
+from transforms.publish import OUTCOME
+
+# The in-process runner. `DirectRunner` first tries to download another runner's binary.
+DEFAULT_RUNNER = "FnApiRunner"
+
+
+def run_command(main: Callable[[], None], command: str) -> int:
+    """Runs a command; a failure that the user can do something about is one line.
+
+    Returns:
+        the exit code, see `pipeline.errors`.
+    """
+    try:
+        main()
+    except DatasetError as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"{command}: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run_pipeline(
+    construct: Callable[[beam.Pipeline], Any],
+    beam_flags: Sequence[str],
+    *,
+    progress: str,
+    in_process: bool = False,
+) -> None:
+    """Constructs a graph and runs it to its end.
+
+    Args:
+        construct: applies the transforms.
+        beam_flags: options of Beam.
+        progress: see `show_progress`.
+        in_process: whether to run here, whatever runner the flags name.
+
+    Raises:
+        DatasetError: when it fails for a reason that one line can tell.
+    """
+    options = PipelineOptions(list(beam_flags))
+    standard = options.view_as(StandardOptions)
+    if in_process or not standard.runner:
+        standard.runner = DEFAULT_RUNNER
+    # Everything that is pickled lives in an importable package.
+    options.view_as(SetupOptions).save_main_session = False
+    # An exception reaches us as such; Beam also logs it, several times.
+    logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
+    PROGRESS.plan(0)
+    pipeline = beam.Pipeline(options=options)
+    construct(pipeline)
+    try:
+        with show_progress(progress):
+            pipeline.run().wait_until_finish()
+    except LabelsError as error:
+        raise UsageError(f"{_without_step(error)}; nothing published") from error
+    except (LedgerError, OSError) as error:
+        raise DatasetError(f"{_without_step(error)}; nothing published") from error
+
+
+def _without_step(error: Exception) -> str:
+    """The message without the `[while running 'Step']` that Beam appends."""
+    return str(error).split(" [while running")[0]
+
+
+def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:
+    """Runs a conversion.
+
+    Returns:
+        the manifest of the published dataset.
+
+    Raises:
+        RejectedError: more images were rejected than may be.
+        UsageError: the output folder holds another dataset.
+        DatasetError: the run failed.
+    """
+    outcome = files.join(config.output, files.STAGING, OUTCOME)
+    files.remove(outcome)
+    run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
+    text = files.read_text(outcome)
+    if text is not None:
+        files.remove(outcome)
+        _raise_outcome(json.loads(text), config)
+    path = files.join(config.output, MANIFEST)
+    text = files.read_text(path)
+    if text is None:
+        raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
+    return parse_manifest(text, path)
+
+
+def _raise_outcome(outcome: dict[str, Any], config: ConvertConfig) -> None:
+    status = outcome["status"]
+    if status == "too_many_rejected":
+        ledger, rejected = outcome["ledger"], outcome["rejected"]
+        reasons = ", ".join(f"{count} {reason}" for reason, count in rejected.items())
+        raise RejectedError(
+            f"{ledger['images_rejected']} of {ledger['images_matched']} images rejected, more than "
+            f"--max_rejected ({outcome['limit']}); nothing published. Left out: {reasons}; see "
+            f"{outcome['rejected_file']}, then mend them or raise --max_rejected"
+        )
+    if status == "inputs_differ":
+        raise UsageError(
+            f"--output {config.output} holds a dataset of other inputs (images or labels were "
+            "added, removed or changed since). Use --overwrite or another --output"
+        )
+    if status == "damaged":
+        names = ", ".join(outcome["files"][:3])
+        raise UsageError(
+            f"--output {config.output} has a manifest, but {len(outcome['files'])} of its files "
+            f"are missing or cut ({names}). Use --overwrite to write them again"
+        )
+    raise DatasetError(f"the run ended with {status!r}")

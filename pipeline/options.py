@@ -1,0 +1,198 @@
+"""The flags of `convert` and `plan`. Whatever is not ours is Beam's, or an error.
+
+Our flags have a parser of their own: Beam's Dataflow options already claim `--labels` (labels of
+the job, also spelt `--label`), and one argparse parser cannot hold both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from pipeline.errors import UsageError
+from transforms.core.check import MODES
+from transforms.core.keys import KEY_KINDS
+from transforms.core.layouts import LAYOUTS
+from transforms.core.limits import RejectionLimit
+from transforms.core.shards import MAX_SHARDS
+from transforms.core.splits import parse_splits
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+# Pillow's own limit; a larger image takes over half a gigabyte when it is decoded.
+DEFAULT_MAX_PIXELS = 178_956_970
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes, such as `150MB` or `64MiB`.
+
+    Raises:
+        ValueError: when it is not one, or below 1.
+
+    >>> parse_size("150MB"), parse_size("64MiB")
+    (150000000, 67108864)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None or float(match[1]) * unit < 1:
+        raise ValueError(f"{text!r} is not a size: write it like 150MB or 64MiB")
+    return int(float(match[1]) * unit)
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are `UsageError`s."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see --help")
+
+
+def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Lets argparse show the message of a ValueError."""
+
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _shard_number(text: str) -> int:
+    if _at_least_one(text) > MAX_SHARDS:
+        raise ValueError(f"{text} is more than {MAX_SHARDS}, which the file names have room for")
+    return int(text)
+
+
+def make_parser(command: str) -> argparse.ArgumentParser:
+    """The parser of `convert` or `plan`."""
+    parser = _OneLineParser(
+        prog=f"python -m pipeline.{command}",
+        allow_abbrev=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",
+    )
+    _add_inputs(parser.add_argument_group("images and labels"))
+    _add_output(parser.add_argument_group("output"))
+    _add_checks(parser.add_argument_group("checks"))
+    return parser
+
+
+def _add_inputs(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--images", action="append", required=True, metavar="GLOB", help="images; repeatable")
+    add("--labels", metavar="CSV", help="label file, a path or a glob; .gz is fine")
+    add(
+        "--label_from",
+        choices=("csv", "directory", "none"),
+        help="where labels are; without it: csv with --labels, directory if there are folders",
+    )
+    add("--label_key", metavar="COL", help="column that names the image; a name, or 1, 2 ...")
+    add("--label_column", metavar="COL", help="column that holds the label; likewise")
+    add("--key", choices=KEY_KINDS, help="what of an image's path a row must name")
+    add("--csv_encoding", default="utf-8", metavar="ENC", help="such as cp949 or utf-16")
+    add("--class_names", metavar="FILE", help="class names in the order of their ids, one a line")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--output", required=True, metavar="DIR", help="folder of the dataset")
+    add(
+        "--splits",
+        type=_typed(parse_splits),
+        default="train=1",
+        metavar="NAME=SHARE,...",
+        help="splits by a hash of the key",
+    )
+    add("--seed", type=int, default=0, help="of the order and the splits")
+    add("--num_shards", type=_typed(_shard_number), metavar="N", help="shards of each split")
+    add(
+        "--shard_size",
+        type=_typed(parse_size),
+        default="150MB",
+        metavar="SIZE",
+        help="plan shards of about this size",
+    )
+    add("--layout", choices=tuple(LAYOUTS), default="slim", help="features of the Examples")
+    add("--compression", choices=("none", "gzip"), default="none", help="of the shards")
+    add("--overwrite", action="store_true", help="replace a dataset that is there already")
+
+
+def _add_checks(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--check", choices=MODES, default="full", help="decode every pixel, or read headers only")
+    add(
+        "--max_pixels",
+        type=_typed(_at_least_one),
+        default=DEFAULT_MAX_PIXELS,
+        metavar="N",
+        help="reject larger images before they are decoded",
+    )
+    add(
+        "--max_bytes",
+        type=_typed(parse_size),
+        default="256MB",
+        metavar="SIZE",
+        help="reject larger files before they are read",
+    )
+    add(
+        "--max_rejected",
+        type=_typed(RejectionLimit.parse),
+        default="1%",
+        metavar="SHARE|COUNT",
+        help="publish nothing if more images are rejected",
+    )
+    add(
+        "--progress",
+        choices=("auto", "plain", "json", "off"),
+        default="auto",
+        help="a bar on a terminal, plain lines otherwise",
+    )
+
+
+def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Our flags, and the rest, which Beam knows.
+
+    Raises:
+        UsageError: when a flag is wrong, or known to neither.
+    """
+    parser = make_parser(command)
+    flags, rest = parser.parse_known_args(list(argv))
+    if rest:
+        _refuse_unknown(rest, parser)
+    return flags, rest
+
+
+def _refuse_unknown(rest: list[str], parser: argparse.ArgumentParser) -> None:
+    # Beam takes a second to import, and few runs have options of its.
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    known = _option_strings(parser)
+    unknown: list[str] = []
+
+    def compare(beam_parser: argparse.ArgumentParser) -> None:
+        known.extend(_option_strings(beam_parser))
+        unknown.extend(beam_parser.parse_known_args(rest)[1])
+
+    PipelineOptions(rest).get_all_options(add_extra_args_fn=compare, retain_unknown_options=True)
+    for word in unknown:
+        if not word.startswith("-"):
+            raise UsageError(f"unexpected argument {word!r}; quote globs: --images 'photos/*.jpg'")
+        flag = word.split("=")[0]
+        close = difflib.get_close_matches(flag, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else "see --help"
+        raise UsageError(f"unknown flag {flag}; {hint}")
+
+
+def _option_strings(parser: argparse.ArgumentParser) -> list[str]:
+    return [string for action in parser._actions for string in action.option_strings]

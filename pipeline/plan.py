@@ -1,0 +1,54 @@
+"""`python -m pipeline.plan`: what `convert` would match, join, split and shard. Writes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.options import parse_flags
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Plans in this process and prints the plan.
+
+    Raises:
+        DatasetError: see `pipeline.errors`.
+    """
+    flags, beam_flags = parse_flags("plan", sys.argv[1:] if argv is None else argv)
+    from pipeline.dry_run import plan_dataset
+    from pipeline.preflight import check_flags
+
+    config = check_flags(flags, writes=False)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "plan.json")
+        plan_dataset(config, str(path), beam_flags, progress=flags.progress)
+        plan = json.loads(path.read_text())
+    for line in plan_lines(plan, flags.output):
+        print(line)
+
+
+def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
+    """The plan for people."""
+    from pipeline.summary import format_bytes, ledger_lines, reason_lines
+
+    yield f"labels   from {plan['label_from']}, {plan['classes']} classes"
+    if plan["columns"]:
+        yield f"columns  key {plan['columns'][0]!r}, label {plan['columns'][1]!r}"
+    yield f"keys     by {plan['key']}, paths below {plan['root'] or '.'}"
+    yield f"{'split':<12} {'images':>9} {'shards':>7} {'bytes':>10}"
+    for name, split in plan["splits"].items():
+        size = format_bytes(split["bytes"])
+        yield f"{name:<12} {split['images']:>9} {split['shards']:>7} {size:>10}"
+    yield from ledger_lines(plan["ledger"], written="to convert")
+    yield from reason_lines(plan["rejected"])
+    yield f"nothing written; convert would write {output}"
+
+
+if __name__ == "__main__":
+    from pipeline.launch import run_command
+
+    sys.exit(run_command(main, "plan"))

@@ -1,0 +1,100 @@
+"""What the commands print at their end."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.core.rejections import HELP, Reason
+
+# Classes printed one by one; labels.txt and the manifest have all of them.
+_MAX_CLASSES = 20
+
+
+def format_bytes(count: float) -> str:
+    """A number of bytes for people.
+
+    >>> format_bytes(123_456_789)
+    '123.5 MB'
+    """
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def peak_memory() -> int:
+    """The most memory that this process, or any one of its children, held, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return max(usage.ru_maxrss for usage in usages) * unit
+
+
+def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
+    """Splits, classes, rejections and the ledger of a finished dataset."""
+    lines = _split_lines(manifest["splits"])
+    lines += _class_lines(manifest["splits"])
+    lines += ledger_lines(manifest["ledger"], written="written")
+    return lines + reason_lines(manifest["rejected"])
+
+
+def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
+    """What went in and where it went, in a line for images and one for rows."""
+    lines = [
+        f"images   {ledger['images_matched']} matched = {ledger['records_written']} {written} + "
+        f"{ledger['images_rejected']} rejected"
+    ]
+    if ledger["rows_read"]:
+        lines.append(
+            f"rows     {ledger['rows_read']} read = {ledger['rows_used']} used + "
+            f"{ledger['rows_repeated']} repeated + {ledger['rows_unmatched']} without an image + "
+            f"{ledger['rows_rejected']} rejected"
+        )
+    return lines
+
+
+def _split_lines(splits: Mapping[str, Any]) -> list[str]:
+    lines = [f"{'split':<12} {'records':>9} {'shards':>7} {'bytes':>10}"]
+    for name, split in splits.items():
+        size = format_bytes(split["bytes"])
+        lines.append(f"{name:<12} {split['records']:>9} {len(split['shards']):>7} {size:>10}")
+    return lines
+
+
+def _class_lines(splits: Mapping[str, Any]) -> list[str]:
+    names = sorted({name for split in splits.values() for name in split["classes"]} - {""})
+    if not names:
+        return []
+    width = max(12, *(len(name) for name in names[:_MAX_CLASSES]))
+    lines = [f"{'class':<{width}} " + " ".join(f"{split:>10}" for split in splits)]
+    for name in names[:_MAX_CLASSES]:
+        counts = (f"{split['classes'].get(name, 0):>10}" for split in splits.values())
+        lines.append(f"{name:<{width}} " + " ".join(counts))
+    if len(names) > _MAX_CLASSES:
+        lines.append(f"... and {len(names) - _MAX_CLASSES} more classes")
+    return lines
+
+
+def reason_lines(rejected: Mapping[str, int]) -> list[str]:
+    """Each reason with its count and what to do about it."""
+    return [f"  {count:>7} {reason}: {HELP[Reason(reason)]}" for reason, count in rejected.items()]
+
+
+def convert_lines(
+    manifest: Mapping[str, Any], output: str, *, seconds: float, up_to_date: bool
+) -> list[str]:
+    """The summary of one run of `convert`."""
+    where = [f"dataset  {output}", f"rejected {os.path.join(output, 'rejected.jsonl')}"]
+    if up_to_date:
+        return [f"up to date: {output} holds this dataset already", *dataset_lines(manifest)]
+    records = manifest["ledger"]["records_written"]
+    read = sum(split["image_bytes"] for split in manifest["splits"].values())
+    speed = (
+        f"speed    {records} records of {format_bytes(read)} in {seconds:.1f} s = "
+        f"{records / seconds:.0f} images/s, peak memory {format_bytes(peak_memory())}"
+    )
+    return [*dataset_lines(manifest), speed, *where]

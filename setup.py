@@ -1,0 +1,35 @@
+"""Distribution `image-tfrecords`: the one place with dependency ranges."""
+
+from setuptools import find_packages, setup
+
+INSTALL_REQUIRES = [
+    "apache-beam[gcp]>=2.77,<2.78",
+    "tensorflow>=2.21,<2.22",
+    "tfx-bsl>=1.21,<1.22",
+    "google-cloud-storage>=3.1,<4",
+    "google-crc32c>=1.7,<2",
+    "numpy>=2,<3",
+    "Pillow>=12,<13",
+    "pyarrow>=18,<26",
+    "simplejpeg>=1.8,<2",
+    "tqdm>=4.66,<5",
+]
+
+TEST_REQUIRES = [
+    "hypothesis>=6.100,<7",
+    "mypy>=2.4,<3",
+    "pytest>=9,<10",
+    "ruff>=0.17,<0.18",
+]
+
+setup(
+    name="image-tfrecords",
+    version="0.1.0",
+    description="Images and labels to sharded TFRecords, on Apache Beam.",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"]),
+    package_data={"pipeline": ["py.typed"], "transforms": ["py.typed"]},
+    install_requires=INSTALL_REQUIRES,
+    extras_require={"test": TEST_REQUIRES},
+)

@@ -1,0 +1,1 @@
+"""Pure functions and records; nothing here imports Apache Beam."""

@@ -1,0 +1,348 @@
+"""Would `tf.io.decode_image(data)` decode this file? The same answer, mostly without TensorFlow.
+
+The rule: what lands in a shard, TensorFlow decodes. TensorFlow is the judge, not the workhorse.
+Fast decoders accept what is beyond doubt (nearly every JPEG and PNG); any other file goes to
+`tf.io.decode_image`, which is imported for the first of them. Limits are checked from the header
+before anything is decoded, so that one decompression bomb does not kill a worker.
+
+All functions may be called from several threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import string
+import struct
+import sys
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import simplejpeg
+
+from transforms.core import headers
+from transforms.core.rejections import Reason, RejectedImageError
+
+MODES = ("full", "header")
+
+_DETAIL_LENGTH = 200
+
+# libpng refuses any chunk but IDAT above 8 MB; half of it leaves no doubt.
+_PNG_CHUNK_LIMIT = 4 << 20
+_PNG_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_ADAM7 = (
+    (0, 0, 8, 8),
+    (0, 4, 8, 8),
+    (4, 0, 8, 4),
+    (0, 2, 4, 4),
+    (2, 0, 4, 2),
+    (0, 1, 2, 2),
+    (1, 0, 2, 1),
+)
+_LETTERS = frozenset(string.ascii_letters.encode())
+_INFLATE_STEP = 1 << 12
+
+# How the lines begin that TensorFlow's C++ (during its import) and libjpeg (about damaged files)
+# write to the standard error.
+_NOISE = re.compile(
+    rb"WARNING: All log messages before absl|[IW]\d{4} \d\d:\d\d:|Application transferred"
+    rb"|Arithmetic|Bogus |CCIR601|Caution: quantization|Corrupt JPEG|DCT |Didn't expect"
+    rb"|Empty (JPEG|input)|Fractional sampling|Huffman |Image too|Improper call|Inconsistent prog"
+    rb"|Input file|Invalid (JPEG|SOS|component|progressive)|Maximum supported image|Missing Huffman"
+    rb"|Not a JPEG|Premature end|Quantization table|Requested feature|Sampling factors|Sorry, "
+    rb"|Too many color|Unknown Adobe|Unsupported (JPEG|color|marker)|Warning: unknown JFIF"
+)
+
+_judge_lock = threading.Lock()
+
+
+class ImageInfo(NamedTuple):
+    """An accepted image.
+
+    Attributes:
+        format: `jpeg`, `png`, `gif`, `bmp`, `webp` or `jxl`, by content, never by name.
+        height: in pixels.
+        width: in pixels.
+        channels: of `tf.io.decode_image(data)`: 1, 3 or 4, or 2 for grey with alpha.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+
+
+class Limits(NamedTuple):
+    """The largest image that is decoded.
+
+    Attributes:
+        max_pixels: height x width x frames.
+        max_bytes: of the file.
+    """
+
+    max_pixels: int
+    max_bytes: int
+
+
+def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo:
+    """Accepts exactly the images that `tf.io.decode_image(data)` decodes, within the limits.
+
+    One kind is refused although TensorFlow 2.21 returns something for it: an animated WebP without
+    alpha, which it writes past the end of its own buffer.
+
+    Args:
+        data: the file, whole.
+        limits: checked before anything is decoded, in both modes.
+        mode: `full` decodes every pixel; `header` only reads the header and never imports
+            TensorFlow, so damaged pixels pass.
+
+    Returns:
+        The size and the channels TensorFlow would give. In mode `header` they are what the header
+        promises.
+
+    Raises:
+        RejectedImageError: with reason `EMPTY_FILE`, `TOO_MANY_BYTES`, `NOT_AN_IMAGE`,
+            `TOO_MANY_PIXELS` or `CORRUPT_IMAGE`.
+        ValueError: `mode` is neither of the two.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    header = _checked_header(data, limits)
+    if mode == "full" and not _is_beyond_doubt(data, header):
+        height, width, channels = _judge(data, header.format)
+        return ImageInfo(header.format, height, width, channels)
+    return ImageInfo(header.format, header.height, header.width, header.channels)
+
+
+def _checked_header(data: bytes, limits: Limits) -> headers.Header:
+    if not data:
+        raise RejectedImageError(Reason.EMPTY_FILE, "0 bytes")
+    if len(data) > limits.max_bytes:
+        detail = f"{len(data)} bytes, more than {limits.max_bytes}"
+        raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+    format_ = headers.image_format(data)
+    if not format_:
+        raise RejectedImageError(Reason.NOT_AN_IMAGE, f"begins with the bytes {data[:8].hex(' ')}")
+    try:
+        header = headers.read_header(data, format_)
+    except headers.BrokenHeaderError as error:
+        raise RejectedImageError(
+            Reason.CORRUPT_IMAGE, f"broken {format_} header: {error}"
+        ) from None
+    if header.pixels > limits.max_pixels:
+        frames = f" in {header.frames} frames" if header.frames > 1 else ""
+        size = f"{header.width}x{header.height} pixels{frames}"
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {limits.max_pixels}")
+    return header
+
+
+def _is_beyond_doubt(data: bytes, header: headers.Header) -> bool:
+    """Whether a fast decoder is sure that TensorFlow decodes `data` to what its header says."""
+    if not header.plain:
+        return False
+    if header.format == "jpeg":
+        return _is_sound_jpeg(data, header)
+    return header.format == "png" and _is_sound_png(data)
+
+
+def _is_sound_jpeg(data: bytes, header: headers.Header) -> bool:
+    """Decodes in grey at 1/8 scale, which still reads every coefficient; a warning means no."""
+    try:
+        # Without min_height and min_width, min_factor is ignored and the scale is 1/1.
+        pixels = simplejpeg.decode_jpeg(
+            data, colorspace="GRAY", min_height=1, min_width=1, min_factor=8, strict=True
+        )
+    except ValueError:
+        return False
+    return bool(pixels.shape == (-(-header.height // 8), -(-header.width // 8), 1))
+
+
+def _is_sound_png(data: bytes) -> bool:
+    """Whether all chunks are whole and in order, and the pixel data inflates to the right size."""
+    try:
+        pixels = _png_pixel_data(data)
+        width, height, depth, color, _, _, interlace = struct.unpack_from(">IIBBBBB", data, 16)
+        passes = _png_passes(height, width, depth * _PNG_SAMPLES[color], interlace)
+        size = sum(stride * rows for stride, rows in passes)
+        # libpng believes the declared window; one that is too small for the data is its business.
+        window = 256 << (pixels[0] >> 4)
+        return window >= min(size, 1 << 15) and _has_valid_rows(_inflate(pixels), passes)
+    except (_DoubtError, zlib.error, IndexError):
+        return False
+
+
+class _DoubtError(Exception):
+    """Something unusual, for the judge to decide."""
+
+
+def _png_pixel_data(data: bytes) -> bytes:
+    """The joined IDAT chunks of a PNG in which nothing is out of the ordinary.
+
+    Raises:
+        _DoubtError: a chunk is cut, damaged, unknown yet critical, too large or out of place.
+    """
+    view = memoryview(data)
+    parts: list[memoryview] = []
+    palette: int | None = None
+    transparency: int | None = None
+    position, previous = 8, b""
+    while previous != b"IEND":
+        if position + 12 > len(data):
+            raise _DoubtError
+        length, kind = struct.unpack_from(">I4s", data, position)
+        end = position + 12 + length
+        if end > len(data) or not _LETTERS.issuperset(kind):
+            raise _DoubtError
+        if zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
+            raise _DoubtError
+        if kind == b"IDAT":
+            if parts and previous != b"IDAT":
+                raise _DoubtError
+            parts.append(view[position + 8 : end - 4])
+        elif length > _PNG_CHUNK_LIMIT:
+            raise _DoubtError
+        elif kind == b"PLTE":
+            if palette is not None or transparency is not None or parts:
+                raise _DoubtError
+            palette = length
+        elif kind == b"tRNS":
+            if transparency is not None or parts:
+                raise _DoubtError
+            transparency = length
+        elif (
+            kind[0] < ord("a")
+            and (kind, previous) != (b"IHDR", b"")
+            and (kind, length) != (b"IEND", 0)
+        ):
+            raise _DoubtError
+        position, previous = end, kind
+    if not _is_plain_palette(data[24], data[25], palette, transparency):
+        raise _DoubtError
+    return b"".join(parts)
+
+
+def _is_plain_palette(
+    depth: int, color: int, palette: int | None, transparency: int | None
+) -> bool:
+    """Whether PLTE and tRNS, of so many bytes (None: absent), suit the colour type."""
+    if color == 3:
+        entries, rest = divmod(palette or 0, 3)
+        fits = transparency is None or 1 <= transparency <= entries
+        return fits and not rest and 1 <= entries <= 1 << depth
+    return palette is None and transparency in {0: (None, 2), 2: (None, 6)}.get(color, (None,))
+
+
+def _png_passes(height: int, width: int, bits: int, interlace: int) -> list[tuple[int, int]]:
+    """Bytes in a row, with its filter byte, and rows of each pass that has pixels.
+
+    >>> _png_passes(3, 2, 8, 0), _png_passes(3, 2, 8, 1)
+    ([(3, 3)], [(2, 1), (2, 1), (2, 2), (3, 1)])
+    """
+    passes = []
+    for top, left, down, right in _ADAM7 if interlace else ((0, 0, 1, 1),):
+        rows, columns = -(-(height - top) // down), -(-(width - left) // right)
+        if rows > 0 and columns > 0:
+            passes.append((1 + (columns * bits + 7) // 8, rows))
+    return passes
+
+
+def _inflate(pixels: bytes) -> Iterator[bytes]:
+    """Inflates piece by piece.
+
+    Raises:
+        _DoubtError: the stream has no end, or bytes follow it.
+    """
+    inflater = zlib.decompressobj()
+    view = memoryview(pixels)
+    for start in range(0, len(pixels), _INFLATE_STEP):
+        yield inflater.decompress(view[start : start + _INFLATE_STEP])
+    if not inflater.eof or inflater.unused_data:
+        raise _DoubtError
+
+
+def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> bool:
+    """Whether the pieces are exactly the rows of the passes, each with a known filter (0..4)."""
+    todo = iter(passes)
+    stride, left = 1, 0
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            if not left:
+                stride, rows = next(todo, (0, 0))
+                left = stride * rows
+                if not left:
+                    return False
+            end = min(len(piece), start + left)
+            if max(piece[start + left % stride : end : stride], default=0) > 4:
+                return False
+            left -= end - start
+            start = end
+    return not left and next(todo, None) is None
+
+
+def _judge(data: bytes, format_: str) -> tuple[int, int, int]:
+    """Asks TensorFlow: height, width and channels.
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`; TensorFlow refuses the file.
+    """
+    tensorflow = _import_tensorflow()
+    # libjpeg writes about damaged files to the standard error; nobody else does.
+    quiet = _without_noise() if format_ == "jpeg" else contextlib.nullcontext()
+    try:
+        with quiet:
+            shape = tensorflow.io.decode_image(data).shape
+    except tensorflow.errors.InvalidArgumentError as error:
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, _condense(str(error.message))) from None
+    height, width, channels = (int(side) for side in shape[-3:])
+    return height, width, channels
+
+
+def _import_tensorflow() -> Any:
+    """The module; it takes seconds and hundreds of megabytes, so only the first doubt pays."""
+    if "tensorflow" not in sys.modules:
+        with _without_noise():
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+            import tensorflow
+    import tensorflow
+
+    return tensorflow
+
+
+def _condense(message: str) -> str:
+    """One line without the names of nodes and ops.
+
+    >>> _condense("{{function_node __wrapped__X_device_/CPU:0}} Invalid PNG.\\n [Op:DecodeImage]")
+    'Invalid PNG.'
+    """
+    message = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", " ", message)
+    return " ".join(message.split())[:_DETAIL_LENGTH]
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """Keeps what C++ libraries say out of the standard error; passes on everything else, later.
+
+    One thread at a time: file descriptor 2 belongs to the whole process.
+    """
+    with _judge_lock, contextlib.ExitStack() as stack:
+        try:
+            original = os.dup(2)
+            stack.callback(os.close, original)
+            heard = stack.enter_context(tempfile.TemporaryFile())
+        except OSError:  # no standard error, or nowhere to keep it meanwhile
+            yield
+            return
+        os.dup2(heard.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(original, 2)
+            heard.seek(0)
+            for line in heard:
+                if not _NOISE.match(line):
+                    os.write(original, line)

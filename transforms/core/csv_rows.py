@@ -1,0 +1,294 @@
+"""The rows of a label CSV, from any binary file: gzip or not, any encoding, RFC 4180 quoting.
+
+Rows stream in bounded memory and know the physical line they start on. What is wrong with one row
+is a `MalformedRow`; what is wrong with the file is one `LabelsError`.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from transforms.core.csv_lines import LabelsError, ReadableBytes, read_lines
+from transforms.core.keys import nfc
+
+MAX_CELL = 1 << 20
+"""The longest cell, in characters. A longer one is a quote that is never closed."""
+
+_QUOTED = re.compile(r'"[^"]*"?')
+
+
+class FirstRows(NamedTuple):
+    """The start of a CSV.
+
+    Attributes:
+        delimiter: between cells.
+        rows: its first rows, a header if there is one among them; blank lines are left out.
+    """
+
+    delimiter: str
+    rows: tuple[tuple[str, ...], ...]
+
+
+class CsvColumns(NamedTuple):
+    """Where key and label stand in a CSV.
+
+    Attributes:
+        delimiter: between cells.
+        has_header: whether the first row holds names.
+        key: index of the key's column, from 0.
+        label: index of the label's column, or None when the rows carry no label.
+        key_name: the key's column as the header spells it, or `column N`.
+        label_name: the same for the label, or None.
+        width: the number of columns.
+    """
+
+    delimiter: str
+    has_header: bool
+    key: int
+    label: int | None
+    key_name: str
+    label_name: str | None
+    width: int
+
+
+class LabelRow(NamedTuple):
+    """One usable row.
+
+    Attributes:
+        key: the key's cell as it stands; `keys.row_key` makes a join key of it.
+        label: the label as `label_text` gives it; empty without a label column.
+        line: the physical line on which the row starts, from 1.
+    """
+
+    key: str
+    label: str
+    line: int
+
+
+class MalformedRow(NamedTuple):
+    """One row that has no usable key or label.
+
+    Attributes:
+        line: the physical line on which the row starts, from 1.
+        detail: what is wrong with it, in one line.
+        key: the key's cell, empty when there is none.
+    """
+
+    line: int
+    detail: str
+    key: str
+
+
+def first_rows(
+    binary_file: ReadableBytes, n: int, *, encoding: str = "utf-8", path: str
+) -> FirstRows:
+    """The delimiter and the first `n` rows, to resolve the columns from.
+
+    Raises:
+        LabelsError: the file cannot be read as CSV, as far as these rows go.
+    """
+    first_line, lines = _peeked(read_lines(binary_file, encoding=encoding, path=path))
+    delimiter = delimiter_of(first_line)
+    rows: list[tuple[str, ...]] = []
+    for line, cells, problem in _parsed(lines, delimiter, path):
+        if problem and not rows:
+            raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
+        if not problem:
+            rows.append(tuple(cells))
+        if len(rows) >= n:
+            break
+    return FirstRows(delimiter, tuple(rows))
+
+
+def read_rows(
+    binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
+) -> Iterator[LabelRow | MalformedRow]:
+    """Every row but the header and blank lines, in order, as it streams by.
+
+    With a header, `columns` counts by name: another file of the same glob may order its columns
+    differently.
+
+    Args:
+        binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
+        columns: what `labels.resolve_columns` gives.
+        encoding: a Python codec name; a byte order mark is always dropped.
+        path: what to call the file in messages.
+
+    Raises:
+        LabelsError: the file cannot be read as CSV, or lacks a column.
+    """
+    first_line, lines = _peeked(read_lines(binary_file, encoding=encoding, path=path))
+    delimiter = delimiter_of(first_line) if columns.has_header else columns.delimiter
+    rows = _parsed(lines, delimiter, path)
+    if columns.has_header:
+        header = next(rows, None)
+        if header is None:
+            return
+        columns = _columns_by_name(header_names(header[1]), columns, path)
+    key_at, label_at = columns.key, columns.label
+    for line, cells, problem in rows:
+        if problem := problem or _row_problem(cells, columns):
+            yield MalformedRow(line, problem, cells[key_at] if key_at < len(cells) else "")
+        else:
+            label = "" if label_at is None else label_text(cells[label_at])
+            yield LabelRow(cells[key_at], label, line)
+
+
+def label_text(label: str) -> str:
+    """A label as it is compared and stored: in NFC, on one line, no whitespace at its ends.
+
+    >>> label_text(" big" + chr(10) + "cat")
+    'big cat'
+    """
+    if "\n" in label or "\r" in label:
+        label = " ".join(label.split())
+    return nfc(label.strip())
+
+
+def header_names(cells: Sequence[str]) -> list[str]:
+    """The column names of a header row: without whitespace at the ends, in NFC.
+
+    >>> header_names([" id", "label "])
+    ['id', 'label']
+    """
+    return [nfc(cell.strip()) for cell in cells]
+
+
+def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
+    """The index of the column called `wanted`: spelt the same, else but for upper and lower case.
+
+    Raises:
+        LabelsError: several columns are called so.
+
+    >>> find_column(["ID", "label"], "id", path="a.csv"), find_column(["ID"], "x", path="a.csv")
+    (0, None)
+    """
+    wanted = nfc(wanted.strip())
+    found = [at for at, name in enumerate(names) if name == wanted]
+    if not found:
+        folded = wanted.casefold()
+        found = [at for at, name in enumerate(names) if name.casefold() == folded]
+    if len(found) > 1:
+        places = " and ".join(str(at + 1) for at in found)
+        raise LabelsError(f"CSV {path} calls columns {places} {wanted!r}: rename all but one")
+    return found[0] if found else None
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Column names for a message.
+
+    >>> listed(["id", "label"]), listed(["a", "b", "c"], most=2)
+    ("'id', 'label'", "'a', 'b' and 1 more")
+    """
+    text = ", ".join(repr(name[:60]) for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvColumns:
+    """`columns` as the header of this very file has them."""
+
+    def find(wanted: str) -> int:
+        at = find_column(names, wanted, path=path)
+        if at is None:
+            raise LabelsError(
+                f"CSV {path} has no column {wanted!r} but {listed(names)}: every file of --labels"
+                " needs the header of the first"
+            )
+        return at
+
+    label_name = columns.label_name
+    return columns._replace(
+        key=find(columns.key_name),
+        label=None if label_name is None else find(label_name),
+        width=len(names),
+    )
+
+
+def _row_problem(cells: list[str], columns: CsvColumns) -> str:
+    """What keeps a row from being used, empty when nothing does."""
+    count, key_at, label_at = len(cells), columns.key, columns.label
+    if count <= key_at or (label_at is not None and count <= label_at):
+        return "it ends before its key" if count <= key_at else "it ends before its label"
+    if count > columns.width and any(cell.strip() for cell in cells[columns.width :]):
+        return f"{count} cells for {columns.width} columns: quote a cell that holds the delimiter"
+    if not cells[key_at].strip():
+        return "its key is empty"
+    if label_at is not None and not cells[label_at].strip():
+        return "its label is empty"
+    return ""
+
+
+def _peeked(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """The first line that is not blank, empty if there is none, and all lines again."""
+    start: list[str] = []
+    for line in lines:
+        start.append(line)
+        if line.strip():
+            return line, itertools.chain(start, lines)
+    return "", iter(start)
+
+
+def _parsed(
+    lines: Iterator[str], delimiter: str, path: str
+) -> Iterator[tuple[int, list[str], str]]:
+    """The line each row starts on, its cells, and what is wrong with its quotes if anything is.
+
+    Raises:
+        LabelsError: the file cannot be read further.
+    """
+    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # the module's, so only ever raised
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    start = 1
+    while True:
+        try:
+            for cells in reader:
+                if "\0" in "".join(cells):
+                    raise _nul_error(start, path)
+                if len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
+                    yield start, cells, ""
+                start = reader.line_num + 1
+            return
+        except csv.Error as error:
+            problem = _quote_problem(error, start, path)
+        yield start, [], problem  # the reader goes on with the next line
+        start = reader.line_num + 1
+
+
+def _quote_problem(error: csv.Error, line: int, path: str) -> str:
+    """The detail of a row with wrong quotes.
+
+    Raises:
+        LabelsError: what follows cannot be told from the row.
+    """
+    text = str(error)
+    if "NUL" in text:  # Python 3.10
+        raise _nul_error(line, path)
+    if "expected after" in text:
+        return "text follows a closing quote: double the quotes inside a quoted cell"
+    raise LabelsError(
+        f"CSV {path} line {line}: a quote is not closed, or a cell exceeds {MAX_CELL} characters"
+        f" ({text}): close the quote, or double it"
+    )
+
+
+def _nul_error(line: int, path: str) -> LabelsError:
+    return LabelsError(
+        f"CSV {path} line {line} holds a NUL byte: it is not plain text; save it as UTF-8, or try"
+        " --csv_encoding utf-16-le"
+    )
+
+
+def delimiter_of(line: str) -> str:
+    """A comma, unless the line has none outside quotes but tabs or semicolons.
+
+    >>> delimiter_of('id;"a, b"'), delimiter_of("id"), delimiter_of("id,a;b")
+    (';', ',', ',')
+    """
+    bare = _QUOTED.sub("", line)
+    if "," in bare:
+        return ","
+    return max(",\t;", key=bare.count)

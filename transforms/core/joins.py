@@ -1,0 +1,98 @@
+"""What one key's images and label rows amount to: an image with its label, or rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from transforms.core.records import Count, JoinSide
+from transforms.core.rejections import Reason, Rejection
+
+# Rows and images named in one detail; a key that matches thousands is still one line.
+_MAX_NAMED = 5
+
+
+class Match(NamedTuple):
+    """One image and the label rows that agree on it; `rows` is 0 when labels need no CSV."""
+
+    image: JoinSide
+    label: str
+    rows: int
+
+
+def join_group(
+    key: str, group: Iterable[JoinSide], *, label_from: str
+) -> Iterator[Match | Rejection | Count]:
+    """Joins everything that has one key.
+
+    An image found twice (overlapping globs) is one image. Rows that say the same are one label.
+    Rows that contradict each other reject the image, and so do several images with one key:
+    neither can be guessed.
+
+    Args:
+        key: the join key.
+        group: the images and rows that have it.
+        label_from: `csv` when labels come from rows; `directory` or `none` when an image brings
+            its own, or needs none.
+
+    Yields:
+        at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
+        and a `Count` for what the ledger must know besides.
+    """
+    found, rows = _sides(group)
+    images = sorted(set(found))
+    if len(images) < len(found):
+        yield Count("images_found_again", len(found) - len(images))
+    if len(images) > 1:
+        names = _names(image.path for image in images)
+        for image in images:
+            detail = f"{len(images)} images have the key {key!r}: {names}"
+            yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
+    elif images:
+        yield _label_image(key, images[0], rows, label_from=label_from)
+    else:
+        for row in rows:
+            detail = f"no image has the key {key!r}"
+            yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
+    if rows and (len(images) > 1 or (images and _labels(rows)[1:])):
+        yield Count("rows_rejected", len(rows))
+
+
+def _sides(group: Iterable[JoinSide]) -> tuple[list[JoinSide], list[JoinSide]]:
+    images: list[JoinSide] = []
+    rows: list[JoinSide] = []
+    for side in group:
+        (rows if side.where else images).append(side)
+    return images, rows
+
+
+def _labels(rows: list[JoinSide]) -> list[str]:
+    return sorted({row.label for row in rows})
+
+
+def _label_image(
+    key: str, image: JoinSide, rows: list[JoinSide], *, label_from: str
+) -> Match | Rejection:
+    if label_from == "none":
+        return Match(image, "", 0)
+    if label_from == "directory":
+        if not image.label:
+            return _reject_image(Reason.NO_LABEL, "it lies in no folder of a class", image, key)
+        return Match(image, image.label, 0)
+    labels = _labels(rows)
+    if not labels:
+        return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
+    if len(labels) > 1:
+        said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
+        return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
+    return Match(image, labels[0], len(rows))
+
+
+def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:
+    return Rejection("image", reason.value, detail, image.path, key)
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = len(listed) - _MAX_NAMED
+    return ", ".join(listed[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,199 @@
+"""The join key: what an image and a CSV row must share to belong together.
+
+Both sides are brought to the same form here and nowhere else: Unicode NFC (an archive made on macOS
+spells `한강` in NFD), without whitespace at the ends. The hashes of a key decide its split and its
+place in the dataset, so a change to any of this is a new format version.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os.path
+import re
+import struct
+import unicodedata
+from collections.abc import Sequence
+
+KEY_KINDS = ("stem", "name", "path", "uri")
+
+IMAGE_EXTENSIONS = frozenset(
+    "avif bmp dib gif heic heif j2k jfif jp2 jpe jpeg jpg jxl pbm pgm png pnm ppm tga tif tiff"
+    " webp".split()
+)
+"""Extensions (lower case, no dot) that are dropped from a CSV cell to make it a stem."""
+
+_WILDCARD = re.compile(r"[*?\[]")
+_HASHES = struct.Struct("<QQ")
+
+
+def nfc(text: str) -> str:
+    """`text` in Unicode Normalisation Form C; lone surrogates stay as they are.
+
+    >>> nfc("e" + chr(0x301)) == chr(0xE9)
+    True
+    """
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return text
+    return unicodedata.normalize("NFC", text)
+
+
+def fixed_root(globs: Sequence[str]) -> str:
+    """The longest directory that all `globs` share before their first wildcard (`*`, `?` or `[`).
+
+    Whole directories only, never a part of `scheme://`; empty when they share nothing.
+
+    >>> fixed_root(["photos/*/*.jpg"]), fixed_root(["t/train/*.jpg", "t/test/*.jpg"])
+    ('photos', 't')
+    >>> fixed_root(["gs://b/x/*.jpg"]), fixed_root(["/*.jpg"]), fixed_root(["*.jpg"])
+    ('gs://b/x', '/', '')
+    """
+    parts = os.path.commonprefix([_fixed_directories(glob) for glob in globs]) if globs else []
+    root = "/".join(parts)
+    at_top = len(parts) == 1 and (not root or root.endswith("://"))
+    return root + "/" if at_top else root
+
+
+def relative_path(uri: str, root: str) -> str:
+    """The POSIX path of `uri` below `root`, as `fixed_root` gives it; all of `uri` without a root.
+
+    `root`, a `/` and this path are the file again: names are not normalised.
+
+    Raises:
+        ValueError: `uri` is not below `root`.
+
+    >>> relative_path("gs://b/x/cats/1.jpg", "gs://b/x")
+    'cats/1.jpg'
+    """
+    if not root:
+        return _tidy(uri)
+    prefix = root if root.endswith("/") else root + "/"
+    if not uri.startswith(prefix):
+        uri = _tidy(uri)  # './photos/1.jpg' is below 'photos'
+        if not uri.startswith(prefix):
+            raise ValueError(f"{uri!r} is not below {root!r}, the fixed part of --images")
+    rest = uri[len(prefix) :]
+    return rest if "://" in prefix else _tidy(rest.lstrip("/"))
+
+
+def image_key(uri: str, *, kind: str, root: str) -> str:
+    """The join key of an image.
+
+    Args:
+        uri: the image's path or URI as listed.
+        kind: `stem`, the file name without its last extension; `name`, the file name; `path`, the
+            path below `root`; `uri`, all of it.
+        root: what `fixed_root` says of the globs; only `path` uses it.
+
+    Raises:
+        ValueError: no such `kind`, or for `path` the image is not below `root`.
+
+    >>> image_key("photos/cats/a.b.jpg", kind="stem", root="photos")
+    'a.b'
+    >>> image_key("photos/cats/a.b.jpg", kind="path", root="photos")
+    'cats/a.b.jpg'
+    """
+    if kind == "stem":
+        name = uri[uri.rfind("/") + 1 :]
+        dot = name.rfind(".")
+        return _canonical(name[:dot] if dot > 0 else name)
+    if kind == "name":
+        return _canonical(uri[uri.rfind("/") + 1 :])
+    if kind == "path":
+        return _canonical(relative_path(uri, root))
+    if kind == "uri":
+        return _canonical(uri)
+    raise _unknown_kind(kind)
+
+
+def row_key(cell: str, *, kind: str) -> str:
+    """The join key that a CSV cell stands for; empty when the cell names no file.
+
+    A `stem` loses its extension only if that is one of `IMAGE_EXTENSIONS`: a cell `photo.2020.01`
+    is a stem already.
+
+    Raises:
+        ValueError: no such `kind`.
+
+    >>> row_key(" cats/1.JPG", kind="stem"), row_key("photo.2020.01", kind="stem")
+    ('1', 'photo.2020.01')
+    >>> row_key("./cats/1.jpg", kind="path")
+    'cats/1.jpg'
+    """
+    cell = cell.strip()
+    if kind == "stem":
+        name = cell[cell.rfind("/") + 1 :]
+        dot = name.rfind(".")
+        known = dot > 0 and name[dot + 1 :].lower() in IMAGE_EXTENSIONS
+        return _canonical(name[:dot] if known else name)
+    if kind == "name":
+        return _canonical(cell[cell.rfind("/") + 1 :])
+    if kind == "path":
+        return _canonical(_tidy(cell))
+    if kind == "uri":
+        return _canonical(cell)
+    raise _unknown_kind(kind)
+
+
+def key_hashes(key: str, *, seed: int) -> tuple[int, int]:
+    """Two independent unsigned 64-bit hashes of a key: the split hash and the order hash.
+
+    They are the same on every machine and for ever.
+
+    Args:
+        key: what `image_key` or `row_key` gives, or any other text to place by.
+        seed: any integer of 128 signed bits; another seed is another order and other splits.
+
+    Raises:
+        OverflowError: `seed` takes more than 128 bits.
+
+    >>> key_hashes("1", seed=0) == key_hashes("1", seed=0) != key_hashes("1", seed=1)
+    True
+    """
+    hasher = _seeded(seed).copy()
+    hasher.update(key.encode("utf-8", "surrogatepass"))
+    split_hash, order_hash = _HASHES.unpack(hasher.digest())
+    return split_hash, order_hash
+
+
+@functools.lru_cache(maxsize=16)
+def _seeded(seed: int) -> hashlib.blake2b:
+    salt = seed.to_bytes(16, "little", signed=True)
+    return hashlib.blake2b(digest_size=_HASHES.size, person=b"image-tfrecords", salt=salt)
+
+
+def _canonical(key: str) -> str:
+    """`key` in NFC, without whitespace at its ends; a key of whitespace alone stays."""
+    return nfc(key.strip() or key)
+
+
+def _tidy(path: str) -> str:
+    """A local path without empty and `.` components; a URI as it is.
+
+    >>> _tidy("./a//b.jpg"), _tidy("gs://b//c.jpg")
+    ('a/b.jpg', 'gs://b//c.jpg')
+    """
+    if "://" in path or ("//" not in path and "./" not in path):
+        return path
+    top = "/" if path.startswith("/") else ""
+    return top + "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _fixed_directories(glob: str) -> list[str]:
+    """The directories before the first wildcard; the first is `scheme://bucket` of a URI.
+
+    >>> _fixed_directories("gs://b/x/*.jpg"), _fixed_directories("/a/1.jpg")
+    (['gs://b', 'x'], ['', 'a'])
+    """
+    fixed = _WILDCARD.split(glob, maxsplit=1)[0]
+    scheme, separator, rest = fixed.rpartition("://")
+    parts = rest.split("/")[:-1]
+    if not separator:
+        return [
+            part for at, part in enumerate(parts) if part not in ("", ".") or (at == 0 and not part)
+        ]
+    return [scheme + separator + parts[0], *parts[1:]] if parts else []
+
+
+def _unknown_kind(kind: str) -> ValueError:
+    return ValueError(f"--key {kind!r} is not one of {', '.join(KEY_KINDS)}")

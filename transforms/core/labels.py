@@ -1,0 +1,332 @@
+"""Labels: which columns of a CSV hold them, and the vocabulary that turns them into integer ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from transforms.core.csv_lines import LabelsError
+from transforms.core.csv_rows import (
+    CsvColumns,
+    FirstRows,
+    find_column,
+    header_names,
+    label_text,
+    listed,
+)
+from transforms.core.keys import nfc
+
+KEY_NAMES = frozenset(
+    "file filename filepath id idcode image imagefile imagefilename imageid imagename imagepath"
+    " imageuri img imgid imgname imgpath key name path photo photoid photoname picture stem"
+    " uri".split()
+)
+"""Header names known to hold the key, as `_folded` spells them."""
+
+LABEL_NAMES = frozenset(
+    "breed category categoryid categoryname class classid classlabel classname label labelid"
+    " labelname labels landmark landmarkid species target".split()
+)
+"""Header names known to hold the label, as `_folded` spells them."""
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+_ID_AND_NAME = re.compile(r"([0-9]+):(.*\S.*)", re.ASCII)
+_BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
+
+IsImageKey = Callable[[str], bool]
+
+
+def resolve_columns(
+    first: FirstRows,
+    *,
+    key: str | None,
+    label: str | None,
+    is_image_key: IsImageKey | None = None,
+    path: str,
+    label_required: bool = True,
+) -> CsvColumns:
+    """Finds the key's and the label's column, and whether the first row is a header.
+
+    Args:
+        first: what `csv_rows.first_rows` gives.
+        key: `--label_key`: a header name, or a number counted from 1; None to infer it.
+        label: `--label_column`, the same way.
+        is_image_key: whether a cell is the key of some image; settles what names cannot.
+        path: what to call the file in messages.
+        label_required: without it, no label is looked for unless `label` says which.
+
+    Raises:
+        LabelsError: a column is missing, repeated or ambiguous, or it cannot be told whether there
+            is a header.
+
+    >>> first = FirstRows(",", (("id", "landmark_id"), ("a1", "7")))
+    >>> resolve_columns(first, key=None, label=None, path="a.csv")[1:4]
+    (True, 0, 1)
+    """
+    if not first.rows:
+        raise LabelsError(f"CSV {path} is empty: give a file with rows to --labels")
+    finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path)
+    has_header = finder.has_header(key, label)
+    key_at = None if key is None else finder.chosen(key, "--label_key", has_header)
+    label_at = None if label is None else finder.chosen(label, "--label_column", has_header)
+    if key_at is None:
+        key_at = (finder.key_of_header if has_header else finder.key_of_data)(label_at)
+    if label_at is None and label_required:
+        label_at = (finder.label_of_header if has_header else finder.label_of_data)(key_at)
+    if key_at == label_at:
+        raise LabelsError(f"CSV {path}: --label_key and --label_column are one column; name two")
+    return CsvColumns(
+        delimiter=first.delimiter,
+        has_header=has_header,
+        key=key_at,
+        label=label_at,
+        key_name=finder.name_of(key_at, has_header),
+        label_name=None if label_at is None else finder.name_of(label_at, has_header),
+        width=len(finder.names) if has_header else max(len(row) for row in first.rows),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Finder:
+    """The questions `resolve_columns` asks about the start of one CSV.
+
+    Attributes:
+        names: the cells of the first row, as header names.
+        rows: the first rows, `names` among them.
+        is_image_key: whether a cell is the key of some image, if that is known.
+        path: the file, for messages.
+    """
+
+    names: list[str]
+    rows: Sequence[Sequence[str]]
+    is_image_key: IsImageKey | None
+    path: str
+
+    def has_header(self, key: str | None, label: str | None) -> bool:
+        """Whether the first row is a header: a chosen or a known name stands in it."""
+        flags = ((key, "--label_key"), (label, "--label_column"))
+        by_name = [(name, flag) for name, flag in flags if name and not _is_number(name)]
+        missing = [(name, flag) for name, flag in by_name if self._find(name) is None]
+        if len(missing) < len(by_name):
+            return True
+        if any(_folded(name) in KEY_NAMES | LABEL_NAMES for name in self.names):
+            numbered = self._numbered(key, "--label_key") if key and _is_number(key) else None
+            return numbered is None or not self._is_key(self.rows[0][numbered])
+        if missing:
+            raise self._missing(*missing[0])
+        if key or label or any(self._is_key(cell) for cell in self.rows[0]):
+            return False
+        raise LabelsError(
+            f"CSV {self.path}: cannot tell whether its first line is a header"
+            f" ({listed(self.names)}): name its columns with --label_key and --label_column;"
+            f" {_BY_NUMBER}"
+        )
+
+    def chosen(self, wanted: str, flag: str, has_header: bool) -> int:
+        """The index of the column that a flag names or numbers."""
+        at = self._find(wanted) if has_header else None
+        if at is not None:
+            return at
+        if _is_number(wanted):
+            return self._numbered(wanted, flag)
+        raise self._missing(wanted, flag)
+
+    def key_of_header(self, label_at: int | None) -> int:
+        """The only column with a known key name, or the other one of two."""
+        found = self._known(KEY_NAMES, label_at)
+        if len(found) > 1 and self.is_image_key:
+            found = [at for at in found if self._keys_in(at, self.rows[1:])] or found
+        if not found and label_at is None:
+            labels = self._known(LABEL_NAMES, None)
+            label_at = labels[0] if len(labels) == 1 else None
+        return self._only(found, label_at, "--label_key")
+
+    def label_of_header(self, key_at: int) -> int:
+        """The only column with a known label name, or the other one of two."""
+        return self._only(self._known(LABEL_NAMES, key_at), key_at, "--label_column")
+
+    def key_of_data(self, label_at: int | None) -> int:
+        """The column whose cells are most often keys of images, or the other one of two."""
+        hits = {at: self._keys_in(at, self.rows) for at in range(len(self.names)) if at != label_at}
+        most = max(hits.values(), default=0)
+        found = [at for at, count in hits.items() if count == most and most]
+        return self._only(found, label_at, "--label_key")
+
+    def label_of_data(self, key_at: int) -> int:
+        """The other column of two."""
+        return self._only([], key_at, "--label_column")
+
+    def name_of(self, at: int, has_header: bool) -> str:
+        """The column's name, which other files of the same glob are searched for."""
+        if not has_header:
+            return f"column {at + 1}"
+        find_column(self.names, self.names[at], path=self.path)  # raises if it is there twice
+        return self.names[at]
+
+    def _only(self, found: list[int], other: int | None, flag: str) -> int:
+        if not found and len(self.names) == 2 and other is not None:
+            return 1 - other
+        if len(found) == 1:
+            return found[0]
+        which = listed([self.names[at] for at in found] or self.names)
+        problem = "several columns may be" if found else "no column is known to be"
+        raise LabelsError(
+            f"CSV {self.path}: {problem} the one for {flag} ({which}): give {flag} a name or number"
+        )
+
+    def _known(self, known: frozenset[str], but: int | None) -> list[int]:
+        return [at for at, name in enumerate(self.names) if at != but and _folded(name) in known]
+
+    def _keys_in(self, at: int, rows: Sequence[Sequence[str]]) -> int:
+        return sum(at < len(row) and self._is_key(row[at]) for row in rows)
+
+    def _is_key(self, cell: str) -> bool:
+        return self.is_image_key is not None and self.is_image_key(cell)
+
+    def _find(self, wanted: str) -> int | None:
+        return find_column(self.names, wanted, path=self.path)
+
+    def _numbered(self, number: str, flag: str) -> int:
+        if 1 <= int(number) <= len(self.names):
+            return int(number) - 1
+        raise LabelsError(
+            f"CSV {self.path} has no column {number} but {len(self.names)} ({listed(self.names)}):"
+            f" give {flag} a name, or a number counted from 1"
+        )
+
+    def _missing(self, wanted: str, flag: str) -> LabelsError:
+        by_folded = {_folded(name): name for name in self.names}
+        near = difflib.get_close_matches(_folded(wanted), by_folded, n=1)
+        hint = f"did you mean {by_folded[near[0]]!r}?" if near else f"give one of them to {flag}"
+        if any(self._is_key(cell) for cell in self.rows[0]):
+            hint = f"its first line is no header; {_BY_NUMBER}"
+        return LabelsError(
+            f"CSV {self.path} has no column {wanted!r} ({flag}) but {listed(self.names)}: {hint}"
+        )
+
+
+def _folded(name: str) -> str:
+    """A header name without what spelling varies in.
+
+    >>> _folded("Image_ID"), _folded("image id")
+    ('imageid', 'imageid')
+    """
+    return re.sub(r"[\s_-]", "", name.casefold())
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The classes of a dataset; built by `build`, small and picklable.
+
+    Text labels get the ids 0, 1, 2 … in the order of their code points, or of the given class
+    names. Integer labels stay as they are, unless class names say what they stand for.
+
+    Attributes:
+        is_integer: every label it was built from is an integer.
+    """
+
+    is_integer: bool
+    _ids: dict[str, int] = dataclasses.field(repr=False)
+    _lines: tuple[str, ...] = dataclasses.field(repr=False)
+    _named: bool
+
+    @classmethod
+    def build(cls, labels: Iterable[str], class_names: Sequence[str] | None = None) -> Vocabulary:
+        """The vocabulary of these labels, whatever their order and repetitions.
+
+        Args:
+            labels: the labels of a dataset. They count as integers if every one is a decimal int64
+                without leading zeros: one `007` makes all of them text.
+            class_names: what `read_class_names` gives; then no other class is known. A label is one
+                of the names, or the index of a name, from 0. Names that are all integers are the
+                integers allowed, in which case nothing is an index.
+
+        >>> Vocabulary.build(["dog", "cat", "dog"]).lines()
+        ('cat', 'dog')
+        >>> Vocabulary.build(["10", "9"]).id_of("10")
+        10
+        """
+        distinct = {label_text(label) for label in labels}
+        distinct.discard("")  # an image without a label
+        is_integer = bool(distinct) and all(map(_is_integer, distinct))
+        if class_names is None:
+            lines = tuple(sorted(distinct, key=int) if is_integer else sorted(distinct))
+            return cls._of(lines, is_integer=is_integer, named=not is_integer)
+        lines = tuple(map(label_text, class_names))
+        named = not all(map(_is_integer, lines))
+        return cls._of(lines, is_integer=is_integer, named=named, by_index=named)
+
+    @classmethod
+    def _of(
+        cls, lines: tuple[str, ...], *, is_integer: bool, named: bool, by_index: bool = False
+    ) -> Vocabulary:
+        ids = {line: at if named else int(line) for at, line in enumerate(lines)}
+        if by_index:
+            ids = {str(at): at for at in range(len(lines))} | ids
+        return cls(is_integer, ids, lines, named)
+
+    def id_of(self, label: str) -> int | None:
+        """The label's class id, an int64; None when the label is unknown.
+
+        >>> Vocabulary.build(["3"], ["cat", "dog"]).id_of("1")
+        1
+        """
+        known = self._ids.get(label)
+        return self._ids.get(label_text(label)) if known is None else known
+
+    def text_of(self, label: str) -> str:
+        """The class name: of an index the name it stands for, of any other label its own text.
+
+        >>> Vocabulary.build(["1"], ["cat", "dog"]).text_of("1")
+        'dog'
+        """
+        class_id = self.id_of(label) if self._named else None
+        return label_text(label) if class_id is None else self._lines[class_id]
+
+    def lines(self) -> tuple[str, ...]:
+        """The lines of `labels.txt`: the name of each id, or the integers in ascending order."""
+        return self._lines
+
+
+def read_class_names(text: str) -> tuple[str, ...]:
+    """The names in a `--class_names` file: one a line, blank lines left out.
+
+    Lines `0:cat`, `1:dog` … are read as TF-Slim writes them, if all are so and count from 0.
+
+    Raises:
+        LabelsError: no name, or one that is there twice.
+
+    >>> read_class_names("0:cat" + chr(10) + "1:dog"), read_class_names("cat" + chr(10))
+    (('cat', 'dog'), ('cat',))
+    """
+    lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
+    numbered = [(at, nfc(line.strip())) for at, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
+        raise LabelsError("--class_names holds no name: write one class a line")
+    slim = [_ID_AND_NAME.fullmatch(name) for _, name in numbered]
+    if all(match and match[1] == str(at) for at, match in enumerate(slim)):
+        numbered = [
+            (at, match[2].strip()) for (at, _), match in zip(numbered, slim, strict=True) if match
+        ]
+    first_line: dict[str, int] = {}
+    for at, name in numbered:
+        if first_line.setdefault(name, at) != at:
+            raise LabelsError(
+                f"--class_names line {at} repeats {name!r} of line {first_line[name]}: keep one"
+            )
+    return tuple(first_line)
+
+
+def _is_integer(label: str) -> bool:
+    """Whether a label is a decimal int64 as `str` writes it.
+
+    >>> [_is_integer(label) for label in ("0", "-7", "007", "-0", "9223372036854775808")]
+    [True, True, False, False, False]
+    """
+    return _INTEGER.fullmatch(label) is not None and -(2**63) <= int(label) < 2**63

@@ -1,0 +1,36 @@
+"""How many images may be rejected before a run must not be published."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RejectionLimit(NamedTuple):
+    """How many images may be rejected: a share of those matched, or a count."""
+
+    value: float
+    is_share: bool
+
+    @classmethod
+    def parse(cls, text: str) -> RejectionLimit:
+        """Reads `0.01` or `1%` as a share and `25` as a count.
+
+        Raises:
+            ValueError: when it is neither, or negative, or a share above one.
+
+        >>> RejectionLimit.parse("1%")
+        RejectionLimit(value=0.01, is_share=True)
+        """
+        number = text.strip()
+        is_share = number.endswith("%") or "." in number
+        value = float(number.removesuffix("%")) / 100 if number.endswith("%") else float(number)
+        if not 0 <= value or (is_share and value > 1) or not (is_share or value.is_integer()):
+            raise ValueError(f"{text!r} is neither a share such as 0.01 or 1% nor a count")
+        return cls(value, is_share)
+
+    def allows(self, rejected: int, matched: int) -> bool:
+        """Whether a run with `rejected` of `matched` images may be published."""
+        return rejected <= (self.value * matched if self.is_share else self.value)
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} of the images" if self.is_share else f"{self.value:.0f} images"

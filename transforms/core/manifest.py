@@ -1,0 +1,172 @@
+"""`manifest.json`: what a finished dataset consists of. It is written last, and so marks it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import google_crc32c
+
+from transforms.core.layouts import Feature
+from transforms.core.rejections import Rejection
+from transforms.core.shards import ShardName
+from transforms.core.stats import Ledger, ShardSummary, split_classes
+
+MANIFEST = "manifest.json"
+LABELS = "labels.txt"
+REJECTED = "rejected.jsonl"
+
+# Raise it when the same options and inputs give other bytes, or the manifest another shape.
+FORMAT_VERSION = 1
+
+_VERSIONED = ("image-tfrecords", "apache-beam", "tfx-bsl", "tensorflow", "simplejpeg", "pyarrow")
+
+
+class ManifestError(ValueError):
+    """A manifest that is damaged or of another version, in one line."""
+
+
+def crc32c_hex(data: bytes) -> str:
+    """The CRC32C of `data`, 8 hexadecimal digits.
+
+    >>> crc32c_hex(b"123456789")
+    'e3069283'
+    """
+    return f"{google_crc32c.value(data):08x}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """The fixed description of a dataset that its run knows before it starts.
+
+    Attributes:
+        options: options that decide bytes, by flag name.
+        inputs: where images and labels came from, by flag name.
+        root: common root of the globs; record paths are below it.
+        features: features of the Examples.
+        splits: names of the splits in their order.
+    """
+
+    options: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    root: str
+    features: tuple[Feature, ...]
+    splits: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the options, the features and the format version."""
+        features = [list(feature) for feature in self.features]
+        text = json.dumps([FORMAT_VERSION, dict(self.options), features], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def dataset_recipe(shards: Iterable[ShardSummary], rejections: Iterable[Rejection]) -> str:
+    """The digest of a whole dataset: of its shards' recipes and of what no shard got to see.
+
+    Args:
+        shards: sorted by split and number.
+        rejections: those of the join and the plan, sorted.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for shard in shards:
+        digest.update(shard.recipe.encode())
+    for rejection in rejections:
+        digest.update(rejection.to_json().encode())
+    return digest.hexdigest()
+
+
+def build_manifest(
+    dataset: Dataset,
+    shards: Sequence[ShardSummary],
+    ledger: Ledger,
+    *,
+    recipe: str,
+    rejected: Mapping[str, int],
+    label_kind: str,
+    files: Mapping[str, bytes],
+) -> dict[str, Any]:
+    """The manifest of a dataset as a JSON object; nothing in it depends on the clock.
+
+    Args:
+        dataset: what was known before the run.
+        shards: all shards, sorted by split and number.
+        ledger: what went in and came out.
+        recipe: see `dataset_recipe`.
+        rejected: rejections of each reason.
+        label_kind: `text`, `integer` or `none`.
+        files: the small files beside the shards: name to content.
+    """
+    classes = split_classes(shards)
+    return {
+        "format_version": FORMAT_VERSION,
+        "recipe": recipe,
+        "options_digest": dataset.digest,
+        "options": dict(dataset.options),
+        "inputs": dict(dataset.inputs),
+        "root": dataset.root,
+        "versions": {name: _version(name) for name in _VERSIONED},
+        "features": [feature._asdict() for feature in dataset.features],
+        "labels": label_kind,
+        "ledger": dataclasses.asdict(ledger),
+        "rejected": dict(rejected),
+        "splits": {
+            split: _split(split, shards, classes.get(split, {})) for split in dataset.splits
+        },
+        "files": {
+            name: {"bytes": len(data), "crc32c": crc32c_hex(data)} for name, data in files.items()
+        },
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        # Run from a source tree that is not installed.
+        return "unknown"
+
+
+def _split(split: str, shards: Sequence[ShardSummary], classes: dict[str, int]) -> dict[str, Any]:
+    own = [shard for shard in shards if ShardName.parse(shard.file).split == split]
+    kept = ("file", "recipe", "records", "bytes", "crc32c")
+    return {
+        "records": sum(shard.records for shard in own),
+        "bytes": sum(shard.bytes for shard in own),
+        "image_bytes": sum(shard.image_bytes for shard in own),
+        "classes": classes,
+        "shards": [{name: getattr(shard, name) for name in kept} for shard in own],
+    }
+
+
+def to_text(manifest: Mapping[str, Any]) -> str:
+    """The manifest as it stands in its file."""
+    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+
+
+def parse_manifest(text: str, path: str) -> dict[str, Any]:
+    """Reads a manifest.
+
+    Raises:
+        ManifestError: when it is no manifest, or of a version that this code does not know.
+    """
+    try:
+        manifest = json.loads(text)
+        version = manifest["format_version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
+    if version != FORMAT_VERSION:
+        raise ManifestError(
+            f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
+            "use the version of image-tfrecords that wrote it"
+        )
+    return dict(manifest)
+
+
+def manifest_shards(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All shards that a manifest lists, split by split."""
+    return [shard for split in manifest["splits"].values() for shard in split["shards"]]

@@ -1,0 +1,71 @@
+"""The typed records that flow through the graph. None of them ever holds image bytes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class JoinSide(NamedTuple):
+    """One side of the join: an image that was found, or a label row that was read.
+
+    One type for both sides lets one GroupByKey join them.
+
+    Attributes:
+        path: the image below the common root of the globs; empty for a label row.
+        size: bytes of the image file.
+        version: changes when the file's content does (modification time or object generation).
+        label: label text; empty for an image whose label is in a CSV.
+        where: `CSV:LINE` of a label row; empty for an image.
+    """
+
+    path: str
+    size: int
+    version: int
+    label: str
+    where: str
+
+
+class LabelledImage(NamedTuple):
+    """One image that will be converted, with its label and its place in the order.
+
+    Attributes:
+        split: name of the split.
+        order: position in the dataset's order, a signed 64-bit hash of the key.
+        key: the join key, unique in the dataset.
+        path: below the common root of the globs.
+        size: bytes of the file.
+        version: see `JoinSide`.
+        label: label text; empty when the dataset has no labels.
+        rows: label rows that named this image with this label.
+    """
+
+    split: str
+    order: int
+    key: str
+    path: str
+    size: int
+    version: int
+    label: str
+    rows: int
+
+
+class ShardImage(NamedTuple):
+    """One image of a planned shard: all that its record needs besides the pixels.
+
+    Sorting these gives the order of the records in the shard.
+    """
+
+    order: int
+    key: str
+    path: str
+    size: int
+    version: int
+    label: str
+    label_id: int
+
+
+class Count(NamedTuple):
+    """A number that the ledger adds up, such as the images that one glob matched."""
+
+    name: str
+    value: int

@@ -1,0 +1,83 @@
+"""Why an image or a CSV row did not become a record: the closed list of reasons.
+
+Every image and row that is left out is one `Rejection`, one line of `rejected.jsonl`.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import NamedTuple
+
+
+class Reason(str, enum.Enum):
+    """A stable code for one way of being left out; `HELP` says what to do about each."""
+
+    # images: reading and decoding
+    UNREADABLE = "unreadable"
+    EMPTY_FILE = "empty_file"
+    TOO_MANY_BYTES = "too_many_bytes"
+    TOO_MANY_PIXELS = "too_many_pixels"
+    NOT_AN_IMAGE = "not_an_image"
+    CORRUPT_IMAGE = "corrupt_image"
+    NAME_NOT_UTF8 = "name_not_utf8"
+    # images: joining
+    NO_LABEL = "no_label"
+    UNKNOWN_LABEL = "unknown_label"
+    LABEL_CONFLICT = "label_conflict"
+    DUPLICATE_KEY = "duplicate_key"
+    # rows
+    ROW_WITHOUT_IMAGE = "row_without_image"
+    MALFORMED_ROW = "malformed_row"
+
+
+HELP: dict[Reason, str] = {
+    Reason.UNREADABLE: "the file could not be read; check that it exists and its permissions",
+    Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
+    Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
+    Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
+    Reason.NOT_AN_IMAGE: "not a JPEG, PNG, GIF, BMP, WebP or JPEG XL by its content; convert it",
+    Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
+    Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
+    Reason.NO_LABEL: "no row of the CSV has this key; add one, or try another --key",
+    Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",
+    Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
+    Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
+    Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
+    Reason.MALFORMED_ROW: "the row has no usable key or label; correct it",
+}
+
+
+class Rejection(NamedTuple):
+    """One image or CSV row that is left out.
+
+    Attributes:
+        subject: `image` or `row`.
+        reason: the code, a value of `Reason`.
+        detail: what exactly is wrong, in one line.
+        path: the image's path as listed, or `CSV:LINE` of the row.
+        key: the join key, empty when there is none.
+    """
+
+    subject: str
+    reason: str
+    detail: str
+    path: str
+    key: str
+
+    def to_json(self) -> str:
+        """The line of `rejected.jsonl`, without its newline.
+
+        >>> Rejection("image", "empty_file", "0 bytes", "a.jpg", "a").to_json()[:44]
+        '{"subject": "image", "reason": "empty_file",'
+        """
+        return json.dumps(self._asdict(), ensure_ascii=False)
+
+
+class RejectedImageError(Exception):
+    """An image that must not land in a shard: the `reason`, and the `detail` in one line."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,147 @@
+"""What was counted: totals of the plan, summaries of shards, and the ledger over all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from transforms.core.records import LabelledImage
+from transforms.core.rejections import Rejection
+from transforms.core.shards import ShardName
+
+
+@dataclasses.dataclass
+class PlanTotals:
+    """Totals over all labelled images; a mergeable accumulator.
+
+    Attributes:
+        images: images of each split.
+        bytes: listed bytes of each split's images.
+        labels: distinct label texts.
+        rows_used: label rows that gave an image its label.
+        rows_repeated: further rows that said the same.
+    """
+
+    images: Counter[str] = dataclasses.field(default_factory=Counter)
+    bytes: Counter[str] = dataclasses.field(default_factory=Counter)
+    labels: set[str] = dataclasses.field(default_factory=set)
+    rows_used: int = 0
+    rows_repeated: int = 0
+
+    def add(self, image: LabelledImage) -> None:
+        """Counts one image."""
+        self.images[image.split] += 1
+        self.bytes[image.split] += image.size
+        self.labels.add(image.label)
+        if image.rows:
+            self.rows_used += 1
+            self.rows_repeated += image.rows - 1
+
+    def merge(self, other: PlanTotals) -> None:
+        """Adds the counts of `other`."""
+        self.images.update(other.images)
+        self.bytes.update(other.bytes)
+        self.labels |= other.labels
+        self.rows_used += other.rows_used
+        self.rows_repeated += other.rows_repeated
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardSummary:
+    """What is in one shard file.
+
+    Attributes:
+        file: its name.
+        recipe: digest of its inputs and options, see `shard_recipe`.
+        records: records in it.
+        bytes: bytes of the file.
+        crc32c: checksum of the file, 8 hexadecimal digits.
+        image_bytes: bytes of the images in it.
+        labels: records of each label text.
+        rejections: its images that are not in it.
+    """
+
+    file: str
+    recipe: str
+    records: int = 0
+    bytes: int = 0
+    crc32c: str = ""
+    image_bytes: int = 0
+    labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    rejections: tuple[Rejection, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads."""
+        return dataclasses.asdict(self) | {"rejections": [list(r) for r in self.rejections]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ShardSummary:
+        """Reads what `to_json` gave."""
+        rejections = tuple(Rejection(*fields) for fields in data["rejections"])
+        return cls(**{**data, "rejections": rejections})
+
+
+class LedgerError(RuntimeError):
+    """The counts do not add up: something was lost or counted twice."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """What went in and where all of it went.
+
+    Attributes:
+        images_matched: distinct images that the globs matched.
+        records_written: records in the shards.
+        images_rejected: images with a line in `rejected.jsonl`.
+        rows_read: label rows in the CSV files, without headers and blank lines.
+        rows_used: rows that gave an image its label.
+        rows_repeated: further rows that said the same of the same image.
+        rows_unmatched: rows without an image.
+        rows_rejected: rows that are malformed, that contradict each other, or that name
+            several images at once.
+    """
+
+    images_matched: int
+    records_written: int
+    images_rejected: int
+    rows_read: int
+    rows_used: int
+    rows_repeated: int
+    rows_unmatched: int
+    rows_rejected: int
+
+    def check(self) -> None:
+        """Checks that nothing was lost.
+
+        Raises:
+            LedgerError: when what went in is not what came out.
+        """
+        images_out = self.records_written + self.images_rejected
+        if self.images_matched != images_out:
+            raise LedgerError(
+                f"the ledger does not balance: {self.images_matched} images matched, but "
+                f"{self.records_written} written + {self.images_rejected} rejected = {images_out}"
+            )
+        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched + self.rows_rejected
+        if self.rows_read != rows_out:
+            raise LedgerError(
+                f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
+                f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
+                f"{self.rows_rejected} rejected = {rows_out}"
+            )
+
+
+def split_classes(shards: Sequence[ShardSummary]) -> dict[str, dict[str, int]]:
+    """Records of each label in each split, labels in order of their text."""
+    counts: dict[str, Counter[str]] = {}
+    for shard in shards:
+        counts.setdefault(ShardName.parse(shard.file).split, Counter()).update(shard.labels)
+    return {split: dict(sorted(labels.items())) for split, labels in counts.items()}
+
+
+def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
+    """How many rejections each reason has, the most frequent first."""
+    counts = Counter(rejection.reason for rejection in rejections)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,64 @@
+"""Small files of an output folder, local or remote: read, write whole, rename, remove."""
+
+from __future__ import annotations
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+STAGING = ".staging"
+
+
+def join(directory: str, *names: str) -> str:
+    """A path below `directory`."""
+    return str(FileSystems.join(directory, *names))
+
+
+def exists(path: str) -> bool:
+    """Whether a file is there."""
+    return bool(FileSystems.exists(path))
+
+
+def read_text(path: str) -> str | None:
+    """The content of a file, or None when there is none."""
+    if not exists(path):
+        return None
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        return bytes(file.read()).decode()
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Writes a file so that a reader sees all of it or nothing."""
+    staged = path + ".partial"
+    with FileSystems.create(staged, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        file.write(data)
+    rename(staged, path)
+
+
+def rename(source: str, target: str) -> None:
+    """Puts `source` in the place of `target`, which may exist."""
+    FileSystems.rename([source], [target])
+
+
+def remove(path: str) -> None:
+    """Removes a file, or a folder with all that is in it; nothing there is fine."""
+    if exists(path):
+        try:
+            FileSystems.delete([path])
+        except BeamIOError:
+            if exists(path):
+                raise
+
+
+def make_directory(path: str) -> None:
+    """Makes a folder and its parents, where the file system has folders."""
+    if not exists(path):
+        try:
+            FileSystems.mkdirs(path)
+        except OSError:
+            if not exists(path):
+                raise
+
+
+def has_size(path: str, size: int) -> bool:
+    """Whether a file is there and has `size` bytes."""
+    return exists(path) and FileSystems.get_filesystem(path).size(path) == size

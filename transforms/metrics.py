@@ -1,0 +1,60 @@
+"""What an operator watches: one namespace of counters, and the progress of this process.
+
+| metric | unit | counted by |
+|---|---|---|
+| images_found | images | List images |
+| rows_read | rows | Read rows |
+| images_written | images | Convert and write shards |
+| images_rejected | images | Convert and write shards |
+| bytes_read | bytes | Convert and write shards |
+| bytes_written | bytes | Convert and write shards |
+| shards_written | shards | Convert and write shards |
+| shards_reused | shards | Convert and write shards |
+| shard_msec | milliseconds for one shard, a distribution | Convert and write shards |
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from apache_beam.metrics import Metrics
+
+NAMESPACE = "image_tfrecords"
+
+
+def counter(name: str) -> Any:
+    """A Beam counter in the project's namespace."""
+    return Metrics.counter(NAMESPACE, name)
+
+
+def distribution(name: str) -> Any:
+    """A Beam distribution in the project's namespace."""
+    return Metrics.distribution(NAMESPACE, name)
+
+
+class Progress:
+    """What this process has converted so far; a launcher in the same process shows it.
+
+    Counters of Beam cannot be read while the in-process runner runs, and these can.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.planned = 0
+        self.done = 0
+        self.rejected = 0
+
+    def plan(self, images: int) -> None:
+        """Sets how many images there are to convert."""
+        with self._lock:
+            self.planned = images
+
+    def advance(self, images: int, rejected: int = 0) -> None:
+        """Counts images that are written or rejected."""
+        with self._lock:
+            self.done += images
+            self.rejected += rejected
+
+
+PROGRESS = Progress()

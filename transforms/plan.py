@@ -1,0 +1,133 @@
+"""PlanShards: every labelled image gets its split, its shard and its place. Names only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from transforms.core.labels import Vocabulary
+from transforms.core.records import LabelledImage, ShardImage
+from transforms.core.rejections import Reason, Rejection
+from transforms.core.shards import ShardPlan, shard_index
+from transforms.core.stats import PlanTotals
+from transforms.metrics import PROGRESS
+
+beam.coders.registry.register_coder(LabelledImage, beam.coders.RowCoder)
+beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
+
+# Marks a shard as planned, so that one which gets no image is still written, empty.
+_NO_IMAGE = ShardImage(-(2**63), "", "", 0, 0, "", 0)
+
+
+class PlannedShards(NamedTuple):
+    """The outputs of `PlanShards`: a shard is its file name and its images, unordered."""
+
+    shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
+    rejections: beam.PCollection[Rejection]
+
+
+class TotalImages(beam.CombineFn):
+    """Adds labelled images up to `PlanTotals`."""
+
+    def create_accumulator(self) -> PlanTotals:
+        return PlanTotals()
+
+    def add_input(self, accumulator: PlanTotals, image: LabelledImage) -> PlanTotals:
+        accumulator.add(image)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[PlanTotals]) -> PlanTotals:
+        merged = PlanTotals()
+        for accumulator in accumulators:
+            merged.merge(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: PlanTotals) -> PlanTotals:
+        return accumulator
+
+
+class _AssignShardFn(beam.DoFn):
+    REJECTIONS = "rejections"
+
+    def __init__(self, plan: ShardPlan, class_names: Sequence[str] | None) -> None:
+        self._plan = plan
+        self._class_names = class_names
+        self._totals: PlanTotals | None = None
+
+    def process(
+        self, image: LabelledImage, totals: PlanTotals
+    ) -> Iterable[tuple[str, ShardImage] | beam.pvalue.TaggedOutput]:
+        if totals is not self._totals:
+            self._prepare(totals)
+        label_id = self._vocabulary.id_of(image.label) if image.label else 0
+        if label_id is None:
+            detail = f"the label {image.label!r} is not in --class_names"
+            reason = Reason.UNKNOWN_LABEL.value
+            rejection = Rejection("image", reason, detail, image.path, image.key)
+            yield beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
+            return
+        files = self._files[image.split]
+        text = self._vocabulary.text_of(image.label) if image.label else ""
+        planned = ShardImage(
+            image.order, image.key, image.path, image.size, image.version, text, label_id
+        )
+        yield files[shard_index(image.order, len(files))], planned
+
+    def _prepare(self, totals: PlanTotals) -> None:
+        self._totals = totals
+        self._vocabulary = Vocabulary.build(totals.labels, self._class_names)
+        self._files = self._plan.files(totals.bytes)
+
+
+class _NameShardsFn(beam.DoFn):
+    def __init__(self, plan: ShardPlan) -> None:
+        self._plan = plan
+
+    def process(self, totals: PlanTotals) -> Iterable[tuple[str, ShardImage]]:
+        PROGRESS.plan(sum(totals.images.values()))
+        for split_files in self._plan.files(totals.bytes).values():
+            for file in split_files:
+                yield file, _NO_IMAGE
+
+
+def planned_images(images: Iterable[ShardImage]) -> list[ShardImage]:
+    """The images of one shard in the order of its records."""
+    return sorted(image for image in images if image.path)
+
+
+class PlanShards(beam.PTransform):
+    """Groups labelled images by shard.
+
+    Input: `LabelledImage`. Output: `PlannedShards`. What crosses the shuffle is names.
+    """
+
+    def __init__(
+        self,
+        plan: ShardPlan,
+        totals: beam.PCollection[PlanTotals],
+        *,
+        class_names: Sequence[str] | None,
+    ) -> None:
+        super().__init__()
+        self._plan = plan
+        self._totals = totals
+        self._class_names = class_names
+
+    def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
+        keyed = tuple[str, ShardImage]
+        assigned = images | "Assign shards" >> beam.ParDo(
+            _AssignShardFn(self._plan, self._class_names), beam.pvalue.AsSingleton(self._totals)
+        ).with_output_types(keyed, **{_AssignShardFn.REJECTIONS: Rejection}).with_outputs(
+            _AssignShardFn.REJECTIONS, main="images"
+        )
+        named = self._totals | "Name shards" >> beam.ParDo(
+            _NameShardsFn(self._plan)
+        ).with_output_types(keyed)
+        shards = (
+            (assigned.images, named)
+            | "Images and names" >> beam.Flatten()
+            | "Group names by shard" >> beam.GroupByKey()
+        )
+        return PlannedShards(shards, assigned.rejections)

@@ -1,0 +1,249 @@
+"""PublishDataset: checks the ledger, then makes the whole dataset appear, the manifest last."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam.pvalue import AsIter, AsSingleton
+
+from transforms import files
+from transforms.convert import image_uri
+from transforms.core.labels import Vocabulary
+from transforms.core.limits import RejectionLimit
+from transforms.core.manifest import (
+    LABELS,
+    MANIFEST,
+    REJECTED,
+    Dataset,
+    build_manifest,
+    dataset_recipe,
+    manifest_shards,
+    parse_manifest,
+    to_text,
+)
+from transforms.core.records import Count
+from transforms.core.rejections import Reason, Rejection
+from transforms.core.shards import ShardName
+from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
+
+# What a run that did not publish leaves in the staging folder for its launcher to read.
+OUTCOME = "outcome.json"
+
+
+class Gathered(NamedTuple):
+    """Everything a run counted, in a fixed order.
+
+    Attributes:
+        totals: totals of the plan.
+        shards: sorted by split and number.
+        planned: rejections of the join and the plan, sorted.
+        counts: numbers of the listing, the reading and the join.
+    """
+
+    totals: PlanTotals
+    shards: list[ShardSummary]
+    planned: list[Rejection]
+    counts: Counter[str]
+
+    @property
+    def rejections(self) -> list[Rejection]:
+        """All rejections, sorted."""
+        return sorted([*self.planned, *(r for shard in self.shards for r in shard.rejections)])
+
+    @property
+    def ledger(self) -> Ledger:
+        """What went in and where it went."""
+        rejections = self.rejections
+        rows = Counter(r.reason for r in rejections if r.subject == "row")
+        return Ledger(
+            images_matched=self.counts["images_listed"] - self.counts["images_found_again"],
+            records_written=sum(shard.records for shard in self.shards),
+            images_rejected=sum(r.subject == "image" for r in rejections),
+            rows_read=self.counts["rows_read"],
+            rows_used=self.totals.rows_used,
+            rows_repeated=self.totals.rows_repeated,
+            rows_unmatched=rows[Reason.ROW_WITHOUT_IMAGE.value],
+            rows_rejected=rows[Reason.MALFORMED_ROW.value] + self.counts["rows_rejected"],
+        )
+
+
+def gather(
+    splits: Iterable[str],
+    totals: PlanTotals,
+    shards: Iterable[ShardSummary],
+    rejections: Iterable[Rejection],
+    counts: Iterable[Count],
+) -> Gathered:
+    """Puts what arrives in any order into its fixed order."""
+    rank = {split: position for position, split in enumerate(splits)}
+    added: Counter[str] = Counter()
+    for count in counts:
+        added[count.name] += count.value
+
+    def place(shard: ShardSummary) -> tuple[int, int]:
+        name = ShardName.parse(shard.file)
+        return rank[name.split], name.number
+
+    return Gathered(totals, sorted(shards, key=place), sorted(rejections), added)
+
+
+class PublishDataset(beam.PTransform):
+    """Publishes a dataset, or leaves an outcome that says why not.
+
+    Input: `ShardSummary` of every shard; by side input the totals, the rejections and the
+    counts. Output: one `outcome`, a string. Runs once; a retry finds renamed shards in place.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        dataset: Dataset,
+        *,
+        totals: beam.PCollection[PlanTotals],
+        rejections: beam.PCollection[Rejection],
+        counts: beam.PCollection[Count],
+        max_rejected: RejectionLimit,
+        class_names: tuple[str, ...] | None,
+        overwrite: bool,
+    ) -> None:
+        super().__init__()
+        self._sides = (AsSingleton(totals), AsIter(rejections), AsIter(counts))
+        self._fn = _PublishFn(
+            output,
+            dataset,
+            max_rejected=max_rejected,
+            class_names=class_names,
+            overwrite=overwrite,
+        )
+
+    def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
+        totals, rejections, counts = self._sides
+        return (
+            shards.pipeline
+            | "Once" >> beam.Create([None])
+            | "Check the ledger and publish"
+            >> beam.ParDo(self._fn, totals, AsIter(shards), rejections, counts).with_output_types(
+                str
+            )
+        )
+
+
+class _PublishFn(beam.DoFn):
+    def __init__(
+        self,
+        output: str,
+        dataset: Dataset,
+        *,
+        max_rejected: RejectionLimit,
+        class_names: tuple[str, ...] | None,
+        overwrite: bool,
+    ) -> None:
+        self._output = output
+        self._staging = files.join(output, files.STAGING)
+        self._dataset = dataset
+        self._max_rejected = max_rejected
+        self._class_names = class_names
+        self._overwrite = overwrite
+
+    def process(
+        self,
+        _: None,
+        totals: PlanTotals,
+        shards: Iterable[ShardSummary],
+        rejections: Iterable[Rejection],
+        counts: Iterable[Count],
+    ) -> Iterable[str]:
+        gathered = gather(self._dataset.splits, totals, shards, rejections, counts)
+        recipe = dataset_recipe(gathered.shards, gathered.planned)
+        manifest_path = files.join(self._output, MANIFEST)
+        published = files.read_text(manifest_path)
+        if published is not None and not self._overwrite:
+            yield self._compare(recipe, parse_manifest(published, manifest_path))
+            return
+        ledger = gathered.ledger
+        ledger.check()
+        if not self._max_rejected.allows(ledger.images_rejected, ledger.images_matched):
+            yield self._refuse(ledger, gathered.rejections)
+            return
+        self._publish(gathered, recipe)
+        yield "published"
+
+    def _compare(self, recipe: str, manifest: dict[str, object]) -> str:
+        """Says whether the finished dataset in the output folder is the one asked for."""
+        if manifest["recipe"] != recipe:
+            return self._leave("inputs_differ", {})
+        missing = [
+            shard["file"]
+            for shard in manifest_shards(manifest)
+            if not files.has_size(files.join(self._output, shard["file"]), shard["bytes"])
+        ]
+        return self._leave("damaged", {"files": missing}) if missing else "up_to_date"
+
+    def _refuse(self, ledger: Ledger, rejections: list[Rejection]) -> str:
+        rejected = files.join(self._staging, REJECTED)
+        files.write_whole(rejected, self._rejected_lines(rejections))
+        detail = {
+            "ledger": dataclasses.asdict(ledger),
+            "limit": str(self._max_rejected),
+            "rejected": count_reasons(rejections),
+            "rejected_file": rejected,
+        }
+        return self._leave("too_many_rejected", detail)
+
+    def _leave(self, status: str, detail: Mapping[str, object]) -> str:
+        text = json.dumps({"status": status, **detail})
+        files.make_directory(self._staging)
+        files.write_whole(files.join(self._staging, OUTCOME), text.encode())
+        return status
+
+    def _publish(self, gathered: Gathered, recipe: str) -> None:
+        vocabulary = Vocabulary.build(gathered.totals.labels - {""}, self._class_names)
+        rejections = gathered.rejections
+        small_files = {
+            LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
+            REJECTED: self._rejected_lines(rejections),
+        }
+        kind = "integer" if vocabulary.is_integer else "text"
+        manifest = build_manifest(
+            self._dataset,
+            gathered.shards,
+            gathered.ledger,
+            recipe=recipe,
+            rejected=count_reasons(rejections),
+            label_kind=kind if gathered.totals.labels - {""} else "none",
+            files=small_files,
+        )
+        self._remove_former(keep={shard.file for shard in gathered.shards})
+        for shard in gathered.shards:
+            staged = files.join(self._staging, f"{shard.file}.{shard.recipe}")
+            if files.exists(staged):
+                files.rename(staged, files.join(self._output, shard.file))
+        for name, content in small_files.items():
+            files.write_whole(files.join(self._output, name), content)
+        files.write_whole(files.join(self._output, MANIFEST), to_text(manifest).encode())
+        files.remove(self._staging)
+
+    def _remove_former(self, keep: set[str]) -> None:
+        """Removes a former dataset: its manifest first, then the shards that get no successor."""
+        path = files.join(self._output, MANIFEST)
+        text = files.read_text(path)
+        if text is None:
+            return
+        former = {shard["file"] for shard in manifest_shards(parse_manifest(text, path))}
+        files.remove(path)
+        for name in sorted(former - keep):
+            files.remove(files.join(self._output, name))
+
+    def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
+        """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
+        root = self._dataset.root
+        listed = (
+            r._replace(path=image_uri(root, r.path)) if r.subject == "image" else r
+            for r in rejections
+        )
+        return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()

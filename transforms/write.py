@@ -1,0 +1,232 @@
+"""WriteShards: one planned shard in, one staged TFRecord file out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import apache_beam as beam
+import google_crc32c
+from apache_beam.io.filesystem import CompressedFile, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from transforms import files
+from transforms.convert import ImageConverter
+from transforms.core.examples import CheckedImage
+from transforms.core.manifest import MANIFEST
+from transforms.core.records import ShardImage
+from transforms.core.rejections import Rejection
+from transforms.core.shards import shard_recipe
+from transforms.core.stats import ShardSummary
+from transforms.metrics import PROGRESS, counter, distribution
+from transforms.plan import planned_images
+
+_CHECKSUM_CHUNK = 1 << 20
+
+
+class _Writable(Protocol):
+    def write(self, data: bytes) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class ChecksummedFile:
+    """A file to write to that knows the CRC32C and the number of its bytes."""
+
+    def __init__(self, file: _Writable) -> None:
+        self._file = file
+        self._crc = 0
+        self.bytes = 0
+
+    @property
+    def crc32c(self) -> str:
+        """8 hexadecimal digits."""
+        return f"{self._crc:08x}"
+
+    def write(self, data: bytes) -> int:
+        """Writes `data` and adds it to the checksum."""
+        self._crc = google_crc32c.extend(self._crc, data)
+        self.bytes += len(data)
+        self._file.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing to do: `close` flushes."""
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class WriteShards(beam.io.WriteToTFRecord):
+    """Writes planned shards as TFRecord files under staging names.
+
+    A shard is the unit of work, of retry and of resume: its images are read ahead, checked,
+    encoded and written inside one call, so memory does not grow with the data and no pixel
+    crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
+
+    Input: `(file name, images)`. Output: `ShardSummary`. A retry writes the same bytes to the
+    same name; a shard that a former run finished with the same recipe is not written again.
+    Metrics: see `transforms.metrics`.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        converter: ImageConverter,
+        *,
+        options_digest: str,
+        gzip: bool,
+        overwrite: bool,
+    ) -> None:
+        compression = CompressionTypes.GZIP if gzip else CompressionTypes.UNCOMPRESSED
+        super().__init__(files.join(output, "shard"), compression_type=compression)
+        self._fn = _WriteShardFn(
+            output, converter, self._sink, options_digest=options_digest, overwrite=overwrite
+        )
+
+    def expand(
+        self, shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
+    ) -> beam.PCollection[ShardSummary]:
+        return shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
+            ShardSummary
+        )
+
+
+class _WriteShardFn(beam.DoFn):
+    def __init__(
+        self,
+        output: str,
+        converter: ImageConverter,
+        sink: Any,
+        *,
+        options_digest: str,
+        overwrite: bool,
+    ) -> None:
+        self._output = output
+        self._staging = files.join(output, files.STAGING)
+        self._converter = converter
+        self._sink = sink
+        self._options_digest = options_digest
+        self._overwrite = overwrite
+
+    def setup(self) -> None:
+        self._converter.setup()
+        manifest = files.join(self._output, MANIFEST)
+        self._compare_only = not self._overwrite and files.exists(manifest)
+        if not self._compare_only:
+            files.make_directory(self._staging)
+
+    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterable[ShardSummary]:
+        name, unordered = shard
+        images = planned_images(unordered)
+        recipe = shard_recipe(self._options_digest, name, images)
+        if self._compare_only:
+            yield ShardSummary(file=name, recipe=recipe)
+            return
+        summary = self._finished(name, recipe)
+        if summary is None:
+            summary = self._write(name, recipe, images)
+        else:
+            counter("shards_reused").inc()
+            PROGRESS.advance(len(images), len(summary.rejections))
+        yield summary
+
+    def _finished(self, name: str, recipe: str) -> ShardSummary | None:
+        """The summary of a shard that a former run wrote with this recipe, if it is whole."""
+        text = files.read_text(self._sidecar(name, recipe))
+        if text is None:
+            return None
+        summary = ShardSummary.from_json(json.loads(text))
+        for path in (self._staged(name, recipe), files.join(self._output, name)):
+            if files.exists(path) and file_checksum(path) == summary.crc32c:
+                return summary
+        return None
+
+    def _write(self, name: str, recipe: str, images: list[ShardImage]) -> ShardSummary:
+        started = time.monotonic()
+        partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
+        summary = self._write_file(partial, name, recipe, images)
+        files.rename(partial, self._staged(name, recipe))
+        sidecar = json.dumps(summary.to_json()).encode()
+        files.write_whole(self._sidecar(name, recipe), sidecar)
+        self._count(summary, time.monotonic() - started)
+        return summary
+
+    def _write_file(
+        self, path: str, name: str, recipe: str, images: list[ShardImage]
+    ) -> ShardSummary:
+        tally = _Tally()
+        file = ChecksummedFile(
+            FileSystems.create(path, self._sink.mime_type, CompressionTypes.UNCOMPRESSED)
+        )
+        stream = self._compressed(file)
+        for example in self._converter.encode(tally.pass_images(self._converter.load(images))):
+            self._sink.write_record(stream, example)
+            tally.records += 1
+        stream.close()
+        return ShardSummary(
+            file=name,
+            recipe=recipe,
+            records=tally.records,
+            bytes=file.bytes,
+            crc32c=file.crc32c,
+            image_bytes=tally.image_bytes,
+            labels=dict(sorted(tally.labels.items())),
+            rejections=tuple(tally.rejections),
+        )
+
+    def _compressed(self, file: ChecksummedFile) -> Any:
+        if self._sink.compression_type == CompressionTypes.GZIP:
+            return CompressedFile(file, CompressionTypes.GZIP)
+        return file
+
+    def _count(self, summary: ShardSummary, seconds: float) -> None:
+        counter("shards_written").inc()
+        counter("images_written").inc(summary.records)
+        counter("images_rejected").inc(len(summary.rejections))
+        counter("bytes_read").inc(summary.image_bytes)
+        counter("bytes_written").inc(summary.bytes)
+        distribution("shard_msec").update(int(seconds * 1000))
+
+    def _staged(self, name: str, recipe: str) -> str:
+        return files.join(self._staging, f"{name}.{recipe}")
+
+    def _sidecar(self, name: str, recipe: str) -> str:
+        return files.join(self._staging, f"{name}.{recipe}.json")
+
+
+@dataclasses.dataclass
+class _Tally:
+    """What was counted while one shard went by."""
+
+    records: int = 0
+    image_bytes: int = 0
+    labels: Counter[str] = dataclasses.field(default_factory=Counter)
+    rejections: list[Rejection] = dataclasses.field(default_factory=list)
+
+    def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
+        """Passes images on and keeps rejections."""
+        for result in loaded:
+            if isinstance(result, Rejection):
+                self.rejections.append(result)
+                PROGRESS.advance(1, 1)
+            else:
+                self.labels[result.image.label] += 1
+                self.image_bytes += len(result.data)
+                PROGRESS.advance(1)
+                yield result
+
+
+def file_checksum(path: str) -> str:
+    """The CRC32C of a stored file, 8 hexadecimal digits."""
+    crc = 0
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        while chunk := file.read(_CHECKSUM_CHUNK):
+            crc = google_crc32c.extend(crc, chunk)
+    return f"{crc:08x}"
