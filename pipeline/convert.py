@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from pipeline.errors import run_command
 from pipeline.options import parse_flags
 
 
@@ -33,6 +34,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    from pipeline.launch import run_command
-
     sys.exit(run_command(main, "convert"))

@@ -1,4 +1,4 @@
-"""What goes wrong with a command, and the exit code that says so.
+"""What goes wrong with a command, and the exit code that says so; no Beam.
 
 DatasetError              1  the run or the check failed
 ├─ UsageError             2  wrong flags or inputs, found before a job starts
@@ -7,10 +7,14 @@ DatasetError              1  the run or the check failed
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 DONE = 0
 FAILED = 1
 USAGE = 2
 TOO_MANY_REJECTED = 3
+INTERRUPTED = 130
 
 
 class DatasetError(Exception):
@@ -29,3 +33,20 @@ class RejectedError(DatasetError):
     """More images were rejected than `--max_rejected` allows; nothing was published."""
 
     exit_code = TOO_MANY_REJECTED
+
+
+def run_command(main: Callable[[], None], command: str) -> int:
+    """Runs a command; a failure that the user can do something about is one line.
+
+    Returns:
+        the exit code.
+    """
+    try:
+        main()
+    except DatasetError as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"{command}: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return INTERRUPTED
+    return DONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,23 +23,6 @@ from transforms.publish import OUTCOME
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"
-
-
-def run_command(main: Callable[[], None], command: str) -> int:
-    """Runs a command; a failure that the user can do something about is one line.
-
-    Returns:
-        the exit code, see `pipeline.errors`.
-    """
-    try:
-        main()
-    except DatasetError as error:
-        print(f"{command}: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print(f"{command}: interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
-    return 0
 
 
 def run_pipeline(

@@ -43,15 +43,16 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * unit)
 
 
-class _OneLineParser(argparse.ArgumentParser):
+class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are `UsageError`s."""
 
     def error(self, message: str) -> NoReturn:
+        """Raises `UsageError` instead of printing the usage."""
         raise UsageError(f"{message}; see --help")
 
 
-def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Lets argparse show the message of a ValueError."""
+def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A type for argparse that shows the message of the ValueError that `parse` raises."""
 
     def convert(text: str) -> Any:
         try:
@@ -62,21 +63,26 @@ def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return convert
 
 
-def _at_least_one(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """A whole number above 0.
+
+    Raises:
+        ValueError: when it is none.
+    """
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
 def _shard_number(text: str) -> int:
-    if _at_least_one(text) > MAX_SHARDS:
+    if at_least_one(text) > MAX_SHARDS:
         raise ValueError(f"{text} is more than {MAX_SHARDS}, which the file names have room for")
     return int(text)
 
 
 def make_parser(command: str) -> argparse.ArgumentParser:
     """The parser of `convert` or `plan`."""
-    parser = _OneLineParser(
+    parser = OneLineParser(
         prog=f"python -m pipeline.{command}",
         allow_abbrev=False,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -109,16 +115,16 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add("--output", required=True, metavar="DIR", help="folder of the dataset")
     add(
         "--splits",
-        type=_typed(parse_splits),
+        type=typed(parse_splits),
         default="train=1",
         metavar="NAME=SHARE,...",
         help="splits by a hash of the key",
     )
     add("--seed", type=int, default=0, help="of the order and the splits")
-    add("--num_shards", type=_typed(_shard_number), metavar="N", help="shards of each split")
+    add("--num_shards", type=typed(_shard_number), metavar="N", help="shards of each split")
     add(
         "--shard_size",
-        type=_typed(parse_size),
+        type=typed(parse_size),
         default="150MB",
         metavar="SIZE",
         help="plan shards of about this size",
@@ -133,21 +139,21 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     add("--check", choices=MODES, default="full", help="decode every pixel, or read headers only")
     add(
         "--max_pixels",
-        type=_typed(_at_least_one),
+        type=typed(at_least_one),
         default=DEFAULT_MAX_PIXELS,
         metavar="N",
         help="reject larger images before they are decoded",
     )
     add(
         "--max_bytes",
-        type=_typed(parse_size),
+        type=typed(parse_size),
         default="256MB",
         metavar="SIZE",
         help="reject larger files before they are read",
     )
     add(
         "--max_rejected",
-        type=_typed(RejectionLimit.parse),
+        type=typed(RejectionLimit.parse),
         default="1%",
         metavar="SHARE|COUNT",
         help="publish nothing if more images are rejected",

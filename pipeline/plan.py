@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import run_command
 from pipeline.options import parse_flags
 
 
@@ -49,6 +50,4 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    from pipeline.launch import run_command
-
     sys.exit(run_command(main, "plan"))

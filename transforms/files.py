@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import google_crc32c
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 STAGING = ".staging"
+
+_CHUNK = 1 << 20
 
 
 def join(directory: str, *names: str) -> str:
@@ -62,3 +65,12 @@ def make_directory(path: str) -> None:
 def has_size(path: str, size: int) -> bool:
     """Whether a file is there and has `size` bytes."""
     return exists(path) and FileSystems.get_filesystem(path).size(path) == size
+
+
+def checksum(path: str) -> str:
+    """The CRC32C of a stored file, 8 hexadecimal digits."""
+    crc = 0
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        while chunk := file.read(_CHUNK):
+            crc = google_crc32c.extend(crc, chunk)
+    return f"{crc:08x}"

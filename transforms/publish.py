@@ -208,7 +208,7 @@ class _PublishFn(beam.DoFn):
             LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
             REJECTED: self._rejected_lines(rejections),
         }
-        kind = "integer" if vocabulary.is_integer else "text"
+        kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(
             self._dataset,
             gathered.shards,

@@ -26,8 +26,6 @@ from transforms.core.stats import ShardSummary
 from transforms.metrics import PROGRESS, counter, distribution
 from transforms.plan import planned_images
 
-_CHECKSUM_CHUNK = 1 << 20
-
 
 class _Writable(Protocol):
     def write(self, data: bytes) -> Any: ...
@@ -144,7 +142,7 @@ class _WriteShardFn(beam.DoFn):
             return None
         summary = ShardSummary.from_json(json.loads(text))
         for path in (self._staged(name, recipe), files.join(self._output, name)):
-            if files.exists(path) and file_checksum(path) == summary.crc32c:
+            if files.exists(path) and files.checksum(path) == summary.crc32c:
                 return summary
         return None
 
@@ -221,12 +219,3 @@ class _Tally:
                 self.image_bytes += len(result.data)
                 PROGRESS.advance(1)
                 yield result
-
-
-def file_checksum(path: str) -> str:
-    """The CRC32C of a stored file, 8 hexadecimal digits."""
-    crc = 0
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        while chunk := file.read(_CHECKSUM_CHUNK):
-            crc = google_crc32c.extend(crc, chunk)
-    return f"{crc:08x}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
+from tfx_bsl.coders.example_coder import ExampleToNumpyDict, RecordBatchToExamplesEncoder
 
 from transforms.core.check import ImageInfo
 from transforms.core.layouts import Feature
@@ -76,6 +76,21 @@ def sort_features(example: bytes) -> bytes:
     _, start = _read_varint(example, 1)
     entries = sorted(_map_entries(example, start), key=_entry_name)
     return b"".join([example[:start], *entries])
+
+
+def decode_example(example: bytes) -> dict[str, Any]:
+    """The features of a serialized Example.
+
+    Returns:
+        name to a numpy array of one dimension: `object` (bytes), `int64` or `float32`.
+
+    Raises:
+        ValueError: when the bytes are no Example.
+    """
+    try:
+        return dict(ExampleToNumpyDict(example))
+    except (RuntimeError, ValueError) as error:
+        raise ValueError("its bytes are no tf.train.Example") from error
 
 
 def _map_entries(example: bytes, start: int) -> Iterator[bytes]:

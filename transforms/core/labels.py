@@ -229,12 +229,13 @@ class Vocabulary:
 
     Attributes:
         is_integer: every label it was built from is an integer.
+        is_named: ids count the lines of `lines()` from 0; otherwise labels are their own ids.
     """
 
     is_integer: bool
+    is_named: bool
     _ids: dict[str, int] = dataclasses.field(repr=False)
     _lines: tuple[str, ...] = dataclasses.field(repr=False)
-    _named: bool
 
     @classmethod
     def build(cls, labels: Iterable[str], class_names: Sequence[str] | None = None) -> Vocabulary:
@@ -269,7 +270,7 @@ class Vocabulary:
         ids = {line: at if named else int(line) for at, line in enumerate(lines)}
         if by_index:
             ids = {str(at): at for at in range(len(lines))} | ids
-        return cls(is_integer, ids, lines, named)
+        return cls(is_integer, named, ids, lines)
 
     def id_of(self, label: str) -> int | None:
         """The label's class id, an int64; None when the label is unknown.
@@ -286,7 +287,7 @@ class Vocabulary:
         >>> Vocabulary.build(["1"], ["cat", "dog"]).text_of("1")
         'dog'
         """
-        class_id = self.id_of(label) if self._named else None
+        class_id = self.id_of(label) if self.is_named else None
         return label_text(label) if class_id is None else self._lines[class_id]
 
     def lines(self) -> tuple[str, ...]:

@@ -1,0 +1,29 @@
+"""Opening a finished dataset: its manifest, or one line that says why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+
+from pipeline.errors import UsageError
+from transforms import files
+from transforms.core.manifest import MANIFEST, ManifestError, parse_manifest
+
+
+def open_dataset(output: str) -> dict[str, Any]:
+    """The manifest of the dataset in a folder.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    path = files.join(output, MANIFEST)
+    try:
+        text = files.read_text(path)
+        if text is None:
+            raise UsageError(f"{output} holds no dataset: there is no {path}")
+        return parse_manifest(text, path)
+    except ManifestError as error:
+        raise UsageError(str(error)) from error
+    except (BeamIOError, OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Converts images to TFRecords on this machine. Without flags: a small sample that it draws first.
+#   ./run_local.sh
+#   ./run_local.sh --images 'photos/*/*.jpg' --labels labels.csv --output out/photos
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/scripts/environment.sh"
+make_environment ""
+
+# Flags may name paths from where the user stands; the packages are found wherever that is.
+python="$venv/bin/python"
+if [ $# -gt 0 ]; then
+  exec "$python" -m pipeline.convert "$@"
+fi
+
+cd "$project"
+"$python" examples/make_sample.py out/sample-images
+"$python" -m pipeline.convert \
+  --images 'out/sample-images/images/**/*' --labels out/sample-images/labels.csv \
+  --output out/sample --splits train=0.8,validation=0.2 --max_rejected 20%
+echo
+echo "images   $project/out/sample-images (some are broken on purpose)"
+echo "dataset  $project/out/sample"
+echo "next     $python -m pipeline.show out/sample"
+echo "         $python -m pipeline.verify out/sample"

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Lint, types and the test suite; arguments go to pytest, such as -m fresh or tests/pipeline.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/scripts/environment.sh"
+make_environment "[test]"
+
+cd "$project"
+"$venv/bin/ruff" check .
+"$venv/bin/ruff" format --check --quiet .
+"$venv/bin/mypy"
+exec "$venv/bin/python" -m pytest "$@"

@@ -1,0 +1,156 @@
+"""Does a record hold what the manifest says it does? Every difference is one `Problem`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.check import ImageInfo, Limits, check_image
+from transforms.core.examples import decode_example
+from transforms.core.layouts import Feature
+from transforms.core.rejections import RejectedImageError
+from transforms.core.stats import Ledger, LedgerError
+
+_KINDS = {"bytes": "O", "int64": "i", "float": "f"}
+
+
+class Problem(NamedTuple):
+    """One difference between a dataset and its manifest.
+
+    Attributes:
+        file: the file it is in.
+        record: number of the record, from 0; None when it is not in a record.
+        detail: what is wrong, in one line.
+    """
+
+    file: str
+    record: int | None
+    detail: str
+
+    def __str__(self) -> str:
+        place = self.file if self.record is None else f"{self.file}: record {self.record}"
+        return f"{place}: {self.detail}"
+
+
+class RecordCheck(NamedTuple):
+    """What one record turned out to be: its problems, and its label's text if it has one."""
+
+    problems: tuple[str, ...]
+    label: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordVerifier:
+    """Checks records of one dataset.
+
+    Attributes:
+        features: those of the manifest.
+        labels: the lines of labels.txt, when they are text; None otherwise.
+        limits: those of the conversion.
+    """
+
+    features: tuple[Feature, ...]
+    labels: tuple[str, ...] | None
+    limits: Limits
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any], labels: Sequence[str]) -> RecordVerifier:
+        """The verifier of the dataset that `manifest` describes."""
+        options = manifest["options"]
+        return cls(
+            features=tuple(Feature(**feature) for feature in manifest["features"]),
+            labels=tuple(labels) if manifest["labels"] == "text" else None,
+            limits=Limits(max_pixels=options["max_pixels"], max_bytes=options["max_bytes"]),
+        )
+
+    def check(self, record: bytes) -> RecordCheck:
+        """Checks the schema, the label and the pixels of one serialized Example."""
+        try:
+            example = decode_example(record)
+        except ValueError as error:
+            return RecordCheck((str(error),), "")
+        problems = list(self._schema_problems(example))
+        if problems:
+            return RecordCheck(tuple(problems), "")
+        values = {feature.source: example[feature.name][0] for feature in self.features}
+        problems += self._label_problems(values)
+        problems += self._image_problems(values)
+        return RecordCheck(tuple(problems), self._label(values))
+
+    def _schema_problems(self, example: Mapping[str, Any]) -> Iterator[str]:
+        names = {feature.name for feature in self.features}
+        if extra := sorted(set(example) - names):
+            yield f"has the feature {extra[0]!r}, which the manifest does not list"
+        for feature in self.features:
+            values = example.get(feature.name)
+            if values is None or len(values) != 1:
+                yield f"feature {feature.name!r} has no single value"
+            elif values.dtype.kind != _KINDS[feature.dtype]:
+                yield f"feature {feature.name!r} is not {feature.dtype}"
+
+    def _label_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
+        label_id = values.get("label.id")
+        if self.labels is None or label_id is None:
+            return
+        if not 0 <= label_id < len(self.labels):
+            yield f"label {label_id} is not a line of labels.txt"
+        elif "label.text" in values and values["label.text"].decode() != self.labels[label_id]:
+            yield f"label {label_id} is {self.labels[label_id]!r} in labels.txt, but not here"
+
+    def _image_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
+        try:
+            info = check_image(values["image.bytes"], limits=self.limits)
+        except RejectedImageError as error:
+            yield f"the image is {error.reason.value}: {error.detail}"
+            return
+        for name, actual in _described(info).items():
+            stored = values.get(f"image.{name}")
+            stored = stored.decode() if isinstance(stored, bytes) else stored
+            if stored is not None and stored != actual:
+                yield f"the image's {name} is {actual}, the record says {stored}"
+
+    def _label(self, values: Mapping[str, Any]) -> str:
+        if "label.text" in values:
+            return str(values["label.text"].decode())
+        label_id = values.get("label.id")
+        if label_id is None:
+            return ""
+        if self.labels is None:
+            return str(label_id)
+        return self.labels[label_id] if 0 <= label_id < len(self.labels) else ""
+
+
+def _described(info: ImageInfo) -> dict[str, Any]:
+    return {name: getattr(info, name) for name in ("format", "height", "width", "channels")}
+
+
+def ledger_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the manifest's own numbers add up."""
+    ledger = Ledger(**manifest["ledger"])
+    try:
+        ledger.check()
+    except LedgerError as error:
+        yield str(error)
+    for name, split in manifest["splits"].items():
+        if split["records"] != sum(shard["records"] for shard in split["shards"]):
+            yield f"split {name!r} has other records than its shards together"
+    if ledger.records_written != sum(split["records"] for split in manifest["splits"].values()):
+        yield "the ledger has other records than the splits together"
+
+
+def class_problems(split: str, found: Counter[str], listed: Mapping[str, int]) -> Iterator[str]:
+    """Whether a split holds as many records of each class as listed.
+
+    Args:
+        split: its name.
+        found: records of each class that were read.
+        listed: the same by the manifest.
+    """
+    for name in sorted({*found, *listed}):
+        if found[name] != listed.get(name, 0):
+            yield (
+                f"split {split!r} has {found[name]} records of class {name!r}, the manifest "
+                f"says {listed.get(name, 0)}"
+            )
