@@ -89,7 +89,9 @@ def gather(
         name = ShardName.parse(shard.file)
         return rank[name.split], name.number
 
-    return Gathered(totals, sorted(shards, key=place), sorted(rejections), added)
+    # Away from the process that built the graph, Beam decodes rows to a class of its own making.
+    planned = sorted(Rejection(*rejection) for rejection in rejections)
+    return Gathered(totals, sorted(shards, key=place), planned, added)
 
 
 class PublishDataset(beam.PTransform):

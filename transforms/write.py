@@ -36,6 +36,9 @@ class _Writable(Protocol):
 class ChecksummedFile:
     """A file to write to that knows the CRC32C and the number of its bytes."""
 
+    # Beam's compression asks whether it may write.
+    mode = "wb"
+
     def __init__(self, file: _Writable) -> None:
         self._file = file
         self._crc = 0
@@ -52,6 +55,10 @@ class ChecksummedFile:
         self.bytes += len(data)
         self._file.write(data)
         return len(data)
+
+    def tell(self) -> int:
+        """Bytes written so far; compression asks for it."""
+        return self.bytes
 
     def flush(self) -> None:
         """Nothing to do: `close` flushes."""

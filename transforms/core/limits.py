@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import math
 from typing import NamedTuple
 
 
@@ -23,14 +25,31 @@ class RejectionLimit(NamedTuple):
         """
         number = text.strip()
         is_share = number.endswith("%") or "." in number
-        value = float(number.removesuffix("%")) / 100 if number.endswith("%") else float(number)
+        try:
+            value = _parse_number(number)
+        except (ArithmeticError, ValueError):
+            value = math.nan
         if not 0 <= value or (is_share and value > 1) or not (is_share or value.is_integer()):
             raise ValueError(f"{text!r} is neither a share such as 0.01 or 1% nor a count")
         return cls(value, is_share)
 
     def allows(self, rejected: int, matched: int) -> bool:
         """Whether a run with `rejected` of `matched` images may be published."""
-        return rejected <= (self.value * matched if self.is_share else self.value)
+        if self.is_share and matched:
+            # A quotient, unlike a product, rounds to the very float that `parse` made of the share.
+            return rejected / matched <= self.value
+        return rejected <= self.value
 
     def __str__(self) -> str:
         return f"{self.value:.4g} of the images" if self.is_share else f"{self.value:.0f} images"
+
+
+def _parse_number(number: str) -> float:
+    """The nearest float, of a percentage too.
+
+    >>> _parse_number("13.7%") == _parse_number("0.137")
+    True
+    """
+    if number.endswith("%"):
+        return float(decimal.Decimal(number[:-1].strip()).scaleb(-2))
+    return float(number)

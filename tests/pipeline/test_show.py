@@ -1,0 +1,70 @@
+"""`show` prints what is in a dataset and saves its pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pipeline import convert, show
+from pipeline.errors import DatasetError, UsageError
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("show")
+    for number in range(12):
+        path = folder / "photos" / ("cat", "개")[number % 2] / f"n {number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (3, 2), (20 * number, 7, 9)).save(path)
+    flags = ["--label_from", "directory", "--splits", "train=0.5,test=0.5", "--progress", "off"]
+    images = f"{folder}/photos/*/*.png"
+    convert.main(["--images", images, "--output", f"{folder}/out", *flags])
+    return folder
+
+
+def test_prints_features_with_types(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show.main([str(dataset / "out"), "--limit", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "train-00000-of-00001.tfrecord record 0"
+    shown = {line.split()[0]: line.split()[1:3] for line in lines[1:]}
+    assert shown["image/height"] == ["int64[1]", "2"]
+    assert shown["image/format"] == ["bytes[1]", "'png'"]
+    assert shown["image/class/text"][1] in ("'cat'", "'개'")
+    assert shown["image/encoded"][1] == f"<{(dataset / 'photos/cat/n 0.png').stat().st_size}"
+
+
+def test_limit_and_split(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show.main([str(dataset / "out"), "--split", "test", "--limit", "2"])
+    heads = [line for line in capsys.readouterr().out.splitlines() if line[0] != " "]
+    assert heads == [f"test-00000-of-00001.tfrecord record {number}" for number in (0, 1)]
+
+
+def test_saved_pictures_are_the_files(dataset: Path, tmp_path: Path) -> None:
+    show.main([str(dataset / "out"), "--limit", "99", "--images", str(tmp_path / "pictures")])
+    saved = sorted(path.read_bytes() for path in (tmp_path / "pictures").iterdir())
+    assert saved == sorted(path.read_bytes() for path in dataset.glob("photos/*/*.png"))
+
+
+def test_a_hostile_name_stays_in_the_folder(tmp_path: Path) -> None:
+    example = {"bytes": [b"x"], "path": [b"../../etc/\n passwd"]}
+    record = show.Record("train-00000-of-00001.tfrecord", 0, example)
+    path = show.save_image(record, tmp_path, {"image.bytes": "bytes", "image.path": "path"})
+    assert path.parent == tmp_path and path.name == "train-00000-of-00001-00000-_passwd"
+
+
+def test_no_such_split(dataset: Path) -> None:
+    with pytest.raises(UsageError, match="no --split dev; the dataset has train, test"):
+        show.main([str(dataset / "out"), "--split", "dev"])
+
+
+def test_a_damaged_shard_is_named(dataset: Path, tmp_path: Path) -> None:
+    shard = dataset / "out" / "test-00000-of-00001.tfrecord"
+    data = shard.read_bytes()
+    shard.write_bytes(data[:-3])
+    try:
+        with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
+            show.main([str(dataset / "out"), "--split", "test", "--limit", "99"])
+    finally:
+        shard.write_bytes(data)

@@ -1,0 +1,156 @@
+"""`verify` finds every difference between a folder and its manifest, and names its place."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pipeline import convert, verify
+from pipeline.dataset import open_dataset
+from pipeline.errors import DatasetError, UsageError, run_command
+from transforms.core.manifest import crc32c_hex
+
+
+def _draw(folder: Path) -> None:
+    for number in range(8):
+        path = folder / ("cat", "dog")[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (3, 2), (30 * number, 7, 9)).save(path)
+
+
+@pytest.fixture(scope="module", params=["none", "gzip"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small dataset of two shards."""
+    folder = tmp_path_factory.mktemp("verify")
+    _draw(folder / "photos")
+    flags = ["--label_from", "directory", "--num_shards", "2", "--compression", request.param]
+    images = f"{folder}/photos/*/*.png"
+    convert.main(["--images", images, "--output", f"{folder}/out", "--progress", "off", *flags])
+    return folder / "out"
+
+
+@pytest.fixture
+def dataset(made: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(made, tmp_path / "dataset"))
+
+
+def _problems(dataset: Path) -> list[str]:
+    return [
+        str(problem) for problem in verify.find_problems(str(dataset), open_dataset(str(dataset)))
+    ]
+
+
+def _edit(dataset: Path, **changes: object) -> None:
+    path = dataset / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_sound_dataset_passes(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(lambda: verify.main([str(dataset)]), "verify") == 0
+    assert "2 shards, 8 records, every image decodes" in capsys.readouterr().out
+
+
+def test_every_flipped_byte_names_its_shard(made: Path, dataset: Path) -> None:
+    """And its record, unless gzip has it decompress to the same records (header, padding bits)."""
+    shard = next(iter(sorted(dataset.glob("train-00000*"))))
+    data = shard.read_bytes()
+    for position in range(len(data)):
+        flipped = bytearray(data)
+        flipped[position] ^= 0x40
+        shard.write_bytes(flipped)
+        found = _problems(dataset)
+        assert found and all(shard.name in problem for problem in found), position
+        if not re.search(r": record \d+: ", found[0]):
+            assert "every record is sound" in found[0], (position, found)
+            assert shard.suffix == ".gz" and gzip.decompress(flipped) == gzip.decompress(data)
+
+
+def test_the_damaged_record_is_the_one_named(dataset: Path) -> None:
+    shard = next(iter(sorted(dataset.glob("train-00001*"))))
+    is_gzip = shard.suffix == ".gz"
+    data = bytearray(gzip.decompress(shard.read_bytes()) if is_gzip else shard.read_bytes())
+    second = 16 + int.from_bytes(data[:8], "little")
+    data[second + 12 + 20] ^= 1
+    shard.write_bytes(gzip.compress(data) if is_gzip else data)
+    assert f"{shard.name}: record 1: the checksum of its bytes is wrong" in _problems(dataset)[0]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100])
+def test_a_cut_shard(dataset: Path, size: int) -> None:
+    shard = next(iter(sorted(dataset.glob("train-00000*"))))
+    shard.write_bytes(shard.read_bytes()[:size])
+    found = _problems(dataset)
+    assert any("records can be read, the manifest says" in problem for problem in found)
+    assert all(shard.name in problem for problem in found)
+
+
+def test_missing_extra_and_edited_files(dataset: Path) -> None:
+    shard = next(iter(sorted(dataset.glob("train-00000*"))))
+    shutil.copy(shard, dataset / "train-00000-of-00009.tfrecord")
+    shard.unlink()
+    (dataset / "labels.txt").write_text("cat\nwolf\n")
+    found = "\n".join(_problems(dataset))
+    assert f"{shard.name}: the file is missing" in found
+    assert "train-00000-of-00009.tfrecord: is no file of this dataset" in found
+    assert "labels.txt: was changed" in found
+    assert "label 1 is 'wolf' in labels.txt, but not here" in found
+
+
+def test_numbers_of_the_manifest_that_do_not_add_up(dataset: Path) -> None:
+    manifest = open_dataset(str(dataset))
+    _edit(dataset, ledger={**manifest["ledger"], "images_rejected": 1})
+    assert "manifest.json: the ledger does not balance" in _problems(dataset)[0]
+
+
+def test_classes_that_do_not_add_up(dataset: Path) -> None:
+    splits = open_dataset(str(dataset))["splits"]
+    splits["train"]["classes"] = {"cat": 5, "dog": 3}
+    _edit(dataset, splits=splits)
+    assert "has 4 records of class 'cat', the manifest says 5" in _problems(dataset)[0]
+
+
+def test_features_and_sizes_are_compared(dataset: Path) -> None:
+    features = open_dataset(str(dataset))["features"]
+    swapped = {"image.height": "image.width", "image.width": "image.height"}
+    for feature in features:
+        feature["source"] = swapped.get(feature["source"], feature["source"])
+    _edit(dataset, features=features)
+    assert "the image's height is 2, the record says 3" in _problems(dataset)[0]
+    _edit(dataset, features=features[:-1])
+    assert "has the feature 'image/filename', which" in _problems(dataset)[0]
+
+
+def test_an_image_that_does_not_decode(tmp_path: Path) -> None:
+    """A header check lets it in; `verify` decodes."""
+    _draw(tmp_path / "photos")
+    broken = tmp_path / "photos" / "cat" / "0.png"
+    broken.write_bytes(broken.read_bytes()[:-14])
+    images = f"{tmp_path}/photos/*/*.png"
+    flags = ["--label_from", "directory", "--check", "header", "--progress", "off"]
+    convert.main(["--images", images, "--output", f"{tmp_path}/out", *flags])
+    found = _problems(tmp_path / "out")
+    assert len(found) == 1 and "the image is corrupt_image" in found[0]
+    with pytest.raises(DatasetError, match="1 problem"):
+        verify.main([str(tmp_path / "out")])
+
+
+def test_no_dataset(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no dataset"):
+        verify.main([str(tmp_path)])
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(UsageError, match="is not a manifest of this tool"):
+        verify.main([str(tmp_path)])
+    (tmp_path / "manifest.json").write_text('{"format_version": 99}')
+    with pytest.raises(UsageError, match="has format version 99"):
+        verify.main([str(tmp_path)])
+
+
+def test_crc32c_is_castagnoli() -> None:
+    assert crc32c_hex(b"123456789") == "e3069283"

@@ -1,0 +1,143 @@
+"""Every command and every Python block of the documentation runs, in the order it is written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pipeline.options import make_parser
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+CLASSES = ("cat", "dog")
+
+
+def blocks(language: str, path: Path) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def reader_folder(tmp_path: Path) -> Path:
+    """The files that the README's commands speak of."""
+    rows = ["id,label"]
+    for number in range(12):
+        label = CLASSES[number % 2]
+        path = tmp_path / "photos" / label / f"{label}{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 24), (20 * number, 99, 200 - 15 * number)).save(path)
+        rows.append(f"{path.stem},{label}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    (tmp_path / "classes.txt").write_text("dog\ncat\n")
+    return tmp_path
+
+
+def runnable(command: str) -> list[str]:
+    """The command in this environment; the scripts, which would install one, by what they run."""
+    words = shlex.split(command)
+    if words[0] == "./run_local.sh":
+        words = ["python", "-m", "pipeline.convert", *words[1:]]
+    assert words[0] == "python", f"not known how to run: {command}"
+    return [sys.executable, *words[1:]]
+
+
+def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
+    commands = [
+        line
+        for path in DOCUMENTS
+        for block in blocks("sh", path)
+        for line in block.splitlines()
+        # Installs and draws a sample: run by the tests marked `fresh`.
+        if line != "./run_local.sh"
+    ]
+    assert len(commands) >= 12
+    for command in commands:
+        result = subprocess.run(
+            runnable(command), cwd=reader_folder, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+    assert sorted(path.name for path in (reader_folder / "out" / "photos").iterdir()) == [
+        "labels.txt",
+        "manifest.json",
+        "rejected.jsonl",
+        "train-00000-of-00001.tfrecord",
+    ]
+    assert len(list((reader_folder / "out" / "pictures").iterdir())) == 3
+    assert not (reader_folder / "out" / "planned").exists()
+
+
+def test_python_of_the_readme_runs(reader_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(reader_folder)
+    command = "./run_local.sh --images 'photos/*/*.jpg' --labels labels.csv --output out/photos"
+    assert command in (ROOT / "README.md").read_text()
+    subprocess.run(runnable(command), check=True, capture_output=True)
+    for block in blocks("python", ROOT / "README.md"):
+        names: dict[str, object] = {}
+        exec(compile(block, "README.md", "exec"), names)
+        assert getattr(names["image"], "shape", None) == (24, 32, 3)
+
+
+def test_flags_of_the_documentation_exist() -> None:
+    ours = {flag for action in make_parser("convert")._actions for flag in action.option_strings}
+    elsewhere = {
+        "--limit",  # show
+        "--direct_num_workers",  # Beam
+        "--direct_running_mode",
+        "--compile-bytecode",  # uv
+    }
+    for path in [*DOCUMENTS, ROOT / "run_local.sh"]:
+        named = set(re.findall(r"--[a-z][a-z_\-]*\b", path.read_text()))
+        unknown = named - ours - elsewhere
+        assert not unknown, f"{path.name} names {sorted(unknown)}"
+
+
+def test_every_flag_is_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    missing = [
+        flag
+        for action in make_parser("convert")._actions
+        for flag in action.option_strings
+        if flag.startswith("--") and flag != "--help" and flag not in text
+    ]
+    assert not missing, f"README.md does not name {missing}"
+
+
+def test_version_and_changelog_agree() -> None:
+    version = re.search(r'version="([^"]+)"', (ROOT / "setup.py").read_text())
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert version and newest and version[1] == newest[1]
+
+
+@pytest.mark.fresh
+def test_a_newcomer_runs_the_two_commands(tmp_path: Path) -> None:
+    """A copy of the tree without an environment: installs, draws, converts, converts again."""
+    tree = tmp_path / "tree"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        target = tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target)
+
+    first = subprocess.run(["./run_local.sh"], cwd=tree, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr
+    assert "images   49 matched = 44 written + 5 rejected" in first.stdout
+    assert (tree / "out" / "sample" / "manifest.json").exists()
+
+    flags = ["--images", "images/**/*.jpg", "--label_from", "directory", "--max_rejected", "50%"]
+    second = subprocess.run(
+        [str(tree / "run_local.sh"), *flags, "--output", "converted"],
+        cwd=tree / "out" / "sample-images",
+        capture_output=True,
+        text=True,
+    )
+    assert second.returncode == 0, second.stderr
+    assert (tree / "out" / "sample-images" / "converted" / "manifest.json").exists()
