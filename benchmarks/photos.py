@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import glob
 import json
 import multiprocessing
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,14 +137,20 @@ def render_scene(index: int) -> Pixels:
     return _to_pixels(scene)
 
 
-def cut_photo(scenes: Sequence[Pixels], index: int) -> bytes:
-    """Photo `index`: a window of one of `scenes`, mirrored and exposed its own way.
+@functools.cache
+def _scene(index: int) -> Pixels:
+    """Scene `index`, rendered once in each process that needs it."""
+    return render_scene(index)
+
+
+def cut_photo(index: int) -> bytes:
+    """Photo `index`: a window of one of the scenes, mirrored and exposed its own way.
 
     Returns:
         A baseline JPEG with 4:2:0 colour.
     """
-    rng = np.random.default_rng((_SEED, len(scenes), index))
-    scene = scenes[int(rng.integers(len(scenes)))]
+    rng = np.random.default_rng((_SEED, _SCENES, index))
+    scene = _scene(int(rng.integers(_SCENES)))
     height, width = _SHAPES[int(rng.integers(len(_SHAPES)))]
     top = rng.integers(scene.shape[0] - height + 1)
     left = rng.integers(scene.shape[1] - width + 1)
@@ -164,20 +171,12 @@ def photo_name(index: int) -> tuple[str, str]:
     return label, f"{label}_{index:06d}"
 
 
-_scenes: list[Pixels] = []  # of this process, rendered once
-
-
-def _render_scenes() -> None:
-    """Renders the scenes that this process cuts photos from."""
-    _scenes.extend(render_scene(index) for index in range(_SCENES))
-
-
 def _write_photos(images: Path, indices: range) -> int:
     """Writes the photos of `indices` below `images` and returns how many bytes they take."""
     total = 0
     for index in indices:
         label, stem = photo_name(index)
-        total += (images / label / f"{stem}.jpg").write_bytes(cut_photo(_scenes, index))
+        total += (images / label / f"{stem}.jpg").write_bytes(cut_photo(index))
     return total
 
 
@@ -233,7 +232,7 @@ def build_photos(directory: Path, *, count: int = 4000, processes: int = 2) -> b
     _prepare(directory)
     chunks = [range(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK)]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_render_scenes) as pool:
+    with ProcessPoolExecutor(processes, context) as pool:
         images = [directory / "images"] * len(chunks)
         for _ in pool.map(_write_photos, images, chunks):
             pass

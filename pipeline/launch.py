@@ -57,15 +57,27 @@ def run_pipeline(
     try:
         with show_progress(progress):
             pipeline.run().wait_until_finish()
-    except LabelsError as error:
-        raise UsageError(f"{_without_step(error)}; nothing published") from error
-    except (LedgerError, OSError) as error:
-        raise DatasetError(f"{_without_step(error)}; nothing published") from error
+    except Exception as error:
+        _raise_told(error)
+        raise
 
 
-def _without_step(error: Exception) -> str:
-    """The message without the `[while running 'Step']` that Beam appends."""
-    return str(error).split(" [while running")[0]
+def _raise_told(error: Exception) -> None:
+    """Raises what one line can tell, if that is what made the run fail; a bug keeps its traceback.
+
+    Beam raises an exception of its own making in the place of some, such as an OSError; the
+    first one is then its context.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        message = str(cause).split(" [while running")[0]
+        if isinstance(cause, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        if isinstance(cause, LabelsError):
+            raise UsageError(f"{message}; nothing published") from error
+        if isinstance(cause, (LedgerError, OSError)):
+            raise DatasetError(f"{message}; nothing published") from error
+        cause = cause.__cause__ or cause.__context__
 
 
 def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:

@@ -74,6 +74,22 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty: give a folder")
+    return text
+
+
+def _seed(text: str) -> int:
+    try:
+        seed = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+    if not -(2**127) <= seed < 2**127:
+        raise ValueError(f"{text} takes more than 128 bits")
+    return seed
+
+
 def _shard_number(text: str) -> int:
     if at_least_one(text) > MAX_SHARDS:
         raise ValueError(f"{text} is more than {MAX_SHARDS}, which the file names have room for")
@@ -112,7 +128,13 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--output", required=True, metavar="DIR", help="folder of the dataset")
+    add(
+        "--output",
+        type=typed(_not_empty),
+        required=True,
+        metavar="DIR",
+        help="folder of the dataset",
+    )
     add(
         "--splits",
         type=typed(parse_splits),
@@ -120,7 +142,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=SHARE,...",
         help="splits by a hash of the key",
     )
-    add("--seed", type=int, default=0, help="of the order and the splits")
+    add("--seed", type=typed(_seed), default=0, metavar="N", help="of the order and the splits")
     add("--num_shards", type=typed(_shard_number), metavar="N", help="shards of each split")
     add(
         "--shard_size",

@@ -4,13 +4,13 @@
 |---|---|---|
 | images_found | images | List images |
 | rows_read | rows | Read rows |
-| images_written | images | Convert and write shards |
-| images_rejected | images | Convert and write shards |
-| bytes_read | bytes | Convert and write shards |
-| bytes_written | bytes | Convert and write shards |
-| shards_written | shards | Convert and write shards |
-| shards_reused | shards | Convert and write shards |
-| shard_msec | milliseconds for one shard, a distribution | Convert and write shards |
+| images_written | images | Convert and write each shard |
+| images_rejected | images | Convert and write each shard |
+| bytes_read | bytes | Convert and write each shard |
+| bytes_written | bytes | Convert and write each shard |
+| shards_written | shards | Convert and write each shard |
+| shards_reused | shards | Convert and write each shard |
+| shard_msec | milliseconds for one shard, a distribution | Convert and write each shard |
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class Progress:
         self.rejected = 0
 
     def plan(self, images: int) -> None:
-        """Sets how many images there are to convert."""
+        """Sets how many images there are to convert, and that none of them is yet."""
         with self._lock:
             self.planned = images
+            self.done = self.rejected = 0
 
     def advance(self, images: int, rejected: int = 0) -> None:
         """Counts images that are written or rejected."""

@@ -34,6 +34,9 @@ from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reason
 # What a run that did not publish leaves in the staging folder for its launcher to read.
 OUTCOME = "outcome.json"
 
+# The manifest of the dataset that is being replaced, in the staging folder.
+FORMER = "former.json"
+
 
 class Gathered(NamedTuple):
     """Everything a run counted, in a fixed order.
@@ -231,14 +234,19 @@ class _PublishFn(beam.DoFn):
         files.remove(self._staging)
 
     def _remove_former(self, keep: set[str]) -> None:
-        """Removes a former dataset: its manifest first, then the shards that get no successor."""
-        path = files.join(self._output, MANIFEST)
-        text = files.read_text(path)
+        """Removes a former dataset: its manifest first, then the shards that get no successor.
+
+        The manifest waits in the staging folder, so that a rerun still knows those shards.
+        """
+        manifest = files.join(self._output, MANIFEST)
+        former = files.join(self._staging, FORMER)
+        if files.exists(manifest):
+            files.rename(manifest, former)
+        text = files.read_text(former)
         if text is None:
             return
-        former = {shard["file"] for shard in manifest_shards(parse_manifest(text, path))}
-        files.remove(path)
-        for name in sorted(former - keep):
+        names = {shard["file"] for shard in manifest_shards(parse_manifest(text, former))}
+        for name in sorted(names - keep):
             files.remove(files.join(self._output, name))
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -170,11 +171,12 @@ class _WriteShardFn(beam.DoFn):
         file = ChecksummedFile(
             FileSystems.create(path, self._sink.mime_type, CompressionTypes.UNCOMPRESSED)
         )
-        stream = self._compressed(file)
-        for example in self._converter.encode(tally.pass_images(self._converter.load(images))):
-            self._sink.write_record(stream, example)
-            tally.records += 1
-        stream.close()
+        with contextlib.closing(file):
+            stream = self._compressed(file)
+            for example in self._converter.encode(tally.pass_images(self._converter.load(images))):
+                self._sink.write_record(stream, example)
+                tally.records += 1
+            stream.close()
         return ShardSummary(
             file=name,
             recipe=recipe,

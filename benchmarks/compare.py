@@ -1,0 +1,508 @@
+"""Compares the product with what people use instead: `python benchmarks/compare.py`.
+
+Each contender converts the same photos to eight shards as a whole process, into a new folder, in
+turn: A B C, A B C, and so on, after one round that is not counted. Every record of every shard is
+read back and counted. `benchmarks/README.md` says how to read the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import glob
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from environments import make_environment
+from measure import Run, last_line, run
+from photos import build_photos
+from report import MB, Bar, machine, markdown_table, paired_ratio, spread, write_picture
+
+from transforms.core.tfrecord import TFRecordError, read_records
+
+_ROOT = Path(__file__).resolve().parent.parent
+_SCRIPTS = Path(__file__).resolve().parent / "contenders"
+_SHARDS = 8
+
+# Contender -> how it is shown; those of `_START_UPS` take start-up out of the others.
+CONTENDERS = {
+    "ours": "ours, every pixel checked",
+    "ours-header": "ours, --check header",
+    "floor": "floor: thread pool, no Beam",
+    "tf-loop": "TFRecordWriter loop",
+    "plain-beam": "plain Beam",
+    "tfds": "TensorFlow Datasets",
+    "ray": "Ray Data",
+}
+_START_UPS = {
+    "import-beam": "import apache_beam",
+    "ours-one": "ours, 1 image",
+    "floor-one": "floor, 1 image",
+}
+_TITLES = CONTENDERS | _START_UPS
+_PEERS = {"tfds": "tfds_builder.py", "ray": "ray_data.py"}
+_LOOPS = {"floor": "floor.py", "tf-loop": "tf_loop.py", "plain-beam": "plain_beam.py"}
+
+
+class PhotoSet(NamedTuple):
+    """What is converted.
+
+    Attributes:
+        images: glob of the images.
+        labels: CSV with the columns `id`, the image's stem, and `label`.
+        total: how many images the glob matches.
+        size: their bytes.
+    """
+
+    images: str
+    labels: Path
+    total: int
+    size: int
+
+
+class Job(NamedTuple):
+    """One command to measure.
+
+    Attributes:
+        name: a key of `CONTENDERS`, or of a start-up.
+        command: the program and its arguments.
+        output: the folder that it writes, new for each run; None when it writes nothing.
+        records: how many records it must write there.
+    """
+
+    name: str
+    command: list[str]
+    output: Path | None
+    records: int
+
+
+class Result(NamedTuple):
+    """The runs of one job, a value for each round, or why there are none."""
+
+    runs: list[Run]
+    failure: str
+
+    @property
+    def seconds(self) -> list[float]:
+        """The wall time of each round."""
+        return [run.seconds for run in self.runs]
+
+    @property
+    def peak(self) -> int:
+        """The highest memory of the process tree in any round."""
+        return max(run.tree_bytes for run in self.runs)
+
+
+class Target(NamedTuple):
+    """A ratio that the product must reach, and what was measured.
+
+    Attributes:
+        text: what it is about.
+        bound: the limit.
+        is_floor: whether at least `bound` is wanted, not at most.
+        value: what was measured.
+    """
+
+    text: str
+    bound: float
+    is_floor: bool
+    value: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the target is reached."""
+        return self.value >= self.bound if self.is_floor else self.value <= self.bound
+
+
+def read_ahead(paths: Sequence[str]) -> int:
+    """Reads files so that they are in the page cache, and returns how many bytes they have."""
+    return sum(len(Path(path).read_bytes()) for path in paths)
+
+
+def describe_set(images: str, labels: Path) -> PhotoSet:
+    """The set of a glob and a CSV, read once.
+
+    Raises:
+        ValueError: the glob matches nothing, or has `**`, which not every contender knows.
+    """
+    paths = sorted(glob.glob(os.path.abspath(images)))
+    if not paths or "**" in images:
+        raise ValueError(f"--images {images} must match files, without **")
+    return PhotoSet(os.path.abspath(images), labels.absolute(), len(paths), read_ahead(paths))
+
+
+def first_of(photos: PhotoSet, directory: Path) -> PhotoSet:
+    """A set of the first image only, in `directory`, which is replaced.
+
+    Raises:
+        ValueError: the CSV has no row for it.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "images").mkdir(parents=True)
+    source = Path(min(glob.glob(photos.images)))
+    shutil.copy(source, directory / "images")
+    with photos.labels.open(encoding="utf-8", newline="") as table:
+        rows = csv.DictReader(table)
+        label = next((row["label"] for row in rows if row["id"] == source.stem), None)
+    if label is None:
+        raise ValueError(f"{photos.labels} has no row with the id {source.stem}")
+    with (directory / "labels.csv").open("w", encoding="utf-8", newline="") as table:
+        csv.writer(table, lineterminator="\n").writerows([("id", "label"), (source.stem, label)])
+    pattern = os.path.join(glob.escape(str(directory / "images")), "*")
+    return describe_set(pattern, directory / "labels.csv")
+
+
+def convert_command(program: Sequence[str], photos: PhotoSet, output: Path) -> list[str]:
+    """A command of a contender; all have these three flags."""
+    inputs = ["--images", photos.images, "--labels", str(photos.labels)]
+    return [*program, *inputs, "--output", str(output)]
+
+
+def ours_command(photos: PhotoSet, output: Path, *, check: str = "full") -> list[str]:
+    """The command of the product."""
+    program = [sys.executable, "-m", "pipeline.convert"]
+    flags = ["--num_shards", str(_SHARDS), "--progress", "off", "--check", check]
+    return [*convert_command(program, photos, output), *flags]
+
+
+def make_job(name: str, photos: PhotoSet, one: PhotoSet, work: Path) -> Job:
+    """The job of a contender or start-up; a peer's environment is made if it is not there.
+
+    Raises:
+        OSError: the environment cannot be made.
+        subprocess.CalledProcessError: the environment cannot be made.
+    """
+    output = work / "output" / name
+    if name == "import-beam":
+        return Job(name, [sys.executable, "-c", "import apache_beam"], None, 0)
+    source = one if name.endswith("-one") else photos
+    base = name.removesuffix("-one")
+    if base in ("ours", "ours-header"):
+        check = "header" if base == "ours-header" else "full"
+        command = ours_command(source, output, check=check)
+    elif base in _LOOPS:
+        command = convert_command([sys.executable, str(_SCRIPTS / _LOOPS[base])], source, output)
+    else:
+        python = make_environment(base, work / "environments" / base)
+        command = convert_command([str(python), str(_SCRIPTS / _PEERS[base])], source, output)
+    return Job(name, command, output, source.total)
+
+
+def count_records(output: Path) -> int:
+    """How many intact records the shards of an output folder hold.
+
+    Raises:
+        TFRecordError: a record is damaged.
+    """
+    total = 0
+    for shard in sorted(output.glob("*.tfrecord")):
+        with shard.open("rb") as stream:
+            total += sum(1 for _ in read_records(stream))
+    return total
+
+
+def _judge(job: Job, taken: Run, log: Path) -> str:
+    """Why a run does not count, or an empty string."""
+    if taken.code:
+        return f"exit code {taken.code}: {last_line(log)}"
+    if job.output is None:
+        return ""
+    shards = len(list(job.output.glob("*.tfrecord")))
+    try:
+        records = count_records(job.output)
+    except TFRecordError as error:
+        return str(error)
+    if (shards, records) != (_SHARDS, job.records):
+        return f"{records} records in {shards} shards instead of {job.records} in {_SHARDS}"
+    return ""
+
+
+def run_job(job: Job, work: Path, *, timeout: float = 3600) -> Result:
+    """Runs a job once, into a new folder, and checks and removes what it wrote."""
+    log = work / "logs" / f"{job.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if job.output is not None:
+        shutil.rmtree(job.output, ignore_errors=True)
+        job.output.parent.mkdir(parents=True, exist_ok=True)
+    os.sync()  # what was written before must not slow this one down
+    try:
+        taken = run(job.command, log=log, cwd=_ROOT, timeout=timeout)
+    except OSError as error:
+        return Result([], str(error))
+    failure = _judge(job, taken, log)
+    if job.output is not None:
+        shutil.rmtree(job.output, ignore_errors=True)
+    return Result([] if failure else [taken], failure)
+
+
+def run_rounds(
+    jobs: Sequence[Job], rounds: int, work: Path, *, say: Callable[[str], None]
+) -> dict[str, Result]:
+    """Runs all jobs in turn, round after round; one that fails is left out from then on."""
+    results = {job.name: Result([], "") for job in jobs}
+    for number in range(rounds + 1):
+        for job in jobs:
+            if results[job.name].failure:
+                continue
+            result = run_job(job, work)
+            kept = results[job.name].runs + (result.runs if number else [])
+            results[job.name] = Result([] if result.failure else kept, result.failure)
+            outcome = result.failure or f"{result.seconds[0]:.2f} s"
+            when = f"round {number} of {rounds}" if number else "warm-up"
+            say(f"{when}: {_TITLES[job.name]}: {outcome}")
+    return results
+
+
+def _over(results: Mapping[str, Result], name: str, other: str = "ours") -> float:
+    """The paired ratio of the seconds of two jobs."""
+    return paired_ratio(results[name].seconds, results[other].seconds)
+
+
+def steady_seconds(results: Mapping[str, Result], name: str) -> list[float]:
+    """The seconds of each round without start-up, which is the same command on one image."""
+    whole, one = results[name].seconds, results[f"{name}-one"].seconds
+    return [a - b for a, b in zip(whole, one, strict=True)]
+
+
+def first_image_seconds(results: Mapping[str, Result]) -> list[float]:
+    """The seconds of a whole conversion of one image over `import apache_beam`, per round."""
+    one, imports = results["ours-one"].seconds, results["import-beam"].seconds
+    return [a - b for a, b in zip(one, imports, strict=True)]
+
+
+def find_targets(results: Mapping[str, Result]) -> list[Target]:
+    """The targets that the successful jobs can tell about; those of a few images mean little."""
+    ran = {name for name, result in results.items() if result.runs}
+    targets: list[Target] = []
+
+    def add(needs: str, text: str, bound: float, value: Callable[[], float], least: bool) -> None:
+        if ran.issuperset(needs.split()):
+            targets.append(Target(text, bound, least, value()))
+
+    def steady() -> float:
+        return paired_ratio(*(steady_seconds(results, name) for name in ("floor", "ours")))
+
+    def share() -> float:
+        return results["ours"].peak / results["plain-beam"].peak
+
+    def start() -> float:
+        return statistics.median(first_image_seconds(results))
+
+    loop, beam, tfds = ("tf-loop", "plain-beam", "tfds")
+    add(f"ours {loop}", "times as fast as the loop", 2.5, lambda: _over(results, loop), True)
+    add(f"ours {beam}", "times as fast as plain Beam", 5, lambda: _over(results, beam), True)
+    add(f"ours {beam}", "share of plain Beam's memory", 0.1, share, False)
+    add(f"ours {tfds}", "times as fast as TFDS", 1.2, lambda: _over(results, tfds), True)
+    header = "ours-header"
+    text = "times as fast as TFDS, with --check header"
+    add(f"{header} {tfds}", text, 2, lambda: _over(results, tfds, header), True)
+    add("ours ours-one floor floor-one", "steady state, share of the floor", 0.9, steady, True)
+    text = "seconds for the first image over import apache_beam"
+    add("ours-one import-beam", text, 1.2, start, False)
+    add("ours", "MB of peak memory", 350, lambda: results["ours"].peak / MB, False)
+    return targets
+
+
+def result_table(results: Mapping[str, Result], photos: PhotoSet) -> str:
+    """The main table: a row for each contender and start-up."""
+    header = ["", "seconds", "lowest to highest", "images/s", "times ours", "MB, all", "MB, one"]
+    rows = []
+    for name, result in results.items():
+        if not result.runs:
+            rows.append([_TITLES[name], "failed", *["-"] * 5])
+            continue
+        low, middle, high = spread(result.seconds)
+        rate = f"{photos.total / middle:.0f}" if name in CONTENDERS else "-"
+        ratio = f"{_over(results, name):.2f}" if results["ours"].runs else "-"
+        one = max(run.process_bytes for run in result.runs)
+        sizes = [f"{size / MB:.0f}" for size in (result.peak, one)]
+        rows.append([_TITLES[name], f"{middle:.2f}", f"{low:.2f} to {high:.2f}", rate, ratio])
+        rows[-1] += sizes
+    return markdown_table(header, rows)
+
+
+def target_table(targets: Sequence[Target]) -> str:
+    """What was measured of each target."""
+    rows = []
+    for target in targets:
+        wanted = f"{'at least' if target.is_floor else 'at most'} {target.bound:g}"
+        holds = "yes" if target.holds else "no"
+        rows.append([target.text, f"{target.value:.3g}", wanted, holds])
+    return markdown_table(["target", "measured", "wanted", "holds"], rows)
+
+
+def start_up_lines(results: Mapping[str, Result]) -> list[str]:
+    """What is left when start-up is taken out, in words."""
+    lines = []
+    if all(results[name].runs for name in ("ours", "ours-one")):
+        ours = statistics.median(steady_seconds(results, "ours"))
+        lines.append(f"ours without start-up: {ours:.2f} s")
+        if "floor" in results and results["floor"].runs and results["floor-one"].runs:
+            floor = statistics.median(steady_seconds(results, "floor"))
+            lines.append(f"floor without start-up: {floor:.2f} s")
+    if all(results[name].runs for name in ("ours-one", "import-beam")):
+        first = statistics.median(first_image_seconds(results))
+        lines.append(f"one image, whole process, over import apache_beam: {first:.2f} s")
+    return lines
+
+
+def to_json(
+    results: Mapping[str, Result], photos: PhotoSet, targets: Sequence[Target]
+) -> dict[str, object]:
+    """Everything that was measured; memory in bytes."""
+    jobs: dict[str, object] = {}
+    for name, result in results.items():
+        has_ratio = bool(result.runs and results["ours"].runs)
+        jobs[name] = {
+            "title": _TITLES[name],
+            "failure": result.failure or None,
+            "seconds": result.seconds,
+            "tree_bytes": [run.tree_bytes for run in result.runs],
+            "process_bytes": [run.process_bytes for run in result.runs],
+            "ratio_to_ours": _over(results, name) if has_ratio else None,
+        }
+    return {
+        "machine": machine(),
+        "images": photos.total,
+        "image_bytes": photos.size,
+        "jobs": jobs,
+        "targets": [target._asdict() | {"holds": target.holds} for target in targets],
+    }
+
+
+def make_bars(results: Mapping[str, Result]) -> list[Bar]:
+    """The rows of the picture: the contenders that ran."""
+    return [
+        Bar(
+            title=CONTENDERS[name],
+            seconds=spread(result.seconds),
+            megabytes=spread([run.tree_bytes / MB for run in result.runs]),
+            is_ours=name.startswith("ours"),
+        )
+        for name, result in results.items()
+        if name in CONTENDERS and result.runs
+    ]
+
+
+def _say(text: str) -> None:
+    """Says on standard error how far things are."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _names(text: str) -> list[str]:
+    """The contenders of a flag, ours among them, in the order of `CONTENDERS`."""
+    names = set(text.split(","))
+    unknown = sorted(names - CONTENDERS.keys())
+    if unknown:
+        known = ", ".join(CONTENDERS)
+        raise argparse.ArgumentTypeError(f"unknown contender {unknown[0]!r}; known: {known}")
+    return [name for name in CONTENDERS if name in names | {"ours"}]
+
+
+def _picture_name(text: str) -> Path:
+    """The name of a picture that can be drawn."""
+    if not text.endswith((".svg", ".png")):
+        raise argparse.ArgumentTypeError(f"{text} ends in neither .svg nor .png")
+    return Path(text)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The flags."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    add = parser.add_argument
+    add("--count", type=int, default=4000, help="photos to build (4000)")
+    add("--rounds", type=int, default=5, help="rounds that count (5)")
+    add("--images", metavar="GLOB", help="convert these images instead")
+    add("--labels", type=Path, metavar="CSV", help="their labels: columns id (the stem), label")
+    add(
+        "--contenders",
+        type=_names,
+        default=list(CONTENDERS),
+        metavar="A,B",
+        help=f"which of {', '.join(CONTENDERS)} (all); ours always runs",
+    )
+    add("--work", type=Path, default=Path("out/benchmarks"), help="folder for everything made")
+    add("--json", type=Path, metavar="FILE", help="write all figures")
+    add("--picture", type=_picture_name, metavar="FILE.svg", help="draw them; .png works too")
+    args = parser.parse_args(argv)
+    if (args.images is None) != (args.labels is None):
+        parser.error("--images and --labels go together")
+    if min(args.count, args.rounds) < 1:
+        parser.error("--count and --rounds start at 1")
+    return args
+
+
+def _find_photos(args: argparse.Namespace, work: Path) -> PhotoSet:
+    """The set that the flags name, built if need be."""
+    if args.images is not None:
+        return describe_set(args.images, args.labels)
+    directory = work / f"photos-{args.count}"
+    build_photos(directory, count=args.count)
+    pattern = os.path.join(glob.escape(str(directory / "images")), "*", "*.jpg")
+    return describe_set(pattern, directory / "labels.csv")
+
+
+def _make_jobs(
+    names: Sequence[str], photos: PhotoSet, work: Path
+) -> tuple[list[Job], dict[str, Result]]:
+    """The jobs of the contenders and start-ups, and the failures of those that have none."""
+    one = first_of(photos, work / "one")
+    start_ups = [name for name in _START_UPS if name != "floor-one" or "floor" in names]
+    jobs: list[Job] = []
+    failures: dict[str, Result] = {}
+    for name in [*names, *start_ups]:
+        try:
+            jobs.append(make_job(name, photos, one, work))
+        except (OSError, subprocess.CalledProcessError) as error:
+            failures[name] = Result([], f"its environment cannot be made: {error}")
+    return jobs, failures
+
+
+def _write(args: argparse.Namespace, photos: PhotoSet, results: Mapping[str, Result]) -> None:
+    """Prints the tables and writes the files that were asked for."""
+    targets = find_targets(results)
+    size = photos.size / photos.total / 1e3
+    title = f"{photos.total} JPEGs of {size:.0f} KB to {_SHARDS} shards, {args.rounds} rounds"
+    print(f"{title}\n\n{result_table(results, photos)}\n")
+    print("\n".join(start_up_lines(results)))
+    if targets:
+        print(f"\n{target_table(targets)}")
+    for name, result in results.items():
+        if result.failure:
+            print(f"\n{_TITLES[name]} failed: {result.failure}")
+    if args.json is not None:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        figures = json.dumps(to_json(results, photos, targets), indent=1)
+        args.json.write_text(figures + "\n", encoding="utf-8")
+    bars = make_bars(results)
+    if args.picture is not None and bars:
+        args.picture.parent.mkdir(parents=True, exist_ok=True)
+        write_picture(args.picture, title, bars)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compares what the command line names; 1 when ours or the floor failed."""
+    args = _parse(argv)
+    work = args.work.absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        photos = _find_photos(args, work)
+        jobs, failures = _make_jobs(args.contenders, photos, work)
+    except (OSError, ValueError, KeyError) as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 1
+    measured = run_rounds(jobs, args.rounds, work, say=_say) | failures
+    results = {name: measured[name] for name in _TITLES if name in measured}
+    _write(args, photos, results)
+    return int(any(results[name].failure for name in ("ours", "floor") if name in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

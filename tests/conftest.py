@@ -1,0 +1,54 @@
+"""Inputs that many tests share. They are made once; tests read them and leave them as they are."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.make_sample import make_sample
+from tests.images import picture, saved
+
+CLASSES = ("cat", "dog", "fox")
+PER_CLASS = 6
+
+
+def draw(path: Path, *, seed: int = 0) -> None:
+    """Draws a JPEG of a few hundred bytes; another seed is another picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(saved(picture("RGB", 12, 16, seed=seed), "JPEG"))
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample of `examples/make_sample.py`: `images/<class>/<name>` and `labels.csv`."""
+    folder = tmp_path_factory.mktemp("sample")
+    make_sample(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`<class>/<class>-<n>.jpg` for the three classes, all of them fine."""
+    folder = tmp_path_factory.mktemp("photos")
+    for at, name in enumerate(CLASSES):
+        for number in range(PER_CLASS):
+            draw(folder / name / f"{name}-{number}.jpg", seed=at * PER_CLASS + number)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stems(photos: Path) -> dict[str, str]:
+    """The class of each photo by its stem."""
+    return {path.stem: path.parent.name for path in sorted(photos.glob("*/*.jpg"))}
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that every user of the machine can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)

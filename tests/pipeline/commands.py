@@ -1,0 +1,130 @@
+"""Runs the commands in this process, as a shell would, and looks at the folders they leave."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pipeline.convert
+import pipeline.plan
+from pipeline.errors import run_command
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Ran(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def error(self) -> str:
+        """What it said on stderr: one line, meant for people."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, f"{len(lines)} lines on stderr:\n{self.err}"
+        assert "Traceback" not in self.err
+        return lines[0]
+
+
+def arguments(**flags: Any) -> list[str]:
+    """Flags as words: a list repeats its flag, True is a switch, None leaves a flag out."""
+    words = []
+    for name, value in {"progress": "off", **flags}.items():
+        for each in value if isinstance(value, list) else [value]:
+            if each is True:
+                words.append(f"--{name}")
+            elif each is not None:
+                words.append(f"--{name}={each}")
+    return words
+
+
+def run_here(main: Callable[[list[str]], None], command: str, words: list[str]) -> Ran:
+    """Runs a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run_command(lambda: main(words), command)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def convert(*words: str, **flags: Any) -> Ran:
+    """Runs `convert` in this process."""
+    return run_here(pipeline.convert.main, "convert", [*arguments(**flags), *words])
+
+
+def plan(*words: str, **flags: Any) -> Ran:
+    """Runs `plan` in this process."""
+    return run_here(pipeline.plan.main, "plan", [*arguments(**flags), *words])
+
+
+def run_process(module: str, *words: str, cwd: Path = ROOT, **flags: Any) -> Ran:
+    """Runs `python -m module` from a folder."""
+    command = [sys.executable, "-m", module, *arguments(**flags), *words]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+class Dataset(NamedTuple):
+    """A dataset that `convert` made."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """`manifest.json`."""
+        manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text("utf-8"))
+        return manifest
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """The ledger, without its zeros."""
+        return {name: count for name, count in self.manifest["ledger"].items() if count}
+
+    @property
+    def rejected(self) -> list[dict[str, str]]:
+        """The lines of `rejected.jsonl`."""
+        lines = (self.folder / "rejected.jsonl").read_text("utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    @property
+    def classes(self) -> list[str]:
+        """The lines of `labels.txt`."""
+        return (self.folder / "labels.txt").read_text("utf-8").splitlines()
+
+    def shards(self, split: str = "*") -> list[str]:
+        """Names of the shards, sorted."""
+        return sorted(path.name for path in self.folder.glob(f"{split}-*-of-*.tfrecord*"))
+
+
+def make_dataset(folder: Path, *words: str, **flags: Any) -> Dataset:
+    """Runs `convert`, which must succeed."""
+    ran = convert(*words, output=folder, **flags)
+    assert ran.code == 0, ran.err
+    return Dataset(folder)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file below a folder, by relative path."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything below a folder: the time stamp and the content of each path."""
+    return {
+        path.relative_to(folder).as_posix(): (
+            path.lstat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in folder.rglob("*")
+    }

@@ -1,0 +1,76 @@
+"""Reads datasets the way a training script does: `TFRecordDataset` and `parse_single_example`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import tensorflow as tf
+
+from tests.pipeline.commands import Dataset
+
+TEXT = tf.io.FixedLenFeature([], tf.string)
+NUMBER = tf.io.FixedLenFeature([], tf.int64)
+
+SLIM = {
+    "image/encoded": TEXT,
+    "image/format": TEXT,
+    "image/class/label": NUMBER,
+    "image/class/text": TEXT,
+    "image/height": NUMBER,
+    "image/width": NUMBER,
+    "image/filename": TEXT,
+}
+TUTORIAL = {"height": NUMBER, "width": NUMBER, "depth": NUMBER, "label": NUMBER, "image_raw": TEXT}
+LANDMARK = {"image_raw": TEXT, "landmark_id": NUMBER, "id": TEXT}
+
+
+def read(
+    dataset: Dataset, features: Mapping[str, Any] = SLIM, split: str = "*"
+) -> list[dict[str, Any]]:
+    """All records of a split in their order; bytes and ints by feature name."""
+    parsed = _examples(dataset, split).map(
+        lambda example: tf.io.parse_single_example(example, dict(features))
+    )
+    return list(parsed.as_numpy_iterator())
+
+
+def _examples(dataset: Dataset, split: str) -> Any:
+    names = dataset.shards(split)
+    compression = "GZIP" if names[0].endswith(".gz") else ""
+    paths = [str(dataset.folder / name) for name in names]
+    return tf.data.TFRecordDataset(paths, compression_type=compression)
+
+
+def feature_names(dataset: Dataset) -> set[str]:
+    """The features that the first record has."""
+    (example,) = _examples(dataset, "*").take(1).as_numpy_iterator()
+    return set(tf.train.Example.FromString(example).features.feature)
+
+
+def labels(dataset: Dataset) -> dict[str, str]:
+    """The class of each image, by its file's stem."""
+    return {
+        PurePosixPath(record["image/filename"].decode()).stem: record["image/class/text"].decode()
+        for record in read(dataset)
+    }
+
+
+def label_ids(dataset: Dataset) -> dict[str, int]:
+    """The class id of each image, by its file's stem."""
+    return {
+        PurePosixPath(record["image/filename"].decode()).stem: int(record["image/class/label"])
+        for record in read(dataset)
+    }
+
+
+def filenames(dataset: Dataset, split: str = "*") -> list[str]:
+    """The files of a split's images in the order of the records."""
+    records = read(dataset, {"image/filename": TEXT}, split)
+    return [record["image/filename"].decode() for record in records]
+
+
+def shape(encoded: bytes) -> tuple[int, ...]:
+    """Height, width and channels of an image that TensorFlow decodes."""
+    return tuple(tf.io.decode_image(encoded).shape)

@@ -1,0 +1,379 @@
+"""The whole job: what goes in, what comes out, and where everything else is listed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import unicodedata
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from examples.make_sample import EXPECTED, KOREAN_ID, PAINTERS
+from tests.conftest import CLASSES, draw
+from tests.images import chunk
+from tests.pipeline.commands import (
+    ROOT,
+    Dataset,
+    Ran,
+    convert,
+    digests,
+    make_dataset,
+    run_process,
+)
+from tests.pipeline.reading import filenames, labels, read, shape
+
+FLOWERS = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def sample_run(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Ran]:
+    """The sample, converted with room for its broken images."""
+    folder = tmp_path_factory.mktemp("out") / "sample"
+    flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv", "num_shards": 3}
+    ran = convert(output=folder, max_rejected="20%", **flags)
+    assert (ran.code, ran.err) == (0, "")
+    return Dataset(folder), ran
+
+
+class TestSample:
+    def test_every_image_and_row_is_accounted_for(self, sample_run: tuple[Dataset, Ran]) -> None:
+        dataset, _ = sample_run
+        rejected = sum(EXPECTED.image_rejections.values())
+        assert dataset.ledger == {
+            "images_matched": EXPECTED.images,
+            "records_written": EXPECTED.records,
+            "images_rejected": rejected,
+            "rows_read": EXPECTED.rows,
+            "rows_used": EXPECTED.rows - 1,
+            "rows_unmatched": 1,
+        }
+        assert dataset.manifest["rejected"] == {
+            **EXPECTED.image_rejections,
+            **EXPECTED.row_rejections,
+        }
+        assert len(read(dataset)) == EXPECTED.records
+
+    def test_rejected_lines_name_file_key_and_reason(
+        self, sample_run: tuple[Dataset, Ran], sample: Path
+    ) -> None:
+        dataset, _ = sample_run
+        lines = {line["reason"]: line for line in dataset.rejected}
+        assert Counter(line["reason"] for line in dataset.rejected) == {
+            **EXPECTED.image_rejections,
+            **EXPECTED.row_rejections,
+        }
+        for line in dataset.rejected:
+            assert list(line) == ["subject", "reason", "detail", "path", "key"]
+            assert line["detail"] and "\n" not in line["detail"]
+            if line["subject"] == "image":
+                assert Path(line["path"]).is_file()
+                assert Path(line["path"]).stem == line["key"]
+        assert lines["empty_file"]["path"] == f"{sample}/images/checkers/checkers-empty.jpg"
+        row = lines["row_without_image"]
+        assert (row["subject"], row["key"]) == ("row", "circles-lost")
+        path, line_number = row["path"].rsplit(":", 1)
+        assert "circles-lost" in Path(path).read_text().splitlines()[int(line_number) - 1]
+
+    def test_classes_are_sorted_and_ids_count_them(self, sample_run: tuple[Dataset, Ran]) -> None:
+        dataset, _ = sample_run
+        assert dataset.classes == sorted(PAINTERS)
+        for record in read(dataset):
+            name = record["image/class/text"].decode()
+            assert dataset.classes[record["image/class/label"]] == name
+            assert record["image/filename"].decode().split("/")[0] == name
+
+    def test_every_record_decodes_and_holds_the_bytes_of_its_file(
+        self, sample_run: tuple[Dataset, Ran], sample: Path
+    ) -> None:
+        dataset, _ = sample_run
+        for record in read(dataset):
+            encoded = record["image/encoded"]
+            assert encoded == (sample / "images" / record["image/filename"].decode()).read_bytes()
+            size = shape(encoded)[-3:-1]
+            assert size == (record["image/height"], record["image/width"])
+        formats = {record["image/format"] for record in read(dataset)}
+        assert {b"jpeg", b"png", b"gif"} == formats
+
+    def test_a_decomposed_name_joins_its_composed_row(
+        self, sample_run: tuple[Dataset, Ran]
+    ) -> None:
+        dataset, _ = sample_run
+        names = [unicodedata.normalize("NFC", stem) for stem in labels(dataset)]
+        assert names.count(KOREAN_ID) == 1
+
+    def test_the_folder_holds_the_dataset_and_nothing_else(
+        self, sample_run: tuple[Dataset, Ran]
+    ) -> None:
+        dataset, _ = sample_run
+        shards = [f"train-0000{number}-of-00003.tfrecord" for number in range(3)]
+        small = ["labels.txt", "manifest.json", "rejected.jsonl"]
+        assert sorted(os.listdir(dataset.folder)) == sorted([*shards, *small])
+        manifest = dataset.manifest
+        listed = manifest["splits"]["train"]
+        assert [shard["file"] for shard in listed["shards"]] == shards
+        for shard in listed["shards"]:
+            assert (dataset.folder / shard["file"]).stat().st_size == shard["bytes"]
+        assert listed["records"] == sum(shard["records"] for shard in listed["shards"])
+        assert sum(listed["classes"].values()) == listed["records"] == EXPECTED.records
+
+    def test_the_summary_says_what_was_counted_and_where_it_is(
+        self, sample_run: tuple[Dataset, Ran]
+    ) -> None:
+        dataset, ran = sample_run
+        lines = ran.out.splitlines()
+        assert "images   49 matched = 44 written + 5 rejected" in lines
+        assert "rows     49 read = 48 used + 0 repeated + 1 without an image + 0 rejected" in lines
+        assert f"dataset  {dataset.folder}" in lines
+        for reason in {**EXPECTED.image_rejections, **EXPECTED.row_rejections}:
+            assert any(line.startswith(f"        1 {reason}: ") for line in lines)
+        counts = {line.split()[0]: line.split()[1:] for line in lines}
+        assert counts["train"][:2] == ["44", "3"]
+        assert counts["stripes"] == ["12"]
+        assert "images/s, peak memory" in ran.out
+
+
+class TestTooManyRejected:
+    def test_nothing_is_published_and_a_higher_limit_goes_on_from_there(
+        self, sample: Path, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "out"
+        flags = {
+            "images": f"{sample}/images/*/*",
+            "labels": sample / "labels.csv",
+            "num_shards": 2,
+        }
+        ran = convert(output=out, **flags)
+        message = ran.error()
+        assert (ran.code, ran.out) == (3, "")
+        for part in ("5 of 49 images", "--max_rejected", "1 corrupt_image", "nothing published"):
+            assert part in message
+        assert os.listdir(out) == [".staging"]
+        (listed,) = (word for word in message.split() if "rejected.jsonl" in word)
+        lines = Path(listed.rstrip(",")).read_text("utf-8")
+        assert len(lines.splitlines()) == 6
+
+        staged = staged_shards(out)
+        dataset = make_dataset(out, **flags, max_rejected="20%")
+        assert list(staged) == dataset.shards()
+        for name, then in staged.items():
+            now = (out / name).stat()
+            assert (now.st_mtime_ns, now.st_ino) == (then.st_mtime_ns, then.st_ino)
+        assert not (out / ".staging").exists()
+        assert (out / "rejected.jsonl").read_text("utf-8") == lines
+
+    def test_shards_staged_with_other_options_are_not_taken(
+        self, photos: Path, tmp_path: Path
+    ) -> None:
+        out, flags = tmp_path / "out", {"images": f"{photos}/*/*.jpg", "num_shards": 2}
+        assert convert(output=out, **flags, max_pixels=100).code == 3
+        assert len(staged_shards(out)) == 2
+        dataset = make_dataset(out, **flags)
+        assert dataset.ledger == {"images_matched": 18, "records_written": 18}
+        assert digests(out) == digests(make_dataset(tmp_path / "fresh", **flags).folder)
+
+    def test_a_staged_shard_that_was_damaged_is_written_again(self, tmp_path: Path) -> None:
+        draw(tmp_path / "in" / "cat" / "good.jpg")
+        (tmp_path / "in" / "cat" / "empty.jpg").touch()
+        out = tmp_path / "out"
+        flags = {"images": f"{tmp_path}/in/*/*.jpg", "label_from": "directory"}
+        assert convert(output=out, **flags).code == 3
+        (staged,) = (out / ".staging").glob("train-*.tfrecord.*[!n]")
+        data = bytearray(staged.read_bytes())
+        data[len(data) // 2] ^= 1
+        staged.write_bytes(data)
+        dataset = make_dataset(out, **flags, max_rejected=1)
+        assert filenames(dataset) == ["cat/good.jpg"]
+
+    def test_a_count_and_a_share_are_limits(self, photos: Path, tmp_path: Path) -> None:
+        (tmp_path / "in" / "cat").mkdir(parents=True)
+        (tmp_path / "in" / "cat" / "empty.jpg").touch()
+        globs = [f"{photos}/*/*.jpg", f"{tmp_path}/in/*/*.jpg"]
+        flags = {"images": globs, "label_from": "none"}
+        for limit, code in [("0", 3), ("1", 0), ("5%", 3), ("6%", 0)]:
+            out = tmp_path / f"out-{limit}"
+            assert convert(output=out, max_rejected=limit, **flags).code == code, limit
+
+
+def staged_shards(output: Path) -> dict[str, os.stat_result]:
+    """The staged shards by the names that they will get; their own go on with a recipe."""
+    return {
+        path.name.rpartition(".")[0]: path.stat()
+        for path in sorted((output / ".staging").glob("*.tfrecord.*"))
+        if path.suffix != ".json"
+    }
+
+
+class TestLabelSources:
+    def test_folders_as_labels(self, photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
+        told = make_dataset(tmp_path / "told", images=f"{photos}/*/*.jpg", label_from="directory")
+        inferred = make_dataset(tmp_path / "inferred", images=f"{photos}/*/*.jpg")
+        assert labels(told) == stems
+        assert digests(told.folder) == digests(inferred.folder)
+        assert told.classes == list(CLASSES)
+
+    def test_an_image_in_no_folder_of_a_class_is_rejected(
+        self, photos: Path, tmp_path: Path
+    ) -> None:
+        draw(tmp_path / "in" / "cat" / "a.jpg")
+        draw(tmp_path / "in" / "stray.jpg", seed=1)
+        dataset = make_dataset(
+            tmp_path / "out",
+            images=f"{tmp_path}/in/**/*.jpg",
+            label_from="directory",
+            max_rejected=1,
+        )
+        assert labels(dataset) == {"a": "cat"}
+        (line,) = dataset.rejected
+        assert (line["reason"], line["key"]) == ("no_label", "stray.jpg")
+
+    def test_no_labels(self, photos: Path, tmp_path: Path) -> None:
+        dataset = make_dataset(
+            tmp_path / "out", images=f"{photos}/*/*.jpg", label_from="none", layout="slim"
+        )
+        assert dataset.classes == []
+        assert dataset.manifest["labels"] == "none"
+        names = {feature["name"] for feature in dataset.manifest["features"]}
+        assert not any("class" in name for name in names)
+        assert dataset.ledger == {"images_matched": 18, "records_written": 18}
+
+    def test_images_by_several_globs_that_overlap_count_once(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        globs = [f"{photos}/*/*.jpg", f"{photos}/cat/*.jpg", f"{photos}/**/*-1.jpg"]
+        dataset = make_dataset(tmp_path / "out", images=globs)
+        once = make_dataset(tmp_path / "once", images=f"{photos}/*/*.jpg")
+        assert dataset.ledger == {"images_matched": 18, "records_written": 18}
+        assert labels(dataset) == stems
+        assert [p["crc32c"] for p in dataset.manifest["splits"]["train"]["shards"]] == [
+            p["crc32c"] for p in once.manifest["splits"]["train"]["shards"]
+        ]
+
+    def test_globs_of_two_folders(self, photos: Path, tmp_path: Path) -> None:
+        globs = [f"{photos}/cat/*.jpg", f"{photos}/dog/*.jpg"]
+        dataset = make_dataset(tmp_path / "out", images=globs)
+        assert dataset.classes == ["cat", "dog"]
+        assert {name.split("/")[0] for name in filenames(dataset)} == {"cat", "dog"}
+
+
+class TestOddFiles:
+    def test_what_cannot_be_read_is_rejected_with_its_reason(self, tmp_path: Path) -> None:
+        source = tmp_path / "in"
+        draw(source / "cat" / "good.jpg")
+        data = (source / "cat" / "good.jpg").read_bytes()
+        (source / "cat" / "dangling.jpg").symlink_to(tmp_path / "gone.jpg")
+        (source / "cat" / "cut.jpg").write_bytes(data[: len(data) // 2])
+        (source / "cat" / "text.jpg").write_text("<html>not found</html>")
+        (source / "cat" / "large.jpg").write_bytes(data + bytes(5000))
+        (source / "cat" / "folder.jpg").mkdir()
+        (source / "cat" / ".hidden.jpg").write_bytes(data)
+        header = bytes.fromhex("0000ffff0000ffff0802000000")
+        bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IEND")
+        (source / "cat" / "bomb.png").write_bytes(bomb)
+        bad_name = os.fsencode(source / "cat") + b"/b\xffd.jpg"
+        with open(bad_name, "wb") as file:
+            file.write(data)
+        dataset = make_dataset(
+            tmp_path / "out",
+            images=f"{source}/*/*",
+            label_from="directory",
+            max_bytes=4000,
+            max_rejected="90%",
+        )
+        reasons = {line["key"]: line["reason"] for line in dataset.rejected}
+        assert reasons == {
+            "": "name_not_utf8",
+            "cat/bomb.png": "too_many_pixels",
+            "cat/cut.jpg": "corrupt_image",
+            "cat/dangling.jpg": "unreadable",
+            "cat/large.jpg": "too_many_bytes",
+            "cat/text.jpg": "not_an_image",
+        }
+        assert dataset.ledger == {
+            "images_matched": 7,
+            "records_written": 1,
+            "images_rejected": 6,
+        }
+        assert filenames(dataset) == ["cat/good.jpg"]
+
+    def test_names_with_spaces_dots_and_brackets(self, tmp_path: Path) -> None:
+        names = ["a b", "v1.2.final", "c,d", "e'f", 'g"h', "[i]", "100%", "k#l", "ü"]
+        for at, name in enumerate(names):
+            draw(tmp_path / "in" / f"{name}.jpg", seed=at)
+        with (tmp_path / "labels.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("id", "label"), *((n, n.upper()) for n in names)])
+        dataset = make_dataset(
+            tmp_path / "out", images=f"{tmp_path}/in/*.jpg", labels=tmp_path / "labels.csv"
+        )
+        assert labels(dataset) == {name: name.upper() for name in names}
+
+
+class TestProcess:
+    def test_a_conversion_prints_its_summary_and_nothing_on_stderr(
+        self, photos: Path, tmp_path: Path
+    ) -> None:
+        ran = run_process("pipeline.convert", images=f"{photos}/*/*.jpg", output=tmp_path / "out")
+        assert (ran.code, ran.err) == (0, "")
+        assert "images   18 matched = 18 written + 0 rejected" in ran.out
+
+    def test_too_many_rejected_is_exit_code_3_and_one_line(self, tmp_path: Path) -> None:
+        (tmp_path / "in" / "cat").mkdir(parents=True)
+        (tmp_path / "in" / "cat" / "empty.jpg").touch()
+        ran = run_process(
+            "pipeline.convert",
+            images=f"{tmp_path}/in/*/*.jpg",
+            label_from="directory",
+            output=tmp_path / "out",
+        )
+        assert (ran.code, ran.out) == (3, "")
+        assert ran.error().startswith("convert: 1 of 1 images rejected")
+
+
+def test_relative_paths_give_the_same_shards(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absolute = digests(make_dataset(tmp_path / "absolute", images=f"{photos}/*/*.jpg").folder)
+    monkeypatch.chdir(photos)
+    ran = convert(images="./*/*.jpg", output=os.path.relpath(tmp_path / "relative"))
+    assert ran.code == 0, ran.err
+    relative = digests(tmp_path / "relative")
+    # The manifest tells where the inputs were.
+    assert absolute.pop("manifest.json") != relative.pop("manifest.json")
+    assert relative == absolute
+
+
+@pytest.mark.skipif(not (FLOWERS / "flowers.csv").exists(), reason="no ../shared/data/flowers")
+def test_flowers(tmp_path: Path) -> None:
+    dataset = make_dataset(
+        tmp_path / "out",
+        images=f"{FLOWERS}/flowers/*/*.jpg",
+        labels=FLOWERS / "flowers.csv",
+        splits="train=0.8,validation=0.1,test=0.1",
+    )
+    assert dataset.rejected == []
+    assert dataset.ledger == {
+        "images_matched": 800,
+        "records_written": 800,
+        "rows_read": 800,
+        "rows_used": 800,
+    }
+    with (FLOWERS / "flowers.csv").open(newline="") as file:
+        expected = {row["id"]: row["label"] for row in csv.DictReader(file)}
+    seen = []
+    shares = {"train": 0.8, "validation": 0.1, "test": 0.1}
+    for split, share in shares.items():
+        records = read(dataset, split=split)
+        assert abs(len(records) / 800 - share) < 0.04
+        for record in records:
+            path = FLOWERS / "flowers" / record["image/filename"].decode()
+            assert record["image/encoded"] == path.read_bytes()
+            assert shape(record["image/encoded"]) == (
+                record["image/height"],
+                record["image/width"],
+                3,
+            )
+            assert record["image/class/text"].decode() == expected[path.stem]
+            assert dataset.classes[record["image/class/label"]] == expected[path.stem]
+            seen.append(path.stem)
+    assert sorted(seen) == sorted(expected)

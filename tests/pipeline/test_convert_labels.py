@@ -1,0 +1,326 @@
+"""Label files through the whole job: how they are written, what joins, what contradicts itself."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import draw
+from tests.pipeline.commands import Dataset, convert, digests, make_dataset
+from tests.pipeline.reading import LANDMARK, label_ids, labels, read
+
+KOREAN = {"cat": "고양이", "dog": "개", "fox": "여우"}
+
+
+def csv_text(rows: Iterable[Sequence[object]], header: Sequence[str] = ("id", "label")) -> str:
+    """The text of a CSV with LF line ends."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([*([header] if header else []), *rows])
+    return text.getvalue()
+
+
+class Variant:
+    """One way to write the labels of the photos: files, flags and what each label becomes."""
+
+    def __init__(
+        self,
+        write: Callable[[dict[str, str]], dict[str, bytes]],
+        *,
+        says: Callable[[str], str] = str,
+        **flags: Any,
+    ) -> None:
+        self.write = write
+        self.says = says
+        self.flags = flags
+
+
+def _plain(stems: dict[str, str]) -> str:
+    return csv_text(stems.items())
+
+
+def _quoted(stems: dict[str, str]) -> dict[str, bytes]:
+    rows = [(stem, f'a "{label}",\nbig', "x\r\ny") for stem, label in stems.items()]
+    return {"labels.csv": csv_text(rows, ("id", "label", "note")).encode()}
+
+
+def _several(stems: dict[str, str]) -> dict[str, bytes]:
+    rows = list(stems.items())
+    return {
+        "part-1.csv": csv_text(rows[:7]).encode(),
+        "part-2.csv": csv_text([(7, b, a) for a, b in rows[7:12]], ("n", "label", "id")).encode(),
+        "part-3.csv.gz": gzip.compress(csv_text(rows[12:]).encode(), mtime=0),
+    }
+
+
+VARIANTS = {
+    "byte_order_mark": Variant(lambda s: {"labels.csv": b"\xef\xbb\xbf" + _plain(s).encode()}),
+    "crlf": Variant(lambda s: {"labels.csv": _plain(s).replace("\n", "\r\n").encode()}),
+    "cp949": Variant(
+        lambda s: {"labels.csv": csv_text((k, KOREAN[v]) for k, v in s.items()).encode("cp949")},
+        says=KOREAN.__getitem__,
+        csv_encoding="cp949",
+    ),
+    "utf_16": Variant(lambda s: {"labels.csv": _plain(s).encode("utf-16")}, csv_encoding="utf-16"),
+    "gzip": Variant(lambda s: {"labels.csv.gz": gzip.compress(_plain(s).encode())}),
+    "quotes_with_newlines": Variant(_quoted, says=lambda label: f'a "{label}", big'),
+    "several_files": Variant(_several, labels="part-*.csv*"),
+    "no_header": Variant(lambda s: {"labels.csv": csv_text(s.items(), ()).encode()}),
+    "no_header_numbered": Variant(
+        lambda s: {"labels.csv": csv_text(((v, "x", k) for k, v in s.items()), ()).encode()},
+        label_key=3,
+        label_column=1,
+    ),
+    "named_columns": Variant(
+        lambda s: {
+            "labels.csv": csv_text(
+                ((v, "x", k) for k, v in s.items()), ("kind", "id", "file")
+            ).encode()
+        },
+        label_key="file",
+        label_column="kind",
+    ),
+    "semicolons": Variant(lambda s: {"labels.csv": _plain(s).replace(",", ";").encode()}),
+    "blank_lines_and_spaces": Variant(
+        lambda s: {"labels.csv": _plain(s).replace("\n", " \n\n").encode()}
+    ),
+    "file_names_as_keys": Variant(
+        lambda s: {"labels.csv": csv_text((f"{k}.jpg", v) for k, v in s.items()).encode()}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_labels_join_however_they_are_written(
+    name: str, photos: Path, stems: dict[str, str], tmp_path: Path
+) -> None:
+    variant = VARIANTS[name]
+    files = variant.write(stems)
+    for file, content in files.items():
+        (tmp_path / file).write_bytes(content)
+    flags = {"labels": next(iter(files)), **variant.flags}
+    dataset = make_dataset(
+        tmp_path / "out",
+        images=f"{photos}/*/*.jpg",
+        **{**flags, "labels": tmp_path / str(flags["labels"])},
+    )
+    expected = {stem: variant.says(label) for stem, label in stems.items()}
+    assert labels(dataset) == expected
+    assert dataset.classes == sorted(set(expected.values()))
+    assert dataset.ledger == {
+        "images_matched": 18,
+        "records_written": 18,
+        "rows_read": 18,
+        "rows_used": 18,
+    }
+
+
+def convert_rows(
+    photos: Path, folder: Path, rows: Iterable[Sequence[object]], **flags: Any
+) -> Dataset:
+    """Converts the photos with these label rows; rejections are allowed."""
+    (folder / "labels.csv").write_text(csv_text(rows), "utf-8")
+    flags = {"images": f"{photos}/*/*.jpg", "max_rejected": "100%", **flags}
+    return make_dataset(folder / "out", labels=folder / "labels.csv", **flags)
+
+
+class TestClasses:
+    def test_integer_labels_stay(self, photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
+        numbers = {"cat": 100, "dog": -3, "fox": 20}
+        rows = [(stem, numbers[label]) for stem, label in stems.items()]
+        dataset = convert_rows(photos, tmp_path, rows)
+        assert label_ids(dataset) == dict(rows)
+        assert dataset.classes == ["-3", "20", "100"]
+        assert dataset.manifest["labels"] == "integer"
+
+    def test_class_names_decide_the_ids(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        (tmp_path / "names.txt").write_text("fox\nwolf\ncat\ndog\n")
+        dataset = convert_rows(photos, tmp_path, stems.items(), class_names=tmp_path / "names.txt")
+        ids = {"fox": 0, "cat": 2, "dog": 3}
+        assert label_ids(dataset) == {stem: ids[label] for stem, label in stems.items()}
+        assert dataset.classes == ["fox", "wolf", "cat", "dog"]
+
+    def test_integer_labels_are_indices_of_class_names(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        (tmp_path / "names.txt").write_text("0:fox\n1:cat\n2:dog\n")
+        ids = {"fox": 0, "cat": 1, "dog": 2}
+        rows = [(stem, ids[label]) for stem, label in stems.items()]
+        dataset = convert_rows(photos, tmp_path, rows, class_names=tmp_path / "names.txt")
+        assert label_ids(dataset) == dict(rows)
+        assert labels(dataset) == stems
+
+    def test_a_label_that_class_names_do_not_have_is_rejected(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        (tmp_path / "names.txt").write_text("fox\ncat\n")
+        dataset = convert_rows(photos, tmp_path, stems.items(), class_names=tmp_path / "names.txt")
+        assert {line["reason"] for line in dataset.rejected} == {"unknown_label"}
+        dogs = {stem for stem, label in stems.items() if label == "dog"}
+        assert {line["key"] for line in dataset.rejected} == dogs
+        assert "'dog'" in dataset.rejected[0]["detail"]
+        assert set(labels(dataset)) == set(stems) - dogs
+        assert dataset.ledger["rows_used"] == 18
+
+
+class TestKeys:
+    NFC = unicodedata.normalize("NFC", "한강 é")
+    NFD = unicodedata.normalize("NFD", "한강 é")
+
+    @pytest.mark.parametrize(
+        ("kind", "cell"),
+        [
+            ("stem", "{name}"),
+            ("stem", "{name}.jpg"),
+            ("name", "{name}.jpg"),
+            ("path", "서울/{name}.jpg"),
+            ("path", "./서울/{name}.jpg"),
+            ("uri", "{folder}/in/서울/{name}.jpg"),
+        ],
+    )
+    @pytest.mark.parametrize("file_form", ["NFC", "NFD"])
+    def test_names_join_in_either_unicode_form(
+        self, kind: str, cell: str, file_form: str, tmp_path: Path
+    ) -> None:
+        file_name, row_name = getattr(self, file_form), self.NFC
+        if file_form == "NFC":
+            row_name = self.NFD
+        draw(tmp_path / "in" / "서울" / f"{file_name}.jpg")
+        key = cell.format(name=row_name, folder=tmp_path)
+        dataset = convert_rows(
+            tmp_path / "in", tmp_path, [(key, "river")], key=kind, layout="landmark"
+        )
+        (record,) = read(dataset, LANDMARK)
+        expected = {
+            "stem": self.NFC,
+            "name": f"{self.NFC}.jpg",
+            "path": unicodedata.normalize("NFC", f"서울/{self.NFC}.jpg"),
+            "uri": unicodedata.normalize("NFC", f"{tmp_path}/in/서울/{self.NFC}.jpg"),
+        }
+        assert record["id"].decode() == expected[kind]
+        assert dataset.rejected == []
+
+    def test_two_images_with_one_stem_are_both_rejected_but_have_two_paths(
+        self, tmp_path: Path
+    ) -> None:
+        for at, name in enumerate(["a/1.jpg", "b/1.jpg", "b/2.jpg"]):
+            draw(tmp_path / "in" / name, seed=at)
+        by_stem = tmp_path / "stem"
+        by_stem.mkdir()
+        dataset = convert_rows(tmp_path / "in", by_stem, [("1", "x"), ("2", "y")])
+        assert labels(dataset) == {"2": "y"}
+        assert [(line["reason"], line["key"]) for line in dataset.rejected] == [
+            ("duplicate_key", "1")
+        ] * 2
+        for line in dataset.rejected:
+            assert "a/1.jpg" in line["detail"] and "b/1.jpg" in line["detail"]
+        assert {line["path"] for line in dataset.rejected} == {
+            f"{tmp_path}/in/a/1.jpg",
+            f"{tmp_path}/in/b/1.jpg",
+        }
+        assert dataset.ledger == {
+            "images_matched": 3,
+            "records_written": 1,
+            "images_rejected": 2,
+            "rows_read": 2,
+            "rows_used": 1,
+            "rows_rejected": 1,
+        }
+        by_path = tmp_path / "path"
+        by_path.mkdir()
+        rows = [("a/1.jpg", "x"), ("b/1.jpg", "y"), ("b/2.jpg", "y")]
+        dataset = convert_rows(tmp_path / "in", by_path, rows, key="path", layout="landmark")
+        pairs = {r["id"].decode(): r["landmark_id"] for r in read(dataset, LANDMARK)}
+        assert pairs == {"a/1.jpg": 0, "b/1.jpg": 1, "b/2.jpg": 1}
+
+
+class TestRows:
+    def test_the_same_row_twice_counts_once(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        rows = [*stems.items(), ("cat-0", "cat"), ("cat-0.jpg", " cat"), ("dog-1", "dog")]
+        dataset = convert_rows(photos, tmp_path, rows)
+        assert labels(dataset) == stems
+        assert dataset.ledger == {
+            "images_matched": 18,
+            "records_written": 18,
+            "rows_read": 21,
+            "rows_used": 18,
+            "rows_repeated": 3,
+        }
+
+    def test_rows_that_contradict_each_other_are_named(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        dataset = convert_rows(photos, tmp_path, [*stems.items(), ("cat-0", "dog")])
+        (line,) = dataset.rejected
+        assert (line["subject"], line["reason"], line["key"]) == (
+            "image",
+            "label_conflict",
+            "cat-0",
+        )
+        assert line["path"] == f"{photos}/cat/cat-0.jpg"
+        assert f"'cat' ({tmp_path}/labels.csv:2)" in line["detail"]
+        assert f"'dog' ({tmp_path}/labels.csv:20)" in line["detail"]
+        assert "cat-0" not in labels(dataset)
+        assert dataset.ledger == {
+            "images_matched": 18,
+            "records_written": 17,
+            "images_rejected": 1,
+            "rows_read": 19,
+            "rows_used": 17,
+            "rows_rejected": 2,
+        }
+
+    def test_what_has_no_partner_is_listed_on_both_sides(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        rows = [*list(stems.items())[1:], ("gone", "cat"), ("", "cat"), ("cat-1", "")]
+        dataset = convert_rows(photos, tmp_path, rows)
+        assert [(line["subject"], line["reason"], line["key"]) for line in dataset.rejected] == [
+            ("image", "no_label", "cat-0"),
+            ("row", "malformed_row", ""),
+            ("row", "malformed_row", "cat-1"),
+            ("row", "row_without_image", "gone"),
+        ]
+        assert dataset.ledger == {
+            "images_matched": 18,
+            "records_written": 17,
+            "images_rejected": 1,
+            "rows_read": 20,
+            "rows_used": 17,
+            "rows_unmatched": 1,
+            "rows_rejected": 2,
+        }
+        places = [line["path"] for line in dataset.rejected if line["subject"] == "row"]
+        assert places == [f"{tmp_path}/labels.csv:{line}" for line in (20, 21, 19)]
+
+    def test_only_images_count_for_max_rejected(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        rows = [*stems.items(), *((f"gone-{n}", "cat") for n in range(30))]
+        dataset = convert_rows(photos, tmp_path, rows, max_rejected=0)
+        assert dataset.ledger["rows_unmatched"] == 30
+
+    def test_a_file_that_stops_being_csv_fails_in_one_line(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        # Behind what is looked at before the job.
+        rows = [*stems.items(), *((f"gone-{n:090d}", "cat") for n in range(2000))]
+        text = csv_text(rows).encode() + "한강,cat\n".encode("cp949")
+        (tmp_path / "labels.csv").write_bytes(text)
+        ran = convert(
+            images=f"{photos}/*/*.jpg", labels=tmp_path / "labels.csv", output=tmp_path / "out"
+        )
+        assert ran.code == 2
+        assert "labels.csv is not utf-8 at line 2020: try --csv_encoding cp949" in ran.error()
+        assert "nothing published" in ran.error()
+        assert digests(tmp_path / "out") == {}

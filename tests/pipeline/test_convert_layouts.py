@@ -1,0 +1,106 @@
+"""Every layout, compressed or not, read back with TensorFlow."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import CLASSES
+from tests.pipeline.commands import Dataset, digests, make_dataset
+from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, feature_names, read, shape
+
+LAYOUTS = {"slim": SLIM, "tutorial": TUTORIAL, "landmark": LANDMARK}
+
+
+@pytest.fixture(scope="module", params=["none", "gzip"])
+def datasets(
+    request: pytest.FixtureRequest, photos: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Dataset]:
+    """The photos in every layout."""
+    folder = tmp_path_factory.mktemp("layouts")
+    flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "compression": request.param}
+    return {name: make_dataset(folder / name, layout=name, **flags) for name in LAYOUTS}
+
+
+def by_bytes(photos: Path) -> dict[bytes, Path]:
+    """Each photo by its content."""
+    files = {path.read_bytes(): path for path in photos.glob("*/*.jpg")}
+    assert len(files) == 18
+    return files
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_has_its_features_and_no_other(datasets: dict[str, Dataset], layout: str) -> None:
+    dataset = datasets[layout]
+    assert feature_names(dataset) == set(LAYOUTS[layout])
+    assert {f["name"] for f in dataset.manifest["features"]} == set(LAYOUTS[layout])
+
+
+def check_all(
+    dataset: Dataset, features: Mapping[str, Any], photos: Path, encoded: str, label: str
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Checks bytes, pixels and label of every record; gives each with its photo."""
+    files = by_bytes(photos)
+    records = [(files[record[encoded]], record) for record in read(dataset, features)]
+    assert {path for path, _ in records} == set(files.values())
+    assert len(records) == 18
+    for path, record in records:
+        assert shape(record[encoded]) == (12, 16, 3)
+        assert CLASSES[record[label]] == path.parent.name
+    return records
+
+
+def test_slim(datasets: dict[str, Dataset], photos: Path) -> None:
+    dataset = datasets["slim"]
+    for path, record in check_all(dataset, SLIM, photos, "image/encoded", "image/class/label"):
+        assert record["image/class/text"].decode() == path.parent.name
+        assert record["image/filename"].decode() == f"{path.parent.name}/{path.name}"
+        assert record["image/format"] == b"jpeg"
+        assert (record["image/height"], record["image/width"]) == (12, 16)
+
+
+def test_tutorial(datasets: dict[str, Dataset], photos: Path) -> None:
+    for _, record in check_all(datasets["tutorial"], TUTORIAL, photos, "image_raw", "label"):
+        assert (record["height"], record["width"], record["depth"]) == (12, 16, 3)
+
+
+def test_landmark(datasets: dict[str, Dataset], photos: Path) -> None:
+    dataset = datasets["landmark"]
+    for path, record in check_all(dataset, LANDMARK, photos, "image_raw", "landmark_id"):
+        assert record["id"].decode() == f"{path.parent.name}/{path.name}"
+
+
+def test_gzip_holds_the_same_records(photos: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{photos}/*/*.jpg"}
+    plain = make_dataset(tmp_path / "plain", **flags)
+    small = make_dataset(tmp_path / "small", compression="gzip", **flags)
+    assert small.shards() == ["train-00000-of-00001.tfrecord.gz"]
+    packed = (small.folder / small.shards()[0]).read_bytes()
+    assert packed[:2] == b"\x1f\x8b"
+    assert gzip.decompress(packed) == (plain.folder / plain.shards()[0]).read_bytes()
+    assert packed[4:8] == bytes(4), "the header of gzip holds a time"
+    again = make_dataset(tmp_path / "again", compression="gzip", **flags)
+    assert digests(again.folder) == digests(small.folder)
+
+
+def test_kinds_of_image_in_the_tutorial_layout(sample: Path, tmp_path: Path) -> None:
+    dataset = make_dataset(
+        tmp_path / "out",
+        images=f"{sample}/images/*/*",
+        label_from="directory",
+        layout="tutorial",
+        max_rejected="20%",
+    )
+    depths = set()
+    for record in read(dataset, TUTORIAL):
+        assert shape(record["image_raw"])[-3:] == (
+            record["height"],
+            record["width"],
+            record["depth"],
+        )
+        depths.add(int(record["depth"]))
+    assert depths == {1, 3}

@@ -1,0 +1,141 @@
+"""Splits and shards of whole datasets: sizes, numbers, and what stays when images come and go."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import draw
+from tests.pipeline.commands import Dataset, make_dataset
+from tests.pipeline.reading import filenames
+
+THIRDS = "train=0.6,validation=0.2,test=0.2"
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four hundred images: one picture under many names."""
+    folder = tmp_path_factory.mktemp("many")
+    add_images(folder, range(400))
+    return folder
+
+
+def add_images(folder: Path, numbers: Iterable[int]) -> None:
+    """Adds images called after numbers."""
+    draw(folder / "original")
+    for number in numbers:
+        shutil.copy(folder / "original", folder / f"{number}.jpg")
+    (folder / "original").unlink()
+
+
+def make(folder: Path, images: Path, **flags: Any) -> Dataset:
+    """Converts a folder of images without labels."""
+    return make_dataset(folder, images=f"{images}/*.jpg", label_from="none", **flags)
+
+
+def place(dataset: Dataset) -> dict[str, str]:
+    """The split of each image."""
+    return {
+        name: split for split in dataset.manifest["splits"] for name in filenames(dataset, split)
+    }
+
+
+@pytest.fixture(scope="module")
+def thirds(many: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The four hundred in three splits."""
+    return make(tmp_path_factory.mktemp("out") / "thirds", many, splits=THIRDS)
+
+
+def test_splits_have_about_their_shares_and_every_image_once(thirds: Dataset) -> None:
+    counts = {split: len(filenames(thirds, split)) for split in ("train", "validation", "test")}
+    assert sum(counts.values()) == 400 == len(set(filenames(thirds)))
+    for split, share in (("train", 0.6), ("validation", 0.2), ("test", 0.2)):
+        assert abs(counts[split] / 400 - share) < 0.06, counts
+        assert thirds.manifest["splits"][split]["records"] == counts[split]
+    assert list(thirds.manifest["splits"]) == ["train", "validation", "test"]
+
+
+def test_records_are_shuffled(thirds: Dataset) -> None:
+    order = filenames(thirds, "train")
+    assert order != sorted(order)
+    assert order != sorted(order, key=lambda name: int(name.split(".")[0]))
+
+
+def test_another_seed_is_another_order_and_other_splits(
+    many: Path, thirds: Dataset, tmp_path: Path
+) -> None:
+    other = make(tmp_path / "out", many, splits=THIRDS, seed=7)
+    assert sorted(filenames(other)) == sorted(filenames(thirds))
+    old, new = place(thirds), place(other)
+    moved = sum(new[name] != split for name, split in old.items())
+    assert 100 < moved < 350
+    both = set(filenames(other, "train")) & set(filenames(thirds, "train"))
+    assert [n for n in filenames(other, "train") if n in both] != [
+        n for n in filenames(thirds, "train") if n in both
+    ]
+
+
+def test_adding_images_moves_no_old_one(many: Path, thirds: Dataset, tmp_path: Path) -> None:
+    shutil.copytree(many, tmp_path / "in")
+    add_images(tmp_path / "in", range(400, 500))
+    more = make(tmp_path / "out", tmp_path / "in", splits=THIRDS)
+    before, after = place(thirds), place(more)
+    assert len(after) == 500
+    assert {name: after[name] for name in before} == before
+    for split in ("train", "validation", "test"):
+        stayed = [name for name in filenames(more, split) if name in before]
+        assert stayed == filenames(thirds, split)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_num_shards_is_of_each_split(many: Path, tmp_path: Path, count: int) -> None:
+    dataset = make(tmp_path / "out", many, splits="train=0.7,test=0.3", num_shards=count)
+    assert dataset.shards() == [
+        f"{split}-{number:05d}-of-{count:05d}.tfrecord"
+        for split in ("test", "train")
+        for number in range(count)
+    ]
+    assert len(set(filenames(dataset))) == 400
+
+
+def test_the_order_does_not_depend_on_the_number_of_shards(many: Path, tmp_path: Path) -> None:
+    one = make(tmp_path / "one", many, num_shards=1)
+    seven = make(tmp_path / "seven", many, num_shards=7)
+    assert filenames(one) == filenames(seven)
+
+
+def test_shard_size_decides_how_many(many: Path, tmp_path: Path) -> None:
+    total = sum(path.stat().st_size for path in many.glob("*.jpg"))
+    dataset = make(tmp_path / "out", many, shard_size=f"{total / 4000:.3f}KB")
+    assert len(dataset.shards()) == 4
+    sizes = [(dataset.folder / name).stat().st_size for name in dataset.shards()]
+    assert max(sizes) < 2 * min(sizes)
+    assert len(make(tmp_path / "default", many).shards()) == 1
+
+
+def test_a_split_without_images_still_has_its_shard(photos: Path, tmp_path: Path) -> None:
+    dataset = make_dataset(
+        tmp_path / "out", images=f"{photos}/*/*.jpg", splits="train=0.999999,rare=0.000001"
+    )
+    assert dataset.shards("rare") == ["rare-00000-of-00001.tfrecord"]
+    assert (dataset.folder / "rare-00000-of-00001.tfrecord").stat().st_size == 0
+    assert filenames(dataset, "rare") == []
+    assert dataset.manifest["splits"]["rare"]["records"] == 0
+    assert len(filenames(dataset)) == 18
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_more_shards_than_images(photos: Path, tmp_path: Path, compression: str) -> None:
+    dataset = make_dataset(
+        tmp_path / "out",
+        images=f"{photos}/cat/*.jpg",
+        label_from="none",
+        num_shards=20,
+        compression=compression,
+    )
+    assert len(dataset.shards()) == 20
+    assert len(filenames(dataset)) == 6

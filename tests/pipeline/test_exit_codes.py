@@ -1,0 +1,455 @@
+"""Wrong flags and inputs: exit code 2 and one line that names them, before anything is done."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+
+from tests.conftest import draw
+from tests.pipeline.commands import (
+    Dataset,
+    Ran,
+    arguments,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    run_process,
+    snapshot,
+)
+
+NOBODY = 65534
+
+
+class Case(NamedTuple):
+    """One mistake.
+
+    Attributes:
+        says: parts of the line that must come out.
+        flags: what differs from a command that is right; `{in}` stands for the folder of it all.
+        files: what differs from the files that command needs, by name.
+        words: more words of the command line.
+    """
+
+    says: tuple[str, ...]
+    flags: Mapping[str, Any] = {}
+    files: Mapping[str, bytes] = {}
+    words: tuple[str, ...] = ()
+
+
+CASES = {
+    # images
+    "no_images": Case(("--images",), {"images": None}),
+    "empty_glob": Case(
+        ("no file matches --images", "*.gif", "check the pattern"),
+        {"images": "{in}/photos/*/*.gif"},
+    ),
+    "one_glob_of_two_is_empty": Case(
+        ("no file matches --images", "dgo"),
+        {"images": ["{in}/photos/cat/*.jpg", "{in}/photos/dgo*/*.jpg"]},
+    ),
+    "folder_instead_of_glob": Case(
+        ("--images", "it is a folder: try '{in}/photos/**/*.jpg'"), {"images": "{in}/photos/"}
+    ),
+    "missing_folder": Case(
+        ("--images", "there is no folder '{in}/phtos'"), {"images": "{in}/phtos/*.jpg"}
+    ),
+    "unquoted_glob": Case(("unexpected argument 'b.jpg'", "quote globs"), words=("b.jpg",)),
+    "unknown_scheme": Case(("--images 'nope://x/*.jpg'",), {"images": "nope://x/*.jpg"}),
+    # labels
+    "no_label_source": Case(
+        ("--labels", "--label_from"), {"labels": None, "images": "{in}/photos/cat/*.jpg"}
+    ),
+    "missing_csv": Case(("no file matches --labels '{in}/nope.csv'",), {"labels": "{in}/nope.csv"}),
+    "empty_csv": Case(("labels.csv", "empty"), files={"labels.csv": b""}),
+    "csv_with_a_header_only": Case(
+        ("labels.csv", "no usable row"), files={"labels.csv": b"id,label\n"}
+    ),
+    "csv_without_the_column": Case(
+        ("no column 'lable' (--label_column)", "'id', 'label'", "did you mean 'label'?"),
+        {"label_column": "lable"},
+    ),
+    "csv_without_the_key_column": Case(
+        ("no column 'photo' (--label_key)",), {"label_key": "photo"}
+    ),
+    "csv_with_fewer_columns": Case(("no column 3",), {"label_column": 3}),
+    "one_column_twice": Case(
+        ("--label_key", "--label_column", "one column"), {"label_key": "label", "label_column": 2}
+    ),
+    "ambiguous_label_column": Case(
+        ("several columns may be the one for --label_column ('label', 'category')",),
+        files={"labels.csv": b"id,label,category\ncat-0,a,b\n"},
+    ),
+    "ambiguous_key_column": Case(
+        ("several columns may be the one for --label_key ('id', 'name')",),
+        files={"labels.csv": b"id,name,label\ncat-0,cat-0,a\n"},
+    ),
+    "unknown_columns": Case(
+        ("no column is known to be the one for --label_column ('id', 'x', 'y')",),
+        files={"labels.csv": b"id,x,y\ncat-0,a,b\n"},
+    ),
+    "no_header_to_be_seen": Case(
+        ("cannot tell whether its first line is a header", "--label_key N"),
+        files={"labels.csv": b"u,v\nw,x\n"},
+    ),
+    "undecodable_csv": Case(
+        ("labels.csv is not utf-8 at line 2", "--csv_encoding cp949"),
+        files={"labels.csv": "id,label\ncat-0,고양이\n".encode("cp949")},
+    ),
+    "unknown_encoding": Case(("--csv_encoding 'cp94'",), {"csv_encoding": "cp94"}),
+    "workbook": Case(("save it as CSV",), files={"labels.csv": b"PK\3\4\x14\0"}),
+    "damaged_gzip": Case(("damaged gzip",), files={"labels.csv": b"\x1f\x8b\x08\0\0\0"}),
+    "second_csv_without_the_column": Case(
+        ("part-2.csv has no column 'label' but 'id', 'kind'",),
+        {"labels": "{in}/part-*.csv"},
+        {"part-1.csv": b"id,label\ncat-0,a\n", "part-2.csv": b"id,kind\ncat-1,b\n"},
+    ),
+    "labels_that_match_nothing": Case(
+        ("'wolf-0'", "'cat-0'", "--key stem", "check --label_key and --key"),
+        files={"labels.csv": b"id,label\nwolf-0,a\n"},
+    ),
+    "labels_that_another_key_would_match": Case(
+        ("'cat-0'", "'cat/cat-0.jpg'", "--key path", "try --key stem"), {"key": "path"}
+    ),
+    "labels_with_folders_as_labels": Case(
+        ("--labels does not go with --label_from directory",), {"label_from": "directory"}
+    ),
+    "label_from_csv_without_labels": Case(
+        ("--label_from csv needs --labels",), {"label_from": "csv", "labels": None}
+    ),
+    "label_key_without_labels": Case(
+        ("--label_key needs --labels",), {"label_key": "id", "labels": None}
+    ),
+    "missing_class_names": Case(
+        ("no file --class_names {in}/nope.txt",), {"class_names": "{in}/nope.txt"}
+    ),
+    "empty_class_names": Case(
+        ("--class_names holds no name",), {"class_names": "{in}/names"}, {"names": b"\n \n"}
+    ),
+    "class_name_twice": Case(
+        ("--class_names line 3 repeats 'cat' of line 1",),
+        {"class_names": "{in}/names"},
+        {"names": b"cat\ndog\ncat\n"},
+    ),
+    "undecodable_class_names": Case(
+        ("cannot read --class_names {in}/names",), {"class_names": "{in}/names"}, {"names": b"\xff"}
+    ),
+    # output
+    "no_output": Case(("--output",), {"output": None}),
+    "empty_output": Case(("--output", "empty"), {"output": ""}),
+    "output_is_a_file": Case(
+        ("--output {in}/labels.csv is a file",), {"output": "{in}/labels.csv"}
+    ),
+    "output_below_a_file": Case(
+        ("--output {in}/labels.csv/out",), {"output": "{in}/labels.csv/out"}
+    ),
+    "output_holds_something_else": Case(
+        ("--output {in}/photos holds something else ('cat')",), {"output": "{in}/photos"}
+    ),
+    "overwrite_of_something_else": Case(
+        ("--output {in}/photos holds something else ('cat')",),
+        {"output": "{in}/photos", "overwrite": True},
+    ),
+    "manifest_of_something_else": Case(
+        ("manifest.json is not a manifest", "--output"),
+        {"output": "{in}/site"},
+        {"site/manifest.json": b'{"name": "page"}'},
+    ),
+    "manifest_of_another_version": Case(
+        ("manifest.json has format version 99",),
+        {"output": "{in}/site"},
+        {"site/manifest.json": b'{"format_version": 99}'},
+    ),
+    # values
+    "unknown_flag": Case(
+        ("unknown flag --num_shardz", "did you mean --num_shards?"), words=("--num_shardz=3",)
+    ),
+    "unknown_flag_with_a_space": Case(
+        ("unknown flag --lable_key", "did you mean --label_key?"), words=("--lable_key", "id")
+    ),
+    "abbreviated_flag": Case(("unknown flag --compress",), words=("--compress=gzip",)),
+    "flag_without_its_value": Case(("--seed",), words=("--seed",)),
+    "splits_that_are_no_shares": Case(("--splits 'train'",), {"splits": "train"}),
+    "splits_that_do_not_add_up": Case(
+        ("--splits", "add up to 0.9"), {"splits": "train=0.8,test=0.1"}
+    ),
+    "split_twice": Case(("--splits", "twice"), {"splits": "train=0.5,train=0.5"}),
+    "split_with_a_bad_name": Case(("--splits", "'a/b'"), {"splits": "a/b=1"}),
+    "no_shards": Case(("--num_shards", "'0'"), {"num_shards": 0}),
+    "too_many_shards": Case(("--num_shards", "99999"), {"num_shards": 100000}),
+    "shards_that_are_no_number": Case(("--num_shards", "'few'"), {"num_shards": "few"}),
+    "shard_size_without_meaning": Case(("--shard_size", "150MB"), {"shard_size": "big"}),
+    "shard_size_of_nothing": Case(("--shard_size", "'0MB'"), {"shard_size": "0MB"}),
+    "max_rejected_over_all": Case(("--max_rejected", "'200%'"), {"max_rejected": "200%"}),
+    "negative_max_rejected": Case(("--max_rejected", "'-1'"), {"max_rejected": -1}),
+    "max_pixels_of_nothing": Case(("--max_pixels", "'0'"), {"max_pixels": 0}),
+    "max_bytes_without_meaning": Case(("--max_bytes", "'lots'"), {"max_bytes": "lots"}),
+    "seed_that_is_no_number": Case(("--seed", "'lucky'"), {"seed": "lucky"}),
+    "seed_that_is_too_large": Case(("--seed",), {"seed": 2**127}),
+    "unknown_layout": Case(("--layout", "'slimm'", "slim"), {"layout": "slimm"}),
+    "unknown_compression": Case(("--compression", "'zip'"), {"compression": "zip"}),
+    "unknown_check": Case(("--check", "'none'"), {"check": "none"}),
+    "unknown_key": Case(("--key", "'id'"), {"key": "id"}),
+    "unknown_label_source": Case(("--label_from", "'json'"), {"label_from": "json"}),
+    "unknown_progress": Case(("--progress", "'loud'"), {"progress": "loud"}),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files of a command that is right."""
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+def write_inputs(folder: Path) -> None:
+    """Four photos and their labels."""
+    rows = ["id,label"]
+    for at, stem in enumerate(["cat-0", "cat-1", "dog-0", "dog-1"]):
+        draw(folder / "photos" / stem[:3] / f"{stem}.jpg", seed=at)
+        rows.append(f"{stem},{stem[:3]}")
+    (folder / "labels.csv").write_text("\n".join(rows))
+
+
+def right_flags(folder: Path) -> dict[str, Any]:
+    """The flags of a command that is right."""
+    return {
+        "images": f"{folder}/photos/*/*.jpg",
+        "labels": f"{folder}/labels.csv",
+        "output": f"{folder}/out",
+    }
+
+
+@pytest.fixture
+def no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, running a graph is an error."""
+
+    def run(*_: Any, **__: Any) -> None:
+        raise AssertionError("a graph was run")
+
+    monkeypatch.setattr(beam.Pipeline, "run", run)
+
+
+def filled(text: Any, folder: Path) -> Any:
+    """`text` with the folder in its place."""
+    if isinstance(text, list):
+        return [filled(each, folder) for each in text]
+    return text.replace("{in}", str(folder)) if isinstance(text, str) else text
+
+
+def test_the_right_command_is_right(folder: Path) -> None:
+    assert convert(**right_flags(folder)).code == 0
+
+
+@pytest.mark.usefixtures("no_run")
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_one_line_before_any_work(name: str, folder: Path) -> None:
+    case = CASES[name]
+    for file, content in case.files.items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_bytes(content)
+    flags = {key: filled(value, folder) for key, value in case.flags.items()}
+    before = snapshot(folder)
+    ran = convert(*case.words, **{**right_flags(folder), **flags})
+    assert snapshot(folder) == before
+    check_usage(ran, *(filled(part, folder) for part in case.says))
+
+
+def check_usage(ran: Ran, *says: str) -> None:
+    """Checks that a command ended with exit code 2 and one line with these parts."""
+    assert (ran.code, ran.out) == (2, ""), ran
+    line = ran.error()
+    assert line.startswith("convert: ")
+    for part in says:
+        assert part in line
+    assert len(line) < 400
+
+
+@pytest.mark.usefixtures("no_run")
+@pytest.mark.parametrize(
+    "name", ["empty_glob", "missing_csv", "unknown_flag", "seed_that_is_too_large"]
+)
+def test_plan_refuses_the_same(name: str, folder: Path) -> None:
+    case = CASES[name]
+    flags = {key: filled(value, folder) for key, value in case.flags.items()}
+    ran = plan(*case.words, **{**right_flags(folder), **flags})
+    assert (ran.code, ran.out) == (2, "")
+    assert all(filled(part, folder) in ran.error() for part in case.says)
+
+
+@pytest.mark.parametrize("name", ["missing_folder", "unknown_flag", "output_is_a_file"])
+def test_a_process_ends_with_the_code_and_the_line(name: str, folder: Path) -> None:
+    case = CASES[name]
+    flags = {key: filled(value, folder) for key, value in case.flags.items()}
+    ran = run_process("pipeline.convert", *case.words, **{**right_flags(folder), **flags})
+    check_usage(ran, *(filled(part, folder) for part in case.says))
+
+
+@contextlib.contextmanager
+def without_privileges() -> Iterator[None]:
+    """As a user whom permissions bind, if this is root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    # All but the saved user, which leads back.
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+class TestPermissions:
+    @pytest.fixture
+    def readable(self, shared_folder: Path) -> Iterator[Path]:
+        """The files of a command that is right, readable by everyone."""
+        before = os.umask(0o022)
+        try:
+            write_inputs(shared_folder)
+            yield shared_folder
+        finally:
+            os.umask(before)
+
+    @pytest.mark.usefixtures("no_run")
+    @pytest.mark.parametrize(
+        ("locked", "says"),
+        [
+            ("photos", "no permission to read the folder"),
+            ("labels.csv", "cannot read --labels"),
+            ("names.txt", "cannot read --class_names"),
+        ],
+    )
+    def test_what_cannot_be_read(self, locked: str, says: str, readable: Path) -> None:
+        (readable / "names.txt").write_text("cat\ndog\n")
+        (readable / "out").mkdir()
+        (readable / "out").chmod(0o777)
+        flags = {**right_flags(readable), "class_names": readable / "names.txt"}
+        (readable / locked).chmod(0)
+        with without_privileges():
+            ran = convert(**flags)
+        check_usage(ran, says, str(readable / locked))
+        assert os.listdir(readable / "out") == []
+
+    @pytest.mark.usefixtures("no_run")
+    @pytest.mark.parametrize("exists", [True, False])
+    def test_an_output_that_cannot_be_written(self, exists: bool, readable: Path) -> None:
+        flags = right_flags(readable)
+        if exists:
+            (readable / "out").mkdir()
+        readable.chmod(0o555)
+        with without_privileges():
+            # Should the folder above be out of reach, the test would show nothing.
+            assert (readable / "labels.csv").read_bytes()
+            ran = convert(**flags)
+        readable.chmod(0o755)
+        check_usage(ran, f"cannot write to --output {readable}/out: Permission denied")
+        assert not exists or os.listdir(readable / "out") == []
+
+    @pytest.mark.usefixtures("no_run")
+    def test_an_output_that_cannot_be_listed(self, readable: Path) -> None:
+        (readable / "out").mkdir()
+        (readable / "out").chmod(0)
+        with without_privileges():
+            ran = convert(**right_flags(readable))
+        check_usage(ran, f"cannot read --output {readable}/out: Permission denied")
+
+
+class TestFinishedDataset:
+    @pytest.fixture
+    def dataset(self, folder: Path) -> Dataset:
+        """What the right command makes."""
+        flags = right_flags(folder)
+        return make_dataset(Path(flags.pop("output")), **flags)
+
+    @pytest.mark.usefixtures("dataset", "no_run")
+    @pytest.mark.parametrize(
+        ("flags", "says"),
+        [
+            ({"seed": 1}, ("--seed is 1, was 0",)),
+            ({"layout": "landmark"}, ("--layout is landmark, was slim",)),
+            (
+                {"num_shards": 4, "compression": "gzip"},
+                ("--num_shards is 4, was None", "--compression is gzip, was none"),
+            ),
+            ({"labels": None, "label_from": "directory"}, ("--label_from is directory",)),
+        ],
+    )
+    def test_other_options(
+        self, flags: dict[str, Any], says: tuple[str, ...], folder: Path
+    ) -> None:
+        before = snapshot(folder)
+        ran = convert(**{**right_flags(folder), **flags})
+        check_usage(ran, "made with other options", "--overwrite", *says)
+        assert snapshot(folder) == before
+
+    @pytest.mark.parametrize("change", ["added", "removed", "rewritten", "relabelled", "no_row"])
+    def test_other_inputs(self, change: str, dataset: Dataset, folder: Path) -> None:
+        cat, labels = folder / "photos" / "cat", folder / "labels.csv"
+        if change == "added":
+            draw(cat / "cat-2.jpg")
+        elif change == "removed":
+            (cat / "cat-1.jpg").unlink()
+        elif change == "rewritten":
+            (cat / "cat-1.jpg").write_bytes((cat / "cat-0.jpg").read_bytes())
+        elif change == "relabelled":
+            labels.write_text(labels.read_text().replace("cat-1,cat", "cat-1,dog"))
+        else:
+            labels.write_text(labels.read_text() + "\ngone,cat\n")
+        before = snapshot(dataset.folder)
+        ran = convert(**right_flags(folder))
+        check_usage(
+            ran, f"--output {dataset.folder} holds a dataset of other inputs", "--overwrite"
+        )
+        left = snapshot(dataset.folder)
+        left.pop(".staging", None)
+        assert left == before
+
+    def test_a_shard_that_is_missing_or_cut(self, dataset: Dataset, folder: Path) -> None:
+        (shard,) = dataset.shards()
+        os.truncate(dataset.folder / shard, 100)
+        check_usage(convert(**right_flags(folder)), "1 of its files", shard, "--overwrite")
+        (dataset.folder / shard).unlink()
+        before = digests(dataset.folder)
+        check_usage(convert(**right_flags(folder)), "1 of its files", shard, "--overwrite")
+        assert digests(dataset.folder) == before
+
+    @pytest.mark.usefixtures("dataset", "no_run")
+    def test_a_manifest_that_is_cut(self, dataset: Dataset, folder: Path) -> None:
+        os.truncate(dataset.folder / "manifest.json", 100)
+        check_usage(convert(**right_flags(folder)), "manifest.json is not a manifest")
+
+    @pytest.mark.usefixtures("dataset", "no_run")
+    def test_a_manifest_without_its_keys(self, dataset: Dataset, folder: Path) -> None:
+        (dataset.folder / "manifest.json").write_text(json.dumps({"format_version": 1}))
+        check_usage(convert(**right_flags(folder)), "manifest.json is not a manifest")
+
+
+def test_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(beam.Pipeline, "run", run)
+    ran = convert(**right_flags(folder))
+    assert ran.code == 130
+    assert "interrupted" in ran.error()
+
+
+def test_a_flag_of_beam_is_none_of_our_errors(folder: Path) -> None:
+    words = ["--runner=FnApiRunner", "--direct_num_workers", "1", "--job_name=mine"]
+    assert convert(*words, **right_flags(folder)).code == 0
+
+
+def test_flags_are_written_as_a_shell_would() -> None:
+    assert arguments(images=["a", "b"], overwrite=True, labels=None) == [
+        "--progress=off",
+        "--images=a",
+        "--images=b",
+        "--overwrite",
+    ]

@@ -1,0 +1,90 @@
+"""The dry run: it writes nothing, and tells what `convert` then does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.commands import Ran, make_dataset, plan, snapshot
+
+
+def table(ran: Ran) -> dict[str, list[str]]:
+    """The words of each line of a plan, by the first."""
+    assert (ran.code, ran.err) == (0, "")
+    return {line.split()[0]: line.split()[1:] for line in ran.out.splitlines()}
+
+
+def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) -> None:
+    flags: dict[str, Any] = {
+        "images": f"{sample}/images/*/*",
+        "labels": sample / "labels.csv",
+        "splits": "train=0.7,validation=0.2,test=0.1",
+        "shard_size": "100KB",
+    }
+    before = snapshot(tmp_path), snapshot(sample)
+    ran = plan(output=tmp_path / "out", **flags)
+    assert (snapshot(tmp_path), snapshot(sample)) == before
+    planned = table(ran)
+    dataset = make_dataset(tmp_path / "out", max_rejected="20%", **flags)
+
+    at_convert = [line for line in dataset.rejected if line["reason"] != "no_label"]
+    lost = {line["path"] for line in at_convert if line["subject"] == "image"}
+    total = 0
+    for split, made in dataset.manifest["splits"].items():
+        images, shards, *_ = planned[split]
+        total += int(images)
+        assert int(images) >= made["records"]
+        assert int(shards) == len(made["shards"])
+    assert total == dataset.ledger["records_written"] + len(lost) == 48
+    assert planned["train"][1] != "1"
+
+    lines = ran.out.splitlines()
+    assert "labels   from csv, 4 classes" in lines
+    assert "columns  key 'id', label 'label'" in lines
+    assert f"keys     by stem, paths below {sample}/images" in lines
+    assert "images   49 matched = 48 to convert + 1 rejected" in lines
+    assert "rows     49 read = 48 used + 0 repeated + 1 without an image + 0 rejected" in lines
+    assert sum(line.startswith("        1 ") for line in lines) == 2
+    assert lines[-1] == f"nothing written; convert would write {tmp_path / 'out'}"
+
+
+@pytest.mark.parametrize("label_from", ["directory", "none"])
+def test_plan_without_a_label_file(photos: Path, tmp_path: Path, label_from: str) -> None:
+    flags: dict[str, Any] = {
+        "images": f"{photos}/*/*.jpg",
+        "label_from": label_from,
+        "splits": "train=0.5,test=0.5",
+        "num_shards": 3,
+    }
+    ran = plan(output=tmp_path / "out", **flags)
+    planned = table(ran)
+    assert not (tmp_path / "out").exists()
+    dataset = make_dataset(tmp_path / "out", **flags)
+    for split, made in dataset.manifest["splits"].items():
+        assert planned[split][:2] == [str(made["records"]), str(len(made["shards"]))]
+    classes = len(dataset.classes)
+    assert f"labels   from {label_from}, {classes} classes" in ran.out.splitlines()
+    assert "columns" not in planned and "rows" not in planned
+
+
+def test_plan_leaves_a_finished_dataset_alone(photos: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{photos}/*/*.jpg"}
+    dataset = make_dataset(tmp_path / "out", **flags)
+    before = snapshot(tmp_path)
+    assert plan(output=dataset.folder, **flags).code == 0
+    assert plan(output=dataset.folder, overwrite=True, seed=3, **flags).code == 0
+    assert plan(output=dataset.folder, seed=3, **flags).code == 2
+    assert snapshot(tmp_path) == before
+
+
+def test_plan_needs_no_writable_output(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "file" / "out"}
+    assert plan(**flags).code == 0
+
+
+def test_plan_runs_here_whatever_the_runner(photos: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out"}
+    assert plan("--runner=DataflowRunner", **flags).out == plan(**flags).out

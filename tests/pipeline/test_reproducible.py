@@ -1,0 +1,215 @@
+"""Same inputs and options, same bytes: whatever the workers and the order of things."""
+
+from __future__ import annotations
+
+import base64
+import glob
+import hashlib
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import draw
+from tests.pipeline.commands import Dataset, digests, make_dataset
+
+FLAGS: dict[str, Any] = {
+    "splits": "train=0.7,test=0.3",
+    "num_shards": 3,
+    "max_rejected": "50%",
+    "layout": "slim",
+}
+
+Listing = Callable[[list[str]], None]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty images and their rows, with something to reject in every step."""
+    folder = tmp_path_factory.mktemp("inputs")
+    rows = ["id,label"]
+    for number in range(60):
+        draw(folder / f"in-{number % 4}" / f"{number}.jpg", seed=number)
+        rows.append(f"{number},class {number % 7}")
+    (folder / "in-0" / "text.jpg").write_text("moved")
+    (folder / "in-1" / "empty.jpg").touch()
+    draw(folder / "in-1" / "unlabelled.jpg")
+    draw(folder / "in-2" / "3.jpg")  # a second 3
+    # These lines are named in rejected.jsonl, so shuffles leave them where they are.
+    rows += ["text,a", "empty,b", "gone,a", "59,other", "5", "4,class 4"]
+    (folder / "labels.csv").write_text("\n".join(rows))
+    return folder
+
+
+def make(inputs: Path, folder: Path, *words: str, **flags: Any) -> Dataset:
+    """Converts the inputs."""
+    images = [f"{inputs}/in-0/*.jpg", f"{inputs}/in-[123]/*.jpg"]
+    return make_dataset(
+        folder, *words, images=images, labels=inputs / "labels.csv", **{**FLAGS, **flags}
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The digest of every file of the dataset."""
+    dataset = make(inputs, tmp_path_factory.mktemp("out") / "first")
+    assert len(dataset.shards()) == 6
+    assert {line["reason"] for line in dataset.rejected} == {
+        "duplicate_key",
+        "empty_file",
+        "label_conflict",
+        "malformed_row",
+        "no_label",
+        "not_an_image",
+        "row_without_image",
+    }
+    return digests(dataset.folder)
+
+
+@pytest.mark.parametrize("mode", ["multi_threading", "multi_processing"])
+def test_two_workers(mode: str, inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    words = ["--direct_num_workers=2", f"--direct_running_mode={mode}"]
+    assert digests(make(inputs, tmp_path / "out", *words).folder) == expected
+
+
+def _reverse(names: list[str]) -> None:
+    names.reverse()
+
+
+@pytest.mark.parametrize("arrange", [_reverse, random.Random(1).shuffle])
+def test_any_order_of_the_listing(
+    arrange: Listing,
+    inputs: Path,
+    expected: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = glob.iglob
+    arranged = 0
+
+    def iglob(pattern: str, **options: Any) -> Iterator[str]:
+        nonlocal arranged
+        found = sorted(original(pattern, **options))
+        arrange(found)
+        arranged += len(found)
+        return iter(found)
+
+    monkeypatch.setattr(glob, "iglob", iglob)
+    assert digests(make(inputs, tmp_path / "out").folder) == expected
+    assert arranged >= 64
+
+
+def test_any_order_of_the_rows(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    lines = (inputs / "labels.csv").read_text().splitlines()
+    named = {line for line in lines if line.split(",")[0] in ("59", "3")}
+    moved = [at for at in range(1, 61) if lines[at] not in named]
+    contents = [lines[at] for at in moved]
+    random.Random(2).shuffle(contents)
+    for at, content in zip(moved, contents, strict=True):
+        lines[at] = content
+    assert lines != (inputs / "labels.csv").read_text().splitlines()
+    kept = shutil.copy2(inputs / "labels.csv", tmp_path / "kept.csv")
+    try:
+        (inputs / "labels.csv").write_text("\n".join(lines))
+        assert digests(make(inputs, tmp_path / "out").folder) == expected
+    finally:
+        shutil.move(kept, inputs / "labels.csv")
+
+
+def test_any_order_of_the_globs(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    images = [f"{inputs}/in-[321]/*.jpg", f"{inputs}/in-*/*.jpg"]
+    dataset = make_dataset(tmp_path / "out", images=images, labels=inputs / "labels.csv", **FLAGS)
+    files = digests(dataset.folder)
+    # The manifest names the globs.
+    assert files.pop("manifest.json") != expected["manifest.json"]
+    assert files == {name: d for name, d in expected.items() if name != "manifest.json"}
+
+
+def test_another_time_and_place(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    copied = tmp_path / "elsewhere"
+    shutil.copytree(inputs, copied)
+    for path in copied.rglob("*.jpg"):
+        os.utime(path, (1, 1))
+    dataset = make(copied, tmp_path / "out")
+    for name, digest in digests(dataset.folder).items():
+        # The other two name the inputs, and the manifest tells their state.
+        if name not in ("manifest.json", "rejected.jsonl"):
+            assert digest == expected[name], name
+
+
+def test_gzip_with_two_workers(inputs: Path, tmp_path: Path) -> None:
+    first = make(inputs, tmp_path / "first", compression="gzip")
+    words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    second = make(inputs, tmp_path / "second", *words, compression="gzip")
+    assert digests(first.folder) == digests(second.folder)
+
+
+# Whole files, so that what is expected does not depend on an encoder.
+GOLDEN_INPUTS = {
+    "cat/colour.png": (
+        "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAHUlEQVR4nGMUCpgm+enNf01Olr+CX5+LcnB/5wcA"
+        "VVUIPtyjVLgAAAAASUVORK5CYII="
+    ),
+    "cat/grey.png": (
+        "iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAAAAACcgYFdAAAAEUlEQVR4nGMUYmfh52Vk5wQAAYQATP18KisAAAAA"
+        "SUVORK5CYII="
+    ),
+    "개/one pixel.png": (
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGMQCpgGAAFwAPmedQ2XAAAAAElFTkSu"
+        "QmCC"
+    ),
+    "개/photo.jpg": (
+        "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI////////////////////"
+        "////////////////////////////////wAALCAAIAAgBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAABP/EABYQAAMA"
+        "AAAAAAAAAAAAAAAAAAABAv/aAAgBAQAAPwA8o//Z"
+    ),
+}
+# The start of each shard's SHA-256; by the keys' hashes one shard is empty.
+GOLDEN = {
+    "slim": {
+        "test-00000-of-00002.tfrecord": "a45729f7139488d3",
+        "test-00001-of-00002.tfrecord": "e3b0c44298fc1c14",
+        "train-00000-of-00002.tfrecord": "9e97673feaf40dc3",
+        "train-00001-of-00002.tfrecord": "7283a2de19162370",
+    },
+    "tutorial": {
+        "test-00000-of-00002.tfrecord": "a36e2acfc77e90af",
+        "test-00001-of-00002.tfrecord": "e3b0c44298fc1c14",
+        "train-00000-of-00002.tfrecord": "461e3e0bf4ea1c20",
+        "train-00001-of-00002.tfrecord": "553fdc9b26d67f66",
+    },
+    "landmark": {
+        "test-00000-of-00002.tfrecord": "b24d7f3b0fe4f596",
+        "test-00001-of-00002.tfrecord": "e3b0c44298fc1c14",
+        "train-00000-of-00002.tfrecord": "8dbf8f6f435933dc",
+        "train-00001-of-00002.tfrecord": "4b85e54e0ba06668",
+    },
+}
+
+
+@pytest.mark.parametrize("layout", GOLDEN)
+def test_the_format_has_not_changed(layout: str, tmp_path: Path) -> None:
+    for name, content in GOLDEN_INPUTS.items():
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(content))
+    dataset = make_dataset(
+        tmp_path / "out",
+        images=f"{tmp_path}/in/*/*",
+        layout=layout,
+        num_shards=2,
+        splits="train=0.5,test=0.5",
+    )
+    made = {
+        name: hashlib.sha256((dataset.folder / name).read_bytes()).hexdigest()[:16]
+        for name in dataset.shards()
+    }
+    assert made == GOLDEN[layout], (
+        "the same inputs give other bytes than in former versions: staged shards and finished "
+        "datasets would mix two formats. Raise FORMAT_VERSION in transforms/core/manifest.py, say "
+        "so in CHANGELOG.md, and only then put the new digests here"
+    )

@@ -1,0 +1,106 @@
+"""Running the same command again, and replacing a dataset with `--overwrite`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import draw
+from tests.pipeline.commands import Dataset, convert, digests, make_dataset, snapshot
+from tests.pipeline.reading import filenames
+
+
+@pytest.fixture
+def flags(photos: Path, tmp_path: Path) -> dict[str, Any]:
+    """A conversion of a copy of the photos."""
+    shutil.copytree(photos, tmp_path / "in")
+    return {
+        "images": f"{tmp_path}/in/*/*.jpg",
+        "splits": "train=0.8,test=0.2",
+        "num_shards": 2,
+    }
+
+
+@pytest.fixture
+def dataset(flags: dict[str, Any], tmp_path: Path) -> Dataset:
+    """The copy of the photos, converted."""
+    return make_dataset(tmp_path / "out", **flags)
+
+
+def test_the_same_command_again_changes_nothing(dataset: Dataset, flags: dict[str, Any]) -> None:
+    before = snapshot(dataset.folder)
+    ran = convert(output=dataset.folder, **flags)
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[0] == f"up to date: {dataset.folder} holds this dataset already"
+    assert "images   18 matched = 18 written + 0 rejected" in lines
+    assert "images/s" not in ran.out
+    assert snapshot(dataset.folder) == before
+
+
+def test_options_that_decide_no_byte_keep_it_up_to_date(
+    dataset: Dataset, flags: dict[str, Any]
+) -> None:
+    before = snapshot(dataset.folder)
+    other = {"max_rejected": "3", "progress": "plain", "label_from": "directory"}
+    ran = convert("--direct_num_workers=2", output=f"{dataset.folder}/", **flags, **other)
+    assert (ran.code, ran.out.split(":")[0]) == (0, "up to date")
+    assert snapshot(dataset.folder) == before
+
+
+def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
+    made = make_dataset(tmp_path / "out", **flags, max_rejected="20%")
+    before = snapshot(made.folder)
+    ran = convert(output=made.folder, **flags, max_rejected="20%")
+    assert (ran.code, ran.out.split(":")[0]) == (0, "up to date")
+    assert snapshot(made.folder) == before
+
+
+def test_overwrite_replaces_the_dataset_and_removes_what_is_stale(
+    dataset: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    draw(tmp_path / "in" / "wolf" / "wolf-0.jpg", seed=99)
+    other = {**flags, "num_shards": 3, "splits": "train=0.5,validation=0.5"}
+    fresh = make_dataset(tmp_path / "fresh", **other)
+    assert convert(output=dataset.folder, **other).code == 2
+    ran = convert(output=dataset.folder, overwrite=True, **other)
+    assert (ran.code, ran.err) == (0, "")
+    assert "up to date" not in ran.out
+    assert digests(dataset.folder) == digests(fresh.folder)
+    assert not list(dataset.folder.glob("test-*"))
+    assert len(filenames(dataset)) == 19
+    assert "wolf" in dataset.classes
+
+
+def test_overwrite_mends_a_damaged_dataset(dataset: Dataset, flags: dict[str, Any]) -> None:
+    expected = digests(dataset.folder)
+    (dataset.folder / dataset.shards()[0]).unlink()
+    os.truncate(dataset.folder / dataset.shards()[1], 5)
+    assert convert(output=dataset.folder, overwrite=True, **flags).code == 0
+    assert digests(dataset.folder) == expected
+
+
+def test_overwrite_that_is_refused_keeps_the_former_dataset(
+    dataset: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "cat" / "empty.jpg").touch()
+    expected = digests(dataset.folder)
+    ran = convert(output=dataset.folder, overwrite=True, max_rejected=0, **flags)
+    assert ran.code == 3
+    made = digests(dataset.folder)
+    assert {name: made[name] for name in expected} == expected
+    assert convert(output=dataset.folder, overwrite=True, max_rejected=1, **flags).code == 0
+    assert len(dataset.rejected) == 1
+    assert sorted(os.listdir(dataset.folder)) == sorted(expected)
+
+
+def test_overwrite_of_nothing_is_a_plain_conversion(
+    flags: dict[str, Any], dataset: Dataset, tmp_path: Path
+) -> None:
+    made = make_dataset(tmp_path / "other", overwrite=True, **flags)
+    assert digests(made.folder) == digests(dataset.folder)

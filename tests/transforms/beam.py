@@ -1,0 +1,112 @@
+"""Runs graphs, whole or in part, in this process, and tells what came out."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipeline.config import ConvertConfig
+from pipeline.graph import build
+from tests.images import picture, saved
+from transforms.core.check import Limits
+from transforms.core.limits import RejectionLimit
+
+RUNNER = "FnApiRunner"
+
+Outputs = Mapping[str, "beam.PCollection[Any]"]
+
+
+def make_images(folder: Path, names: Iterable[str]) -> None:
+    """Draws a small JPEG for each name; the same name is the same picture."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(saved(picture("RGB", 9, 11, seed=len(name)), "JPEG"))
+
+
+def make_config(folder: Path, output: Path, /, **changes: Any) -> ConvertConfig:
+    """A conversion of all JPEGs below `folder`, their classes the folders they are in."""
+    config = ConvertConfig(
+        images=(f"{folder}/**/*.jpg",),
+        root=str(folder),
+        output=str(output),
+        label_from="directory",
+        csv_paths=(),
+        columns=None,
+        csv_encoding="utf-8",
+        key="path",
+        class_names=None,
+        splits=(("train", 1.0),),
+        seed=0,
+        num_shards=2,
+        shard_size=1 << 20,
+        layout="slim",
+        gzip=False,
+        check="full",
+        limits=Limits(max_pixels=10**6, max_bytes=10**6),
+        max_rejected=RejectionLimit.parse("0"),
+        overwrite=False,
+    )
+    return dataclasses.replace(config, **changes)
+
+
+def make_pipeline() -> beam.Pipeline:
+    """A pipeline that runs in this process."""
+    return beam.Pipeline(options=PipelineOptions([f"--runner={RUNNER}"]))
+
+
+class _KeepFn(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, element: Any) -> None:
+        Path(self._folder, uuid.uuid4().hex).write_bytes(pickle.dumps(element))
+
+
+def collect(construct: Callable[[beam.Pipeline], Outputs]) -> dict[str, list[Any]]:
+    """Runs a graph and gives the elements of its outputs, each sorted by its text."""
+    with tempfile.TemporaryDirectory() as scratch:
+        pipeline = make_pipeline()
+        outputs = construct(pipeline)
+        for name, output in outputs.items():
+            folder = Path(scratch, name)
+            folder.mkdir()
+            _ = output | f"Keep {name}" >> beam.ParDo(_KeepFn(str(folder)))
+        pipeline.run().wait_until_finish()
+        return {
+            name: sorted(
+                (pickle.loads(file.read_bytes()) for file in Path(scratch, name).iterdir()),
+                key=repr,
+            )
+            for name in outputs
+        }
+
+
+def convert(config: ConvertConfig) -> Any:
+    """Runs a whole conversion.
+
+    Returns:
+        the result of the run, for its metrics.
+    """
+    pipeline = make_pipeline()
+    build(pipeline, config)
+    result = pipeline.run()
+    result.wait_until_finish()
+    return result
+
+
+def counters(result: Any) -> dict[str, int]:
+    """Beam's counters of a run, by name."""
+    return {
+        counter.key.metric.name: counter.committed
+        for counter in result.metrics().query()["counters"]
+        if counter.key.metric.namespace == "image_tfrecords"
+    }

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.joins import Match, join_group
+from transforms.core.records import Count, JoinSide
+from transforms.core.rejections import Rejection
+
+Joined = Match | Rejection | Count
+
+
+def image(path: str, label: str = "") -> JoinSide:
+    return JoinSide(path, 10, 1, label, "")
+
+
+def row(label: str, line: int) -> JoinSide:
+    return JoinSide("", 0, 0, label, f"labels.csv:{line}")
+
+
+def join(*sides: JoinSide, label_from: str = "csv") -> list[Joined]:
+    return list(join_group("k", sides, label_from=label_from))
+
+
+def rejected(reason: str, detail: str, path: str, subject: str = "image") -> Rejection:
+    return Rejection(subject, reason, detail, path, "k")
+
+
+A, B = image("a/k.jpg"), image("b/k.jpg")
+
+
+def test_an_image_and_its_row() -> None:
+    assert join(A, row("cat", 2)) == join(row("cat", 2), A) == [Match(A, "cat", 1)]
+
+
+def test_rows_that_say_the_same_are_one_label() -> None:
+    assert join(row("cat", 2), A, row("cat", 9)) == [Match(A, "cat", 2)]
+
+
+def test_rows_that_contradict_each_other() -> None:
+    detail = "labelled 'cat' (labels.csv:2), 'cat' (labels.csv:5), 'dog' (labels.csv:3)"
+    assert join(A, row("cat", 2), row("dog", 3), row("cat", 5)) == [
+        rejected("label_conflict", detail, "a/k.jpg"),
+        Count("rows_rejected", 3),
+    ]
+
+
+def test_an_image_without_a_row() -> None:
+    assert join(A) == [rejected("no_label", "no row has the key 'k'", "a/k.jpg")]
+
+
+def test_rows_without_an_image() -> None:
+    detail = "no image has the key 'k'"
+    assert join(row("cat", 2), row("dog", 3)) == [
+        rejected("row_without_image", detail, "labels.csv:2", "row"),
+        rejected("row_without_image", detail, "labels.csv:3", "row"),
+    ]
+
+
+def test_an_image_found_twice_is_one() -> None:
+    assert join(A, row("cat", 2), A, A) == [Count("images_found_again", 2), Match(A, "cat", 1)]
+
+
+@pytest.mark.parametrize("label_from", ["csv", "directory", "none"])
+def test_several_images_with_one_key(label_from: str) -> None:
+    detail = "2 images have the key 'k': a/k.jpg, b/k.jpg"
+    assert join(B, A, B, label_from=label_from) == [
+        Count("images_found_again", 1),
+        rejected("duplicate_key", detail, "a/k.jpg"),
+        rejected("duplicate_key", detail, "b/k.jpg"),
+    ]
+
+
+def test_rows_of_several_images_are_rejected_with_them() -> None:
+    assert join(A, B, row("cat", 2), row("cat", 3))[2:] == [Count("rows_rejected", 2)]
+
+
+def test_labels_of_directories() -> None:
+    found = image("cat/k.jpg", "cat")
+    assert join(found, label_from="directory") == [Match(found, "cat", 0)]
+    assert join(image("k.jpg"), label_from="directory") == [
+        rejected("no_label", "it lies in no folder of a class", "k.jpg")
+    ]
+
+
+def test_no_labels() -> None:
+    assert join(A, label_from="none") == [Match(A, "", 0)]
+
+
+def test_a_detail_names_only_a_few() -> None:
+    [first, *_] = join(*(image(f"{number}/k.jpg") for number in range(7)))
+    assert isinstance(first, Rejection)
+    assert first.detail == (
+        "7 images have the key 'k': 0/k.jpg, 1/k.jpg, 2/k.jpg, 3/k.jpg, 4/k.jpg and 2 more"
+    )
+    [conflict, _] = join(A, *(row(f"l{line}", line) for line in range(5)))
+    assert isinstance(conflict, Rejection) and "more" not in conflict.detail
+
+
+IMAGES = st.lists(st.sampled_from("abc").map(image), max_size=5)
+ROWS = st.lists(st.sampled_from(["cat", "dog"]), max_size=4).map(
+    lambda labels: [row(label, line) for line, label in enumerate(labels, 2)]
+)
+SIDES = st.tuples(IMAGES, ROWS).flatmap(lambda sides: st.permutations([*sides[0], *sides[1]]))
+
+
+@given(SIDES)
+def test_every_image_and_every_row_is_accounted_for_once(sides: list[JoinSide]) -> None:
+    results = join(*sides)
+    counts = Counter({r.name: r.value for r in results if isinstance(r, Count)})
+    matches = [r for r in results if isinstance(r, Match)]
+    rejections = [r for r in results if isinstance(r, Rejection)]
+    assert len(counts) == sum(isinstance(r, Count) for r in results)
+
+    images = [side for side in sides if not side.where]
+    left_out = [r.path for r in rejections if r.subject == "image"]
+    assert sorted(left_out + [m.image.path for m in matches]) == sorted({i.path for i in images})
+    assert counts["images_found_again"] == len(images) - len(set(images))
+
+    rows = [side for side in sides if side.where]
+    unmatched = [r.path for r in rejections if r.subject == "row"]
+    assert len(set(unmatched)) == len(unmatched)
+    used = sum(m.rows for m in matches)
+    assert used + counts["rows_rejected"] + len(unmatched) == len(rows)
+    assert set(unmatched) <= {r.where for r in rows}
+
+
+@given(SIDES.flatmap(lambda sides: st.tuples(st.just(sides), st.permutations(sides))))
+def test_the_order_of_the_group_does_not_matter(
+    orders: tuple[list[JoinSide], list[JoinSide]],
+) -> None:
+    one, other = (sorted(map(repr, join(*sides))) for sides in orders)
+    assert one == other

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.rejections import HELP, Reason, RejectedImageError, Rejection
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def test_there_is_help_for_every_reason() -> None:
+    assert set(HELP) == set(Reason)
+    assert all(help_ and "\n" not in help_ and len(help_) < 100 for help_ in HELP.values())
+
+
+def test_reasons_are_stable() -> None:
+    # Others read them in rejected.jsonl: add some, but change none.
+    assert {reason.value for reason in Reason} >= {
+        "unreadable",
+        "empty_file",
+        "too_many_bytes",
+        "too_many_pixels",
+        "not_an_image",
+        "corrupt_image",
+        "name_not_utf8",
+        "no_label",
+        "unknown_label",
+        "label_conflict",
+        "duplicate_key",
+        "row_without_image",
+        "malformed_row",
+    }
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_code_is_one_word(reason: Reason) -> None:
+    assert reason.value == reason.name.lower()
+    assert Reason(reason.value) is reason
+
+
+@given(TEXT, TEXT, TEXT)
+def test_a_rejection_is_one_line_of_json(detail: str, path: str, key: str) -> None:
+    line = Rejection("image", "no_label", detail, path, key).to_json()
+    assert "\n" not in line and "\r" not in line
+    assert list(json.loads(line).items()) == [
+        ("subject", "image"),
+        ("reason", "no_label"),
+        ("detail", detail),
+        ("path", path),
+        ("key", key),
+    ]
+
+
+def test_a_line_is_readable_in_any_script() -> None:
+    assert "한강" in Rejection("row", "malformed_row", "한강", "a.csv:1", "").to_json()
+
+
+def test_the_error_keeps_its_reason_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(RejectedImageError(Reason.EMPTY_FILE, "0 bytes")))
+    assert (error.reason, error.detail) == (Reason.EMPTY_FILE, "0 bytes")

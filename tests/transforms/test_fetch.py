@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.fetch import ReadAhead, read_file
+
+THREADS = 2
+AHEAD = 4 * THREADS
+
+
+def read_ahead(max_bytes: int = 10**9) -> ReadAhead:
+    return ReadAhead(max_bytes=max_bytes, threads=THREADS)
+
+
+def one_byte(_: object) -> int:
+    return 1
+
+
+def test_results_keep_the_order_of_the_items() -> None:
+    def slow(item: int) -> int:
+        time.sleep(0.004 * (item % 3 == 0))
+        return item * item
+
+    results = read_ahead().map(slow, range(60), size=one_byte)
+    assert list(results) == [item * item for item in range(60)]
+
+
+def test_no_items() -> None:
+    assert list(read_ahead().map(str, [], size=one_byte)) == []
+
+
+def test_items_are_worked_on_at_the_same_time() -> None:
+    together = threading.Barrier(THREADS, timeout=5)
+    assert list(read_ahead().map(lambda _: together.wait() >= 0, range(THREADS), size=one_byte))
+
+
+def test_only_so_many_items_wait() -> None:
+    pulled = 0
+
+    def items() -> Iterator[int]:
+        nonlocal pulled
+        for item in range(100):
+            pulled += 1
+            yield item
+
+    most = 0
+    for taken, _ in enumerate(read_ahead().map(str, items(), size=one_byte)):
+        most = max(most, pulled - taken)
+    assert most == AHEAD + 1  # one is drawn and not yet begun
+    assert pulled == 100
+
+
+def test_bytes_that_were_taken_make_room() -> None:
+    pulled = 0
+
+    def items() -> Iterator[int]:
+        nonlocal pulled
+        for item in range(40):
+            pulled += 1
+            yield item
+
+    ahead = [
+        pulled - taken for taken, _ in enumerate(read_ahead(4).map(str, items(), size=one_byte))
+    ]
+    assert ahead[:36] == [5] * 36  # four in flight, and one is drawn and not yet begun
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 40), max_size=40), st.integers(1, 60))
+def test_only_so_many_bytes_are_held(sizes: list[int], max_bytes: int) -> None:
+    lock = threading.Lock()
+    held: dict[int, int] = {}
+    seen: list[list[int]] = []
+
+    def hold(item: int) -> int:
+        with lock:
+            held[item] = sizes[item]
+            seen.append(list(held.values()))
+        return item
+
+    results = read_ahead(max_bytes).map(hold, range(len(sizes)), size=sizes.__getitem__)
+    for item in results:
+        with lock:
+            del held[item]
+    for together in seen:
+        # A file larger than the limit still goes, but alone.
+        assert sum(together) <= max_bytes or sum(size > 0 for size in together) == 1
+
+
+def test_what_is_taken_counts_until_the_next_is_asked_for() -> None:
+    begun: list[int] = []
+    results = read_ahead(10).map(begun.append, range(4), size=lambda _: 6)
+    next(results)
+    time.sleep(0.05)
+    assert begun == [0]
+    next(results)
+    assert begun == [0, 1]
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_a_failure_surfaces_in_its_place() -> None:
+    def fail(item: int) -> int:
+        if item == 3:
+            raise KeyError("broken")
+        return item
+
+    taken: list[int] = []
+    with pytest.raises(KeyError, match="broken"):
+        taken.extend(read_ahead().map(fail, range(50), size=one_byte))
+    assert taken == [0, 1, 2]
+    assert list(read_ahead().map(str, range(3), size=one_byte)) == ["0", "1", "2"]
+
+
+def test_a_failure_of_the_items_surfaces() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        list(read_ahead().map(str, items(), size=one_byte))
+
+
+@pytest.mark.parametrize("how", ["close", "throw"])
+def test_who_stops_early_cancels_the_rest(how: str) -> None:
+    go_on = threading.Event()
+    begun: list[int] = []
+
+    def wait(item: int) -> int:
+        begun.append(item)
+        if item:
+            assert go_on.wait(5)
+        return item
+
+    results = read_ahead().map(wait, range(100), size=one_byte)
+    assert next(results) == 0
+    if how == "close":
+        results.close()  # type: ignore[attr-defined]
+    else:
+        with pytest.raises(OSError, match="disk full"):
+            results.throw(OSError("disk full"))  # type: ignore[attr-defined]
+    go_on.set()
+    # The same pool goes through its queue in order.
+    list(read_ahead().map(str, range(AHEAD), size=one_byte))
+    assert len(begun) <= 1 + THREADS
+
+
+def test_files_are_read_as_stored(tmp_path: Path) -> None:
+    path = tmp_path / "image.jpg.gz"
+    path.write_bytes(gzip.compress(b"text"))
+    assert read_file(str(path)) == path.read_bytes()
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_file(str(tmp_path / "none.jpg"))
+    with pytest.raises(IsADirectoryError):
+        read_file(str(tmp_path))

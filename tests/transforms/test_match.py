@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.transforms.beam import collect, convert, make_config, make_images
+from transforms.core.limits import RejectionLimit
+from transforms.core.records import Count, JoinSide
+from transforms.core.rejections import Rejection
+from transforms.match import FindImages, FoundFile, directory_label, list_files
+
+LATIN_1 = os.fsdecode(b"caf\xe9.jpg")
+
+
+def listed(pattern: str, folder: Path) -> list[str]:
+    return sorted(os.path.relpath(file.uri, folder) for file in list_files(f"{folder}/{pattern}"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*.jpg", ["1.jpg"]),
+        ("*/*.jpg", ["a/2.jpg"]),
+        ("**/*.jpg", ["1.jpg", "a/2.jpg", "a/b/3.jpg"]),
+        ("a/**/*.jpg", ["a/2.jpg", "a/b/3.jpg"]),
+        ("**", ["1.jpg", "a/2.jpg", "a/b/3.jpg", "a/notes.txt"]),
+        ("a/?.jpg", ["a/2.jpg"]),
+        ("[0-9].jpg", ["1.jpg"]),
+        ("1.jpg", ["1.jpg"]),
+        (".*.jpg", [".hidden.jpg"]),
+        (".cache/*.jpg", [".cache/4.jpg"]),
+        ("a", []),
+        ("*/", []),
+        ("*.png", []),
+        ("none/*.jpg", []),
+    ],
+)
+def test_globs(tmp_path: Path, pattern: str, names: list[str]) -> None:
+    for name in ("1.jpg", "a/2.jpg", "a/b/3.jpg", ".hidden.jpg", ".cache/4.jpg", "a/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert listed(pattern, tmp_path) == names
+
+
+@pytest.mark.parametrize(
+    "name", ["[1].jpg", "two\nlines.jpg", " .jpg", "한강.jpg", "*?.jpg", LATIN_1]
+)
+def test_any_name_is_listed(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"12345")
+    [file] = list_files(f"{tmp_path}/*.jpg")
+    assert (file.uri, file.size) == (f"{tmp_path}/{name}", 5)
+
+
+def test_the_version_changes_with_the_content(tmp_path: Path) -> None:
+    path = tmp_path / "1.jpg"
+    path.write_bytes(b"1")
+    os.utime(path, ns=(0, 1_700_000_000_123_456_789))
+    assert list(list_files(str(path))) == [FoundFile(str(path), 1, 1_700_000_000_123_456_789)]
+
+
+def test_only_files_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "folder.jpg").mkdir()
+    os.mkfifo(tmp_path / "fifo.jpg")
+    (tmp_path / "file.jpg").touch()
+    (tmp_path / "link.jpg").symlink_to("file.jpg")
+    (tmp_path / "folder_link.jpg").symlink_to("folder.jpg")
+    assert listed("*.jpg", tmp_path) == ["file.jpg", "link.jpg"]
+
+
+def test_a_dangling_link_is_listed_for_the_reader_to_reject(tmp_path: Path) -> None:
+    (tmp_path / "link.jpg").symlink_to("nowhere")
+    assert list(list_files(f"{tmp_path}/*")) == [FoundFile(f"{tmp_path}/link.jpg", 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [("roses/1.jpg", "roses"), ("a/b/1.jpg", "b"), ("1.jpg", ""), ("e\u0301/1.jpg", "\xe9")],
+)
+def test_directory_label(path: str, label: str) -> None:
+    assert directory_label(path) == label
+
+
+def find(folder: Path, *patterns: str, **changes: Any) -> dict[str, list[Any]]:
+    options = {"root": str(folder), "key": "path", "label_from_directory": True, **changes}
+    globs = [f"{folder}/{pattern}" for pattern in patterns]
+    return collect(lambda p: (p | "Find" >> FindImages(globs, **options))._asdict())
+
+
+def test_find_images(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    for name in ("cat/1.jpg", LATIN_1):
+        (tmp_path / name).write_bytes(b"123")
+        os.utime(tmp_path / name, ns=(7, 7))
+    shown = "caf\\xe9.jpg"
+    detail = f"the name holds bytes that are not UTF-8: {shown}"
+    assert find(tmp_path, "**/*.jpg") == {
+        "images": [("cat/1.jpg", JoinSide("cat/1.jpg", 3, 7, "cat", ""))],
+        "rejections": [Rejection("image", "name_not_utf8", detail, shown, "")],
+        "counts": [Count("images_listed", 2)],
+    }
+
+
+def test_labels_of_folders_only_where_asked(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat/1.jpg").touch()
+    found = find(tmp_path, "**/*.jpg", "*.png", label_from_directory=False, key="stem")
+    [(key, side)] = found["images"]
+    assert (key, side.path, side.label) == ("1", "cat/1.jpg", "")
+    assert found["counts"] == [Count("images_listed", 0), Count("images_listed", 1)]
+
+
+def test_overlapping_globs_find_an_image_once(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    make_images(images, ["a/1.jpg", "a/2.jpg", "b/3.jpg"])
+    globs = tuple(f"{images}/{pattern}" for pattern in ("**/*.jpg", "a/*.jpg", "a/1.jpg"))
+    convert(make_config(images, tmp_path / "out", images=globs))
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest["ledger"]["images_matched"] == manifest["ledger"]["records_written"] == 3
+
+
+def test_a_name_that_is_not_utf8_is_rejected_and_the_rest_written(tmp_path: Path) -> None:
+    images, output = tmp_path / "images", tmp_path / "out"
+    make_images(images, ["a/1.jpg", f"a/{LATIN_1}", "a/two\nlines.jpg"])
+    convert(make_config(images, output, max_rejected=RejectionLimit.parse("1")))
+    manifest = json.loads((output / "manifest.json").read_text())
+    assert manifest["rejected"] == {"name_not_utf8": 1}
+    assert manifest["ledger"]["records_written"] == 2
+    [line] = (output / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(line)["path"] == f"{images}/a/caf\\xe9.jpg"

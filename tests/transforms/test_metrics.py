@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.transforms.beam import convert, counters, make_config, make_images
+from transforms import metrics
+from transforms.core.csv_rows import CsvColumns
+from transforms.core.limits import RejectionLimit
+from transforms.core.manifest import manifest_shards, parse_manifest
+from transforms.metrics import Progress
+
+ROOT = Path(metrics.__file__).parent
+
+
+def documented() -> dict[str, str]:
+    """The table in the module's docstring: metric to the step that counts it."""
+    rows = re.findall(r"^\| (\w+) \| [^|]+ \| ([^|]+) \|$", metrics.__doc__ or "", re.MULTILINE)
+    return {name: step for name, step in rows if name != "metric"}
+
+
+def counted() -> set[str]:
+    """The names that the code counts under."""
+    calls = (
+        node
+        for path in ROOT.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("counter", "distribution")
+    )
+    return {ast.literal_eval(call.args[0]) for call in calls}
+
+
+def test_the_table_lists_every_metric() -> None:
+    assert set(documented()) == counted() != set()
+
+
+def test_the_counters_are_the_manifests_numbers(tmp_path: Path) -> None:
+    images, output = tmp_path / "images", tmp_path / "out"
+    names = [f"{number}.jpg" for number in range(9)]
+    make_images(images, names)
+    (images / "3.jpg").write_bytes(b"")
+    (tmp_path / "labels.csv").write_text("id,label\n" + "".join(f"{n},cat\n" for n in names))
+    config = make_config(
+        images,
+        output,
+        label_from="csv",
+        key="name",
+        csv_paths=(str(tmp_path / "labels.csv"),),
+        columns=CsvColumns(",", True, 0, 1, "id", "label", 2),
+        max_rejected=RejectionLimit.parse("1"),
+    )
+    result = convert(config)
+    manifest = parse_manifest((output / "manifest.json").read_text(), "")
+    ledger, split = manifest["ledger"], manifest["splits"]["train"]
+    expected = {
+        "images_found": ledger["images_matched"],
+        "rows_read": ledger["rows_read"],
+        "images_written": ledger["records_written"],
+        "images_rejected": ledger["images_rejected"],
+        "bytes_read": split["image_bytes"],
+        "bytes_written": split["bytes"],
+        "shards_written": len(manifest_shards(manifest)),
+    }
+    assert counters(result) == expected
+    assert (expected["images_written"], expected["images_rejected"]) == (8, 1)
+    read = sum((images / name).stat().st_size for name in names)
+    assert expected["bytes_read"] == read
+
+    [spent] = result.metrics().query()["distributions"]
+    assert (spent.key.metric.namespace, spent.key.metric.name) == ("image_tfrecords", "shard_msec")
+    assert spent.committed.count == expected["shards_written"]
+    steps = {m.key.metric.name: m.key.step for m in [*result.metrics().query()["counters"], spent]}
+    for name, step in steps.items():
+        assert documented()[name] in step.split("/")
+
+
+def test_progress() -> None:
+    progress = Progress()
+    progress.plan(5)
+    progress.advance(1)
+    progress.advance(2, 1)
+    assert (progress.planned, progress.done, progress.rejected) == (5, 3, 1)
+    progress.plan(7)  # another run in the same process
+    assert (progress.planned, progress.done, progress.rejected) == (7, 0, 0)

@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import google_crc32c
+import pytest
+
+from pipeline.config import ConvertConfig
+from tests.transforms.beam import collect, convert, counters, make_config, make_images
+from transforms import files
+from transforms.core.limits import RejectionLimit
+from transforms.core.manifest import manifest_shards, parse_manifest
+from transforms.core.records import Count, LabelledImage
+from transforms.core.rejections import Rejection
+from transforms.core.stats import LedgerError, PlanTotals, ShardSummary
+from transforms.publish import PublishDataset, gather
+
+NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
+SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]
+REJECTION = Rejection("image", "no_label", "no row has the key 'x'", "cat/x.jpg", "x")
+ROW = Rejection("row", "row_without_image", "no image has the key 'y'", "a.csv:7", "y")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ConvertConfig:
+    """A dataset of twelve images, not made yet."""
+    make_images(tmp_path / "images", NAMES)
+    return make_config(tmp_path / "images", tmp_path / "out")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def manifest_of(output: Path) -> dict[str, Any]:
+    return parse_manifest((output / "manifest.json").read_text(), "manifest.json")
+
+
+def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file besides the staging folder's, with its content and inode."""
+    return {
+        path.name: (path.read_bytes(), path.stat().st_ino)
+        for path in output.iterdir()
+        if path.name != ".staging"
+    }
+
+
+def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
+    convert(config)
+    assert set(os.listdir(output)) == {*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"}
+    manifest = manifest_of(output)
+    for shard in manifest_shards(manifest):
+        data = (output / shard["file"]).read_bytes()
+        assert (len(data), f"{google_crc32c.value(data):08x}") == (shard["bytes"], shard["crc32c"])
+    for name, described in manifest["files"].items():
+        data = (output / name).read_bytes()
+        assert described == {"bytes": len(data), "crc32c": f"{google_crc32c.value(data):08x}"}
+    assert (output / "labels.txt").read_text() == "cat\ndog\n"
+    assert (output / "rejected.jsonl").read_text() == ""
+    assert manifest["splits"]["train"]["classes"] == {"cat": 6, "dog": 6}
+    assert manifest["labels"] == "text"
+
+
+def test_the_same_dataset_again_is_left_alone(config: ConvertConfig, output: Path) -> None:
+    convert(config)
+    before = snapshot(output)
+    result = convert(config)
+    assert snapshot(output) == before
+    assert not (output / ".staging/outcome.json").exists()
+    assert "shards_written" not in counters(result)
+
+
+def test_the_same_bytes_elsewhere(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
+    convert(config)
+    convert(make_config(tmp_path / "images", tmp_path / "other"))
+    contents = [
+        {name: content for name, (content, _) in snapshot(folder).items()}
+        for folder in (output, tmp_path / "other")
+    ]
+    assert contents[0] == contents[1]
+
+
+def outcome(output: Path) -> dict[str, Any]:
+    return dict(json.loads((output / ".staging/outcome.json").read_text()))
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_other_inputs_leave_the_dataset_alone(
+    config: ConvertConfig, output: Path, tmp_path: Path, change: str
+) -> None:
+    convert(config)
+    before = snapshot(output)
+    image = tmp_path / "images" / NAMES[0]
+    match change:
+        case "changed":
+            os.utime(image, ns=(0, 0))
+        case "added":
+            image.with_name("new.jpg").write_bytes(image.read_bytes())
+        case "removed":
+            image.unlink()
+    convert(config)
+    assert outcome(output) == {"status": "inputs_differ"}
+    assert snapshot(output) == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_a_damaged_dataset_is_told(config: ConvertConfig, output: Path, damage: str) -> None:
+    convert(config)
+    shard = output / SHARDS[1]
+    if damage == "cut":
+        shard.write_bytes(shard.read_bytes()[:-1])
+    else:
+        shard.unlink()
+    convert(config)
+    assert outcome(output) == {"status": "damaged", "files": [SHARDS[1]]}
+
+
+def test_a_former_dataset_is_replaced(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
+    convert(config)
+    (output / "notes.txt").write_text("not ours")
+    three = make_config(tmp_path / "images", output, num_shards=3, overwrite=True)
+    convert(three)
+    assert sorted(path.name for path in output.glob("*.tfrecord")) == [
+        f"train-0000{number}-of-00003.tfrecord" for number in range(3)
+    ]
+    assert (output / "notes.txt").exists()
+    assert manifest_of(output)["ledger"]["records_written"] == 12
+    assert len(manifest_shards(manifest_of(output))) == 3
+
+
+def test_images_that_are_rejected_too_often(
+    config: ConvertConfig, output: Path, tmp_path: Path
+) -> None:
+    for number in range(2):
+        (tmp_path / "images" / NAMES[number]).write_bytes(b"")
+    convert(make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("1")))
+    assert os.listdir(output) == [".staging"]
+    told = outcome(output)
+    assert told["ledger"]["images_rejected"] == 2
+    assert (told["status"], told["limit"], told["rejected"], told["rejected_file"]) == (
+        "too_many_rejected",
+        "1 images",
+        {"empty_file": 2},
+        str(output / ".staging/rejected.jsonl"),
+    )
+    lines = [json.loads(line) for line in Path(told["rejected_file"]).read_text().splitlines()]
+    assert [line["path"] for line in lines] == [
+        f"{tmp_path}/images/{NAMES[number]}" for number in range(2)
+    ]
+    # The same with a higher limit converts nothing again.
+    result = convert(
+        make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("2"))
+    )
+    assert counters(result)["shards_reused"] == 2
+    assert "shards_written" not in counters(result)
+    assert manifest_of(output)["rejected"] == {"empty_file": 2}
+
+
+@contextlib.contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[list[str]]:
+    """Makes every rename to `name` fail; gives the targets of all that were tried."""
+    targets: list[str] = []
+    rename = files.rename
+
+    def maybe_fail(source: str, target: str) -> None:
+        targets.append(os.path.basename(target))
+        if targets[-1] == name:
+            raise OSError("the bucket is gone")
+        rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rename", maybe_fail)
+        yield targets
+
+
+@pytest.mark.parametrize("name", [SHARDS[1], "labels.txt", "manifest.json"])
+def test_without_its_last_step_a_dataset_has_no_manifest(
+    config: ConvertConfig, output: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with failing(monkeypatch, name) as targets:
+        with pytest.raises(OSError, match="the bucket is gone"):
+            convert(config)
+        assert targets[-1] == name
+    assert not (output / "manifest.json").exists()
+    # A rerun goes on where the first one stopped.
+    result = convert(config)
+    assert counters(result)["shards_reused"] == 2
+    assert "shards_written" not in counters(result)
+    assert manifest_of(output)["ledger"]["records_written"] == 12
+    assert not (output / ".staging").exists()
+
+
+def test_the_manifest_comes_last(
+    config: ConvertConfig, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with failing(monkeypatch, "nothing") as targets:
+        convert(config)
+        assert targets[-5:] == [*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"]
+
+
+def test_a_former_manifest_goes_first(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(config)
+    changed = make_config(tmp_path / "images", output, seed=1, overwrite=True)
+    with failing(monkeypatch, SHARDS[0]), pytest.raises(OSError, match="the bucket is gone"):
+        convert(changed)
+    # The former shards are there, and nothing says that they are a dataset.
+    assert (output / SHARDS[0]).exists()
+    assert not (output / "manifest.json").exists()
+    convert(changed)
+    assert manifest_of(output)["options"]["seed"] == 1
+
+
+def test_a_rerun_still_knows_the_former_shards(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(make_config(tmp_path / "images", output, num_shards=3))
+    remove = files.remove
+
+    def fail(path: str) -> None:
+        if path.endswith("-of-00003.tfrecord"):
+            raise OSError("the bucket is gone")
+        remove(path)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
+        patch.setattr(files, "remove", fail)
+        convert(make_config(tmp_path / "images", output, overwrite=True))
+    assert not (output / "manifest.json").exists()
+    convert(config)
+    assert set(os.listdir(output)) == {*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"}
+
+
+def totals(*labels: str) -> PlanTotals:
+    counted = PlanTotals()
+    for number, label in enumerate(labels):
+        counted.add(LabelledImage("train", 0, str(number), f"{number}.jpg", 1, 0, label, 1))
+    return counted
+
+
+def summary(number: int, records: int, *rejections: Rejection) -> ShardSummary:
+    return ShardSummary(
+        SHARDS[number], f"r{number}", records, 9, "00000000", 5, {}, tuple(rejections)
+    )
+
+
+def test_gather_puts_everything_in_order() -> None:
+    shards = [
+        ShardSummary("b-00000-of-00001.tfrecord", "", 3),
+        ShardSummary("a-00010-of-00011.tfrecord", "", 2, rejections=(REJECTION,)),
+        ShardSummary("a-00002-of-00011.tfrecord", "", 1),
+    ]
+    malformed = ROW._replace(reason="malformed_row")
+    counts = [
+        Count("images_listed", 9),
+        Count("images_found_again", 2),
+        Count("images_listed", 1),
+        Count("rows_read", 11),
+        Count("rows_rejected", 5),
+    ]
+    gathered = gather(["b", "a"], totals("x", "y"), shards, [malformed, ROW, ROW], counts)
+    assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
+    assert gathered.planned == sorted([malformed, ROW, ROW])
+    assert gathered.rejections == sorted([REJECTION, malformed, ROW, ROW])
+    ledger = gathered.ledger
+    assert (ledger.images_matched, ledger.records_written, ledger.images_rejected) == (8, 6, 1)
+    assert (ledger.rows_read, ledger.rows_used, ledger.rows_repeated) == (11, 2, 0)
+    assert (ledger.rows_unmatched, ledger.rows_rejected) == (2, 6)
+
+
+def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
+    """Publishes two shards of two records, one image rejected in a shard and one in the join."""
+    shards = [summary(0, 1), summary(1, 1, REJECTION._replace(reason="unreadable"))]
+    counts = [Count("images_listed", listed), Count("rows_read", rows)]
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        def create(name: str, elements: list[Any]) -> Any:
+            return pipeline | name >> beam.Create(elements)
+
+        transform = PublishDataset(
+            config.output,
+            config.dataset,
+            totals=create("Totals", [totals("cat", "cat", "dog")]),
+            rejections=create("Rejections", [REJECTION, ROW]),
+            counts=create("Counts", counts),
+            max_rejected=RejectionLimit.parse("50%"),
+            class_names=None,
+            overwrite=False,
+        )
+        return {"outcome": create("Shards", shards) | "Publish" >> transform}
+
+    return collect(construct)["outcome"]
+
+
+def stage(output: Path) -> None:
+    (output / ".staging").mkdir(parents=True)
+    for number, name in enumerate(SHARDS):
+        (output / ".staging" / f"{name}.r{number}").write_bytes(b"123456789")
+
+
+def test_a_ledger_that_balances_is_published(config: ConvertConfig, output: Path) -> None:
+    stage(output)
+    assert publish(config, listed=4, rows=4) == ["published"]
+    manifest = manifest_of(output)
+    assert manifest["rejected"] == {"no_label": 1, "row_without_image": 1, "unreadable": 1}
+    assert (output / "labels.txt").read_text() == "cat\ndog\n"
+    lines = [json.loads(line) for line in (output / "rejected.jsonl").read_text().splitlines()]
+    # Images by the file they were read from, rows by the CSV's line.
+    assert [line["path"] for line in lines] == [
+        f"{config.root}/cat/x.jpg",
+        f"{config.root}/cat/x.jpg",
+        "a.csv:7",
+    ]
+
+
+@pytest.mark.parametrize(("listed", "rows"), [(5, 4), (3, 4), (4, 5), (4, 3)])
+def test_a_ledger_that_does_not_is_not(
+    config: ConvertConfig, output: Path, listed: int, rows: int
+) -> None:
+    stage(output)
+    with pytest.raises(LedgerError, match="the ledger does not balance"):
+        publish(config, listed=listed, rows=rows)
+    assert os.listdir(output) == [".staging"]
+    assert len(os.listdir(output / ".staging")) == 2
