@@ -18,14 +18,13 @@ from transforms.core.records import Count, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
 from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
-from transforms.plan import planned_images
 from transforms.publish import Gathered, gather
 
 
 class _MeasureShardFn(beam.DoFn):
     def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterator[ShardSummary]:
         name, images = shard
-        planned = planned_images(images)
+        planned = list(images)
         size = sum(image.size for image in planned)
         yield ShardSummary(file=name, recipe="", records=len(planned), image_bytes=size)
 
@@ -50,11 +49,13 @@ class _SumUpFn(beam.DoFn):
     def _describe(self, gathered: Gathered) -> dict[str, object]:
         columns = self._config.columns
         vocabulary = Vocabulary.build(gathered.totals.labels, self._config.class_names)
-        splits = {name: {"images": 0, "shards": 0, "bytes": 0} for name, _ in self._config.splits}
+        planned = self._config.shard_plan.files(gathered.totals.bytes)
+        splits = {
+            name: {"images": 0, "shards": len(names), "bytes": 0} for name, names in planned.items()
+        }
         for shard in gathered.shards:
             split = splits[ShardName.parse(shard.file).split]
             split["images"] += shard.records
-            split["shards"] += 1
             split["bytes"] += shard.image_bytes
         return {
             "label_from": self._config.label_from,

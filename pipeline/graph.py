@@ -13,12 +13,13 @@ import apache_beam as beam
 
 from pipeline.config import ConvertConfig
 from transforms.convert import ImageConverter
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.splits import Splits
 from transforms.core.stats import PlanTotals
-from transforms.labels import JoinLabels, ReadLabels
-from transforms.match import FindImages
+from transforms.join import JoinLabels, ReadInputs
+from transforms.labels import RowReader
+from transforms.match import ImageFinder
 from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
 from transforms.write import WriteShards
@@ -35,23 +36,19 @@ class Plan(NamedTuple):
 
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     """Finds, joins, splits and shards. Only names, sizes and labels move."""
-    found = pipeline | "Find images" >> FindImages(
+    inputs = pipeline | "Read inputs" >> ReadInputs(
         config.images,
-        root=config.root,
-        key=config.key,
-        label_from_directory=config.label_from == "directory",
+        ImageFinder(
+            root=config.root,
+            key=config.key,
+            label_from_directory=config.label_from == "directory",
+        ),
+        config.csv_paths,
+        RowReader(config.columns, key=config.key, encoding=config.csv_encoding)
+        if config.columns
+        else None,
     )
-    sides: list[beam.PCollection[tuple[str, JoinSide]]] = [found.images]
-    rejections, counts = [found.rejections], [found.counts]
-    if config.columns is not None:
-        rows = pipeline | "Read labels" >> ReadLabels(
-            config.csv_paths, config.columns, key=config.key, encoding=config.csv_encoding
-        )
-        sides.append(rows.rows)
-        rejections.append(rows.rejections)
-        counts.append(rows.counts)
-
-    joined = tuple(sides) | "Join labels" >> JoinLabels(
+    joined = inputs.sides | "Join labels" >> JoinLabels(
         label_from=config.label_from, splits=Splits(config.splits), seed=config.seed
     )
     images: beam.PCollection[LabelledImage] = joined.images
@@ -62,9 +59,9 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     return Plan(
         totals=totals,
         planned=planned,
-        rejections=(*rejections, joined.rejections, planned.rejections)
+        rejections=(inputs.rejections, joined.rejections, planned.rejections)
         | "All rejections" >> beam.Flatten(),
-        counts=(*counts, joined.counts) | "All counts" >> beam.Flatten(),
+        counts=(inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
     )
 
 
@@ -77,8 +74,9 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,
         converter,
+        plan=config.shard_plan,
+        totals=plan.totals,
         options_digest=config.dataset.digest,
-        gzip=config.gzip,
         overwrite=config.overwrite,
     )
     return written | "Publish dataset" >> PublishDataset(

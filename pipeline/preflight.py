@@ -238,7 +238,7 @@ def _check_output(config: ConvertConfig, *, writes: bool) -> None:
         former = parse_manifest(text, path) if text is not None else None
     except ManifestError as error:
         raise UsageError(f"{error}; or choose another --output") from error
-    except (BeamIOError, OSError) as error:
+    except (BeamIOError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read --output {config.output}: {_short(error)}") from error
     if former is not None and not config.overwrite:
         _check_same_options(config, former)

@@ -15,7 +15,7 @@ from transforms.fetch import ReadAhead, read_file
 _BATCH_IMAGES = 16
 _BATCH_BYTES = 8 << 20
 
-# Image bytes read ahead of the writer, by the whole process.
+# Image bytes read ahead of one writer.
 _READ_AHEAD_BYTES = 64 << 20
 
 

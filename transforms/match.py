@@ -1,14 +1,13 @@
-"""FindImages: what the globs match, with sizes, as small records. No image is opened."""
+"""What the globs match, with sizes, as small records. No image is opened."""
 
 from __future__ import annotations
 
 import glob
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-import apache_beam as beam
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
@@ -16,11 +15,6 @@ from transforms.core.csv_rows import label_text
 from transforms.core.keys import image_key, relative_path
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
-from transforms.metrics import counter
-
-beam.coders.registry.register_coder(JoinSide, beam.coders.RowCoder)
-beam.coders.registry.register_coder(Rejection, beam.coders.RowCoder)
-beam.coders.registry.register_coder(Count, beam.coders.RowCoder)
 
 
 class FoundFile(NamedTuple):
@@ -35,14 +29,6 @@ class FoundFile(NamedTuple):
     uri: str
     size: int
     version: int
-
-
-class FoundImages(NamedTuple):
-    """The outputs of `FindImages`."""
-
-    images: beam.PCollection[tuple[str, JoinSide]]
-    rejections: beam.PCollection[Rejection]
-    counts: beam.PCollection[Count]
 
 
 def is_local(uri: str) -> bool:
@@ -79,37 +65,36 @@ def _remote_file(metadata: FileMetadata) -> FoundFile:
     return FoundFile(metadata.path, metadata.size_in_bytes, version)
 
 
-class _FindImagesFn(beam.DoFn):
-    """Lists one glob.
+class ImageFinder:
+    """Finds the images of one dataset.
 
-    The following metrics are maintained: `images_found`, the files that globs matched.
+    Attributes:
+        root: the globs' common folder.
+        key: kind of the join key.
+        label_from_directory: whether an image's folder is its label.
     """
-
-    REJECTIONS = "rejections"
-    COUNTS = "counts"
 
     def __init__(self, *, root: str, key: str, label_from_directory: bool) -> None:
         self._root = root
         self._key = key
         self._label_from_directory = label_from_directory
-        self._found = counter("images_found")
 
-    def process(self, pattern: str) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
-        count = 0
-        for count, file in enumerate(list_files(pattern), 1):  # noqa: B007 - used after the loop
+    def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
+        """Lists one glob: every image with its key, and at the end how many there were."""
+        found = 0
+        for file in list_files(pattern):
+            found += 1
             yield self._describe(file)
-        self._found.inc(count)
-        yield beam.pvalue.TaggedOutput(self.COUNTS, Count("images_listed", count))
+        yield Count("images_found", found)
 
-    def _describe(self, file: FoundFile) -> tuple[str, JoinSide] | beam.pvalue.TaggedOutput:
+    def _describe(self, file: FoundFile) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, self._root)
         try:
             path.encode()
         except UnicodeEncodeError:
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"
-            rejection = Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
-            return beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
+            return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
         label = directory_label(path) if self._label_from_directory else ""
         key = image_key(file.uri, kind=self._key, root=self._root)
         return key, JoinSide(path, file.size, file.version, label, "")
@@ -122,30 +107,3 @@ def directory_label(path: str) -> str:
     'roses'
     """
     return label_text(os.path.basename(os.path.dirname(path)))
-
-
-class FindImages(beam.PTransform):
-    """Lists what the globs match.
-
-    Input: the pipeline's begin. Output: `FoundImages`. Bounded; a retry lists again. One glob is
-    listed by one worker.
-    """
-
-    def __init__(self, globs: Sequence[str], *, root: str, key: str, label_from_directory: bool):
-        super().__init__()
-        self._globs = list(globs)
-        self._fn = _FindImagesFn(root=root, key=key, label_from_directory=label_from_directory)
-
-    def expand(self, begin: beam.pvalue.PBegin) -> FoundImages:
-        found = (
-            begin
-            | "Name the globs" >> beam.Create(self._globs)
-            | "List images"
-            >> beam.ParDo(self._fn)
-            .with_output_types(
-                tuple[str, JoinSide],
-                **{_FindImagesFn.REJECTIONS: Rejection, _FindImagesFn.COUNTS: Count},
-            )
-            .with_outputs(_FindImagesFn.REJECTIONS, _FindImagesFn.COUNTS, main="images")
-        )
-        return FoundImages(found.images, found.rejections, found.counts)

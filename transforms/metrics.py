@@ -2,8 +2,8 @@
 
 | metric | unit | counted by |
 |---|---|---|
-| images_found | images | List images |
-| rows_read | rows | Read rows |
+| images_found | images | List images and read rows |
+| rows_read | rows | List images and read rows |
 | images_written | images | Convert and write each shard |
 | images_rejected | images | Convert and write each shard |
 | bytes_read | bytes | Convert and write each shard |

@@ -14,15 +14,14 @@ from transforms.core.shards import ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
 from transforms.metrics import PROGRESS
 
-beam.coders.registry.register_coder(LabelledImage, beam.coders.RowCoder)
 beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
-
-# Marks a shard as planned, so that one which gets no image is still written, empty.
-_NO_IMAGE = ShardImage(-(2**63), "", "", 0, 0, "", 0)
 
 
 class PlannedShards(NamedTuple):
-    """The outputs of `PlanShards`: a shard is its file name and its images, unordered."""
+    """The outputs of `PlanShards`: a shard is its file name and its images, unordered.
+
+    A shard that gets no image is not among them.
+    """
 
     shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
     rejections: beam.PCollection[Rejection]
@@ -77,24 +76,9 @@ class _AssignShardFn(beam.DoFn):
 
     def _prepare(self, totals: PlanTotals) -> None:
         self._totals = totals
+        PROGRESS.plan(sum(totals.images.values()))
         self._vocabulary = Vocabulary.build(totals.labels, self._class_names)
         self._files = self._plan.files(totals.bytes)
-
-
-class _NameShardsFn(beam.DoFn):
-    def __init__(self, plan: ShardPlan) -> None:
-        self._plan = plan
-
-    def process(self, totals: PlanTotals) -> Iterable[tuple[str, ShardImage]]:
-        PROGRESS.plan(sum(totals.images.values()))
-        for split_files in self._plan.files(totals.bytes).values():
-            for file in split_files:
-                yield file, _NO_IMAGE
-
-
-def planned_images(images: Iterable[ShardImage]) -> list[ShardImage]:
-    """The images of one shard in the order of its records."""
-    return sorted(image for image in images if image.path)
 
 
 class PlanShards(beam.PTransform):
@@ -116,18 +100,10 @@ class PlanShards(beam.PTransform):
         self._class_names = class_names
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
-        keyed = tuple[str, ShardImage]
         assigned = images | "Assign shards" >> beam.ParDo(
             _AssignShardFn(self._plan, self._class_names), beam.pvalue.AsSingleton(self._totals)
-        ).with_output_types(keyed, **{_AssignShardFn.REJECTIONS: Rejection}).with_outputs(
-            _AssignShardFn.REJECTIONS, main="images"
-        )
-        named = self._totals | "Name shards" >> beam.ParDo(
-            _NameShardsFn(self._plan)
-        ).with_output_types(keyed)
-        shards = (
-            (assigned.images, named)
-            | "Images and names" >> beam.Flatten()
-            | "Group names by shard" >> beam.GroupByKey()
-        )
+        ).with_output_types(
+            tuple[str, ShardImage], **{_AssignShardFn.REJECTIONS: Rejection}
+        ).with_outputs(_AssignShardFn.REJECTIONS, main="images")
+        shards = assigned.images | "Group names by shard" >> beam.GroupByKey()
         return PlannedShards(shards, assigned.rejections)

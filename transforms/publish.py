@@ -64,7 +64,7 @@ class Gathered(NamedTuple):
         rejections = self.rejections
         rows = Counter(r.reason for r in rejections if r.subject == "row")
         return Ledger(
-            images_matched=self.counts["images_listed"] - self.counts["images_found_again"],
+            images_matched=self.counts["images_found"] - self.counts["images_found_again"],
             records_written=sum(shard.records for shard in self.shards),
             images_rejected=sum(r.subject == "image" for r in rejections),
             rows_read=self.counts["rows_read"],

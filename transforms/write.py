@@ -22,10 +22,9 @@ from transforms.core.examples import CheckedImage
 from transforms.core.manifest import MANIFEST
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
-from transforms.core.shards import shard_recipe
-from transforms.core.stats import ShardSummary
+from transforms.core.shards import ShardPlan, shard_recipe
+from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.metrics import PROGRESS, counter, distribution
-from transforms.plan import planned_images
 
 
 class _Writable(Protocol):
@@ -86,22 +85,48 @@ class WriteShards(beam.io.WriteToTFRecord):
         output: str,
         converter: ImageConverter,
         *,
+        plan: ShardPlan,
+        totals: beam.PCollection[PlanTotals],
         options_digest: str,
-        gzip: bool,
         overwrite: bool,
     ) -> None:
-        compression = CompressionTypes.GZIP if gzip else CompressionTypes.UNCOMPRESSED
+        compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
         super().__init__(files.join(output, "shard"), compression_type=compression)
         self._fn = _WriteShardFn(
             output, converter, self._sink, options_digest=options_digest, overwrite=overwrite
         )
+        self._plan = plan
+        self._totals = totals
 
     def expand(
         self, shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
     ) -> beam.PCollection[ShardSummary]:
-        return shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
+        written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
             ShardSummary
         )
+        empty = (
+            self._totals
+            | "Find shards without images"
+            >> beam.ParDo(_FindEmptyFn(self._plan), beam.pvalue.AsIter(written))
+            | "Write shards without images" >> beam.ParDo(self._fn).with_output_types(ShardSummary)
+        )
+        return (written, empty) | "All shards" >> beam.Flatten()
+
+
+class _FindEmptyFn(beam.DoFn):
+    """Names the planned shards that no image fell into; they are files too."""
+
+    def __init__(self, plan: ShardPlan) -> None:
+        self._plan = plan
+
+    def process(
+        self, totals: PlanTotals, written: Iterable[ShardSummary]
+    ) -> Iterator[tuple[str, list[ShardImage]]]:
+        there = {shard.file for shard in written}
+        for names in self._plan.files(totals.bytes).values():
+            for name in names:
+                if name not in there:
+                    yield name, []
 
 
 class _WriteShardFn(beam.DoFn):
@@ -130,7 +155,7 @@ class _WriteShardFn(beam.DoFn):
 
     def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterable[ShardSummary]:
         name, unordered = shard
-        images = planned_images(unordered)
+        images = sorted(unordered)
         recipe = shard_recipe(self._options_digest, name, images)
         if self._compare_only:
             yield ShardSummary(file=name, recipe=recipe)

@@ -4,26 +4,25 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pytest
 
-from tests.transforms.beam import collect
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns
-from transforms.core.keys import key_hashes
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
-from transforms.core.splits import Splits
-from transforms.labels import JoinLabels, ReadLabels
+from transforms.labels import RowReader
 
 COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 2)
-HALVES = Splits([("train", 0.5), ("test", 0.5)])
 
 
 def read(*paths: Path, key: str = "stem", encoding: str = "utf-8") -> dict[str, list[Any]]:
-    names = [str(path) for path in paths]
-    transform = ReadLabels(names, COLUMNS, key=key, encoding=encoding)
-    return collect(lambda p: (p | "Read labels" >> transform)._asdict())
+    reader = RowReader(COLUMNS, key=key, encoding=encoding)
+    results = [result for path in paths for result in reader.read(str(path))]
+    return {
+        "rejections": [result for result in results if isinstance(result, Rejection)],
+        "counts": sorted(result for result in results if isinstance(result, Count)),
+        "rows": [result for result in results if not isinstance(result, (Rejection, Count))],
+    }
 
 
 def test_rows_of_several_files(tmp_path: Path) -> None:
@@ -66,56 +65,3 @@ def test_encodings(tmp_path: Path) -> None:
     assert row.label == "한강"
     with pytest.raises(LabelsError, match="labels.csv"):
         read(path)
-
-
-def join(label_from: str, *groups: list[tuple[str, JoinSide]]) -> dict[str, list[Any]]:
-    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        kind = tuple[str, JoinSide]
-        sides = tuple(
-            pipeline | f"Side {number}" >> beam.Create(group).with_output_types(kind)
-            for number, group in enumerate(groups)
-        )
-        transform = JoinLabels(label_from=label_from, splits=HALVES, seed=3)
-        return dict((sides | "Join labels" >> transform)._asdict())
-
-    return collect(construct)
-
-
-def test_join_labels() -> None:
-    keys = [f"key {number}" for number in range(20)]
-    images = [(key, JoinSide(f"{key}.jpg", 10, 2**62, "", "")) for key in keys]
-    rows = [(key, JoinSide("", 0, 0, f"label of {key}", f"a.csv:{key}")) for key in keys]
-    lone = JoinSide("lone.jpg", 1, 1, "", "")
-    other = ("other", JoinSide("", 0, 0, "x", "a.csv:99"))
-    joined = join("csv", [*images, images[0], ("lone", lone)], [*rows, rows[1], other])
-
-    assert [image.key for image in sorted(joined["images"], key=by_number)] == keys
-    for image in joined["images"]:
-        split_hash, order_hash = key_hashes(image.key, seed=3)
-        assert image == LabelledImage(
-            split=HALVES.of(split_hash),
-            order=order_hash - 2**63,
-            key=image.key,
-            path=f"{image.key}.jpg",
-            size=10,
-            version=2**62,
-            label=f"label of {image.key}",
-            rows=1 + (image.key == keys[1]),
-        )
-    assert {image.split for image in joined["images"]} == {"train", "test"}
-    assert min(image.order for image in joined["images"]) < 0
-    assert [(r.subject, r.reason, r.key) for r in joined["rejections"]] == [
-        ("image", "no_label", "lone"),
-        ("row", "row_without_image", "other"),
-    ]
-    assert joined["counts"] == [Count("images_found_again", 1)]
-
-
-def by_number(image: LabelledImage) -> int:
-    return int(image.key.split()[1])
-
-
-def test_join_without_rows() -> None:
-    joined = join("directory", [("1", JoinSide("cat/1.jpg", 10, 5, "cat", ""))])
-    [image] = joined["images"]
-    assert (image.label, image.rows) == ("cat", 0)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.transforms.beam import collect, convert, make_config, make_images
+from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.limits import RejectionLimit
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
-from transforms.match import FindImages, FoundFile, directory_label, list_files
+from transforms.match import FoundFile, ImageFinder, directory_label, list_files
 
 LATIN_1 = os.fsdecode(b"caf\xe9.jpg")
 
@@ -84,10 +84,9 @@ def test_directory_label(path: str, label: str) -> None:
     assert directory_label(path) == label
 
 
-def find(folder: Path, *patterns: str, **changes: Any) -> dict[str, list[Any]]:
+def find(folder: Path, pattern: str, **changes: Any) -> list[Any]:
     options = {"root": str(folder), "key": "path", "label_from_directory": True, **changes}
-    globs = [f"{folder}/{pattern}" for pattern in patterns]
-    return collect(lambda p: (p | "Find" >> FindImages(globs, **options))._asdict())
+    return list(ImageFinder(**options).find(f"{folder}/{pattern}"))
 
 
 def test_find_images(tmp_path: Path) -> None:
@@ -97,20 +96,21 @@ def test_find_images(tmp_path: Path) -> None:
         os.utime(tmp_path / name, ns=(7, 7))
     shown = "caf\\xe9.jpg"
     detail = f"the name holds bytes that are not UTF-8: {shown}"
-    assert find(tmp_path, "**/*.jpg") == {
-        "images": [("cat/1.jpg", JoinSide("cat/1.jpg", 3, 7, "cat", ""))],
-        "rejections": [Rejection("image", "name_not_utf8", detail, shown, "")],
-        "counts": [Count("images_listed", 2)],
-    }
+    *found, count = find(tmp_path, "**/*.jpg")
+    assert sorted(found, key=len) == [
+        ("cat/1.jpg", JoinSide("cat/1.jpg", 3, 7, "cat", "")),
+        Rejection("image", "name_not_utf8", detail, shown, ""),
+    ]
+    assert count == Count("images_found", 2)
 
 
 def test_labels_of_folders_only_where_asked(tmp_path: Path) -> None:
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat/1.jpg").touch()
-    found = find(tmp_path, "**/*.jpg", "*.png", label_from_directory=False, key="stem")
-    [(key, side)] = found["images"]
+    [(key, side), count] = find(tmp_path, "**/*.jpg", label_from_directory=False, key="stem")
     assert (key, side.path, side.label) == ("1", "cat/1.jpg", "")
-    assert found["counts"] == [Count("images_listed", 0), Count("images_listed", 1)]
+    assert count == Count("images_found", 1)
+    assert find(tmp_path, "*.png") == [Count("images_found", 0)]
 
 
 def test_overlapping_globs_find_an_image_once(tmp_path: Path) -> None:

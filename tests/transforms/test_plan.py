@@ -12,7 +12,7 @@ from transforms.core.records import LabelledImage, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
-from transforms.plan import PlanShards, TotalImages, planned_images
+from transforms.plan import PlanShards, TotalImages
 
 PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=False)
 
@@ -37,7 +37,7 @@ def plan(images: list[LabelledImage], **changes: Any) -> tuple[dict[str, Any], l
 
     planned = collect(construct)
     [totals] = planned["totals"]
-    shards = {name: planned_images(group) for name, group in planned["shards"]}
+    shards = {name: sorted(group) for name, group in planned["shards"]}
     assert len(shards) == len(planned["shards"])
     return shards, planned["rejections"], totals
 
@@ -47,12 +47,7 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
     test = [labelled(number, split="test", label="ant") for number in range(31, 33)]
     shards, rejections, totals = plan([*train, *test])
     files = [f"train-0000{number}-of-00004.tfrecord" for number in range(4)]
-    assert set(shards) == {
-        *files,
-        "test-00000-of-00001.tfrecord",
-        "none-00000-of-00001.tfrecord",  # without images, and still a file
-    }
-    assert shards["none-00000-of-00001.tfrecord"] == []
+    assert set(shards) == {*files, "test-00000-of-00001.tfrecord"}
     ids = {"ant": 0, "cat": 1, "dog": 2}
     in_order = [
         ShardImage(i.order, i.key, i.path, i.size, i.version, i.label, ids[i.label])
@@ -93,8 +88,7 @@ def test_without_labels() -> None:
 
 def test_no_image_at_all() -> None:
     shards, rejections, totals = plan([])
-    assert shards == {f"{split}-00000-of-00001.tfrecord": [] for split in PLAN.splits}
-    assert (rejections, totals) == ([], PlanTotals())
+    assert (shards, rejections, totals) == ({}, [], PlanTotals())
 
 
 @given(st.permutations([labelled(number, rows=number) for number in range(6)]), st.integers(0, 6))
@@ -111,9 +105,3 @@ def test_totals_do_not_depend_on_bundles(images: list[LabelledImage], cut: int) 
     merged = combine.extract_output(combine.merge_accumulators(parts))
     assert merged == add(images)
     assert (merged.rows_used, merged.rows_repeated) == (5, 10)
-
-
-def test_planned_images_are_sorted_without_the_mark() -> None:
-    mark = ShardImage(-(2**63), "", "", 0, 0, "", 0)
-    images = [ShardImage(order, "k", "k.jpg", 1, 1, "", 0) for order in (5, -3, -(2**63))]
-    assert planned_images([images[0], mark, *images[1:], mark]) == images[::-1]

@@ -259,9 +259,9 @@ def test_gather_puts_everything_in_order() -> None:
     ]
     malformed = ROW._replace(reason="malformed_row")
     counts = [
-        Count("images_listed", 9),
+        Count("images_found", 9),
         Count("images_found_again", 2),
-        Count("images_listed", 1),
+        Count("images_found", 1),
         Count("rows_read", 11),
         Count("rows_rejected", 5),
     ]
@@ -278,7 +278,7 @@ def test_gather_puts_everything_in_order() -> None:
 def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
     """Publishes two shards of two records, one image rejected in a shard and one in the join."""
     shards = [summary(0, 1), summary(1, 1, REJECTION._replace(reason="unreadable"))]
-    counts = [Count("images_listed", listed), Count("rows_read", rows)]
+    counts = [Count("images_found", listed), Count("rows_read", rows)]
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         def create(name: str, elements: list[Any]) -> Any:

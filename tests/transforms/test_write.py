@@ -17,8 +17,8 @@ from transforms.core.examples import decode_example
 from transforms.core.layouts import LAYOUTS
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
-from transforms.core.shards import shard_recipe
-from transforms.core.stats import ShardSummary
+from transforms.core.shards import ShardPlan, shard_recipe
+from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.write import ChecksummedFile, WriteShards
 
 NAME = "train-00000-of-00001.tfrecord"
@@ -43,17 +43,25 @@ def write(
     digest: str = "options",
     gzip: bool = False,
     overwrite: bool = False,
+    splits: tuple[str, ...] = (),
 ) -> list[ShardSummary]:
     limits = Limits(max_pixels=10**6, max_bytes=10**6)
     converter = ImageConverter(
         root=str(root), features=LAYOUTS["slim"], limits=limits, check="full"
     )
-    transform = WriteShards(
-        str(output), converter, options_digest=digest, gzip=gzip, overwrite=overwrite
-    )
-    return collect(
-        lambda p: {"shards": p | "Shards" >> beam.Create(shards) | "Write" >> transform}
-    )["shards"]
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        transform = WriteShards(
+            str(output),
+            converter,
+            plan=ShardPlan(splits, 1, 1, gzip),
+            totals=pipeline | "Totals" >> beam.Create([PlanTotals()]),
+            options_digest=digest,
+            overwrite=overwrite,
+        )
+        return {"shards": pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform}
+
+    return collect(construct)["shards"]
 
 
 def staged(output: Path) -> dict[str, Path]:
@@ -248,3 +256,18 @@ def test_checksummed_file(tmp_path: Path) -> None:
     data = path.read_bytes()
     assert data == b"abc" + bytes(range(256)) * 5000
     assert (file.bytes, file.crc32c) == (len(data), f"{google_crc32c.value(data):08x}")
+
+
+@pytest.mark.parametrize("gzip", [False, True])
+def test_a_planned_shard_without_images_is_an_empty_file(tmp_path: Path, gzip: bool) -> None:
+    name = NAME + (".gz" if gzip else "")
+    output = tmp_path / "out"
+    shards = [(name, plan(tmp_path, ["1.jpg"]))]
+    empty, full = sorted(
+        write(tmp_path, output, shards, gzip=gzip, splits=("train", "test")),
+        key=lambda summary: summary.records,
+    )
+    assert (full.file, full.records) == (name, 1)
+    assert (empty.file, empty.records) == (name.replace("train", "test"), 0)
+    path = staged(output)[f"{empty.file}.{empty.recipe}"]
+    assert texts(path, "GZIP" if gzip else "") == []

@@ -44,7 +44,7 @@ def join_group(
     if len(images) < len(found):
         yield Count("images_found_again", len(found) - len(images))
     if len(images) > 1:
-        names = _names(image.path for image in images)
+        names = _names(repr(image.path) for image in images)
         for image in images:
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)

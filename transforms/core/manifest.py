@@ -23,6 +23,8 @@ REJECTED = "rejected.jsonl"
 # Raise it when the same options and inputs give other bytes, or the manifest another shape.
 FORMAT_VERSION = 1
 
+_KEYS = ("recipe", "options_digest", "options", "features", "ledger", "rejected", "splits", "files")
+
 _VERSIONED = ("image-tfrecords", "apache-beam", "tfx-bsl", "tensorflow", "simplejpeg", "pyarrow")
 
 
@@ -164,6 +166,8 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
             f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
             "use the version of image-tfrecords that wrote it"
         )
+    if missing := [key for key in _KEYS if key not in manifest]:
+        raise ManifestError(f"{path} is not a manifest of this tool: it lacks {missing[0]!r}")
     return dict(manifest)
 
 

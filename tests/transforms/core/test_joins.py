@@ -66,7 +66,7 @@ def test_an_image_found_twice_is_one() -> None:
 
 @pytest.mark.parametrize("label_from", ["csv", "directory", "none"])
 def test_several_images_with_one_key(label_from: str) -> None:
-    detail = "2 images have the key 'k': a/k.jpg, b/k.jpg"
+    detail = "2 images have the key 'k': 'a/k.jpg', 'b/k.jpg'"
     assert join(B, A, B, label_from=label_from) == [
         Count("images_found_again", 1),
         rejected("duplicate_key", detail, "a/k.jpg"),
@@ -94,7 +94,8 @@ def test_a_detail_names_only_a_few() -> None:
     [first, *_] = join(*(image(f"{number}/k.jpg") for number in range(7)))
     assert isinstance(first, Rejection)
     assert first.detail == (
-        "7 images have the key 'k': 0/k.jpg, 1/k.jpg, 2/k.jpg, 3/k.jpg, 4/k.jpg and 2 more"
+        "7 images have the key 'k': "
+        "'0/k.jpg', '1/k.jpg', '2/k.jpg', '3/k.jpg', '4/k.jpg' and 2 more"
     )
     [conflict, _] = join(A, *(row(f"l{line}", line) for line in range(5)))
     assert isinstance(conflict, Rejection) and "more" not in conflict.detail

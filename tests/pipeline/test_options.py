@@ -1,0 +1,310 @@
+"""Every flag does something: each has a row here in which it changes what comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import pipeline.progress
+from pipeline.convert import main
+from pipeline.options import make_parser
+from tests.conftest import draw
+from tests.images import chunk
+from tests.pipeline.commands import Dataset, Ran, convert, digests
+from tests.pipeline.reading import (
+    LANDMARK,
+    feature_names,
+    filenames,
+    label_ids,
+    labels,
+    read,
+)
+
+
+class Made(NamedTuple):
+    """What one command made."""
+
+    ran: Ran
+    dataset: Dataset
+
+
+class Row(NamedTuple):
+    """A flag and its effect.
+
+    Attributes:
+        value: the flag's value in the second of two commands; a list repeats it.
+        effect: gets what the first, without the flag, and the second made, and checks them.
+        others: flags of both commands; `{in}` stands for the folder of the inputs.
+        before: the flag's value in the first command, instead of none.
+    """
+
+    value: Any
+    effect: Callable[[Made, Made], None]
+    others: Mapping[str, Any] = {}
+    before: Any = None
+
+
+def _stems(made: Made) -> set[str]:
+    return {Path(name).stem for name in filenames(made.dataset)}
+
+
+def _reasons(made: Made) -> list[str]:
+    return [line["reason"] for line in made.dataset.rejected]
+
+
+def _images(without: Made, made: Made) -> None:
+    assert _stems(without) == {"cat-0", "cat-1", "dog-0", "dog-1"}
+    assert _stems(made) == {"dog-0", "dog-1"}
+
+
+def _labels(without: Made, made: Made) -> None:
+    assert set(labels(without.dataset).values()) == {"cat", "dog"}
+    assert labels(made.dataset) == {"cat-0": "a", "cat-1": "b", "dog-0": "c", "dog-1": "d"}
+
+
+def _label_from(without: Made, made: Made) -> None:
+    assert "image/class/text" in feature_names(without.dataset)
+    assert "image/class/text" not in feature_names(made.dataset)
+
+
+def _label_key(without: Made, made: Made) -> None:
+    assert labels(without.dataset)["cat-0"] == "a"
+    assert labels(made.dataset)["cat-0"] == "d"
+
+
+def _label_column(without: Made, made: Made) -> None:
+    assert labels(without.dataset)["cat-0"] == "a"
+    assert labels(made.dataset)["cat-0"] == "x"
+
+
+def _key(without: Made, made: Made) -> None:
+    assert {r["id"] for r in read(without.dataset, LANDMARK)} >= {b"cat-0", b"dog-1"}
+    assert {r["id"] for r in read(made.dataset, LANDMARK)} >= {b"cat-0.jpg", b"dog-1.jpg"}
+
+
+def _csv_encoding(without: Made, made: Made) -> None:
+    assert without.ran.code == 2 and "--csv_encoding cp949" in without.ran.error()
+    assert set(labels(made.dataset).values()) == {"고양이"}
+
+
+def _class_names(without: Made, made: Made) -> None:
+    assert label_ids(without.dataset) == {"cat-0": 0, "cat-1": 0, "dog-0": 1, "dog-1": 1}
+    assert label_ids(made.dataset) == {"cat-0": 1, "cat-1": 1, "dog-0": 0, "dog-1": 0}
+
+
+def _output(without: Made, made: Made) -> None:
+    first = without.dataset.folder
+    assert digests(first.with_name("elsewhere")) == digests(first)
+    assert f"dataset  {first.with_name('elsewhere')}" in made.ran.out
+
+
+def _splits(without: Made, made: Made) -> None:
+    assert {name.split("-")[0] for name in without.dataset.shards()} == {"train"}
+    assert {name.split("-")[0] for name in made.dataset.shards()} == {"fit", "eval"}
+
+
+def _seed(without: Made, made: Made) -> None:
+    assert filenames(without.dataset) != filenames(made.dataset)
+    assert _stems(without) == _stems(made)
+
+
+def _shards(without: Made, made: Made) -> None:
+    assert len(without.dataset.shards()) == 1
+    assert len(made.dataset.shards()) == 3
+
+
+def _layout(without: Made, made: Made) -> None:
+    assert "image/encoded" in feature_names(without.dataset)
+    assert feature_names(made.dataset) == {"height", "width", "depth", "label", "image_raw"}
+
+
+def _compression(without: Made, made: Made) -> None:
+    (plain,), (packed,) = without.dataset.shards(), made.dataset.shards()
+    assert packed == f"{plain}.gz"
+    data = gzip.decompress((made.dataset.folder / packed).read_bytes())
+    assert data == (without.dataset.folder / plain).read_bytes()
+
+
+def _overwrite(without: Made, made: Made) -> None:
+    assert without.ran.code == 2
+    assert made.ran.code == 0
+
+
+def _check(without: Made, made: Made) -> None:
+    assert _reasons(without) == ["corrupt_image"]
+    assert _reasons(made) == []
+
+
+def _max_pixels(without: Made, made: Made) -> None:
+    assert _reasons(without) == []
+    assert _reasons(made) == ["too_many_pixels"] * 4
+
+
+def _max_bytes(without: Made, made: Made) -> None:
+    assert _reasons(without) == []
+    assert _reasons(made) == ["too_many_bytes"] * 4
+
+
+def _max_rejected(without: Made, made: Made) -> None:
+    assert without.ran.code == 3
+    assert (made.ran.code, len(made.dataset.rejected)) == (0, 1)
+
+
+def _progress_json(without: Made, made: Made) -> None:
+    assert without.ran.err == ""
+    lines = [json.loads(line) for line in made.ran.err.splitlines()]
+    assert lines
+    for line in lines:
+        assert list(line) == ["done", "planned", "rejected", "seconds"]
+        assert line["planned"] == 4 and 0 <= line["done"] <= 4
+    assert lines[-1]["done"] == 4
+
+
+ALL = {"max_rejected": "100%"}
+DIRECTORY = {"label_from": "directory"}
+ROWS = {
+    "--images": Row("{in}/photos/*/dog-*.jpg", _images, DIRECTORY, "{in}/photos/*/*.jpg"),
+    "--labels": Row("{in}/letters.csv", _labels),
+    "--label_from": Row("none", _label_from),
+    "--label_key": Row("other", _label_key, {"labels": "{in}/columns.csv"}),
+    "--label_column": Row("kind", _label_column, {"labels": "{in}/columns.csv"}),
+    "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
+    "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),
+    "--class_names": Row("{in}/classes.txt", _class_names),
+    "--output": Row("{out}/elsewhere", _output, before="{out}/first"),
+    "--splits": Row("fit=0.5,eval=0.5", _splits),
+    "--seed": Row(5, _seed),
+    "--num_shards": Row(3, _shards),
+    "--shard_size": Row("1.2KB", _shards),
+    "--layout": Row("tutorial", _layout),
+    "--compression": Row("gzip", _compression),
+    "--overwrite": Row(True, _overwrite, {"output": "{out}/finished", "seed": 3}),
+    "--check": Row("header", _check, {"images": "{in}/cut/*/*.png", **ALL, **DIRECTORY}),
+    "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
+    "--max_bytes": Row("100B", _max_bytes, ALL),
+    "--max_rejected": Row("50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}),
+    "--progress": Row("json", _progress_json, before="off"),
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four photos, labels for them in several files, and images that a default rejects."""
+    folder = tmp_path_factory.mktemp("inputs")
+    stems = ["cat-0", "cat-1", "dog-0", "dog-1"]
+    for at, stem in enumerate(stems):
+        draw(folder / "photos" / stem[:3] / f"{stem}.jpg", seed=at)
+    letters = list(zip(stems, "abcd", strict=True))
+    lines = {
+        "letters.csv": ["id,label", *(",".join(row) for row in letters)],
+        "columns.csv": [
+            "id,other,label,kind",
+            *(
+                f"{stem},{other},{letter},x"
+                for (stem, letter), other in zip(letters, reversed(stems), strict=True)
+            ),
+        ],
+        "names.csv": ["id,label", *(f"{stem}.jpg,{letter}" for stem, letter in letters)],
+        "korean.csv": ["id,label", *(f"{stem},고양이" for stem in stems)],
+        "classes.txt": ["dog", "cat"],
+    }
+    for name, content in lines.items():
+        encoding = "cp949" if name == "korean.csv" else "utf-8"
+        (folder / name).write_text("\n".join(content), encoding)
+    draw(folder / "empty" / "cat" / "good.jpg")
+    (folder / "empty" / "cat" / "empty.jpg").touch()
+    # The pixels are missing: only the header is right.
+    header = bytes.fromhex("00000002000000020802000000")
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"cut") + chunk(b"IEND")
+    (folder / "cut" / "cat").mkdir(parents=True)
+    (folder / "cut" / "cat" / "cut.png").write_bytes(png)
+    return folder
+
+
+@pytest.fixture
+def fast_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress lines every few milliseconds."""
+    monkeypatch.setattr(pipeline.progress, "_LINE_SECONDS", 0.001)
+
+
+def run(inputs: Path, out: Path, flags: Mapping[str, Any]) -> Made:
+    """Runs `convert` with these flags in the place of some that are right."""
+    right = {"images": "{in}/photos/*/*.jpg", "output": "{out}/dataset"}
+    filled = {
+        name: value.replace("{in}", str(inputs)).replace("{out}", str(out))
+        if isinstance(value, str)
+        else value
+        for name, value in {**right, **flags}.items()
+    }
+    return Made(convert(**filled), Dataset(Path(filled["output"])))
+
+
+@pytest.mark.usefixtures("fast_lines")
+@pytest.mark.parametrize("flag", ROWS)
+def test_a_flag_has_its_effect(flag: str, inputs: Path, tmp_path: Path) -> None:
+    row, name = ROWS[flag], flag.removeprefix("--")
+    if flag == "--overwrite":
+        assert run(inputs, tmp_path, {"output": "{out}/finished"}).ran.code == 0
+    first = {**row.others, name: row.before}
+    if row.before is None:
+        del first[name]
+    second = {**row.others, name: row.value}
+    if "output" not in second:
+        first["output"], second["output"] = "{out}/first", "{out}/second"
+    without, made = run(inputs, tmp_path, first), run(inputs, tmp_path, second)
+    assert made.ran.code == 0, made.ran.err
+    row.effect(without, made)
+
+
+def _flags() -> Iterator[str]:
+    for action in make_parser("convert")._actions:
+        yield next(flag for flag in action.option_strings if flag.startswith("--"))
+
+
+def test_every_flag_has_a_row() -> None:
+    assert sorted(_flags()) == sorted([*ROWS, "--help"])
+
+
+def test_plan_has_the_flags_of_convert() -> None:
+    described = [
+        [(action.option_strings, action.default, action.help) for action in parser._actions]
+        for parser in (make_parser("convert"), make_parser("plan"))
+    ]
+    assert described[0] == described[1]
+
+
+def test_help_names_every_flag() -> None:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert out.getvalue().startswith("usage: python -m pipeline.convert")
+    assert all(flag in out.getvalue() for flag in _flags())
+
+
+@pytest.mark.usefixtures("fast_lines")
+class TestProgress:
+    def test_plain_lines_tell_rate_and_time_left(self, inputs: Path, tmp_path: Path) -> None:
+        made = run(inputs, tmp_path, {"progress": "plain"})
+        assert made.ran.code == 0
+        lines = made.ran.err.splitlines()
+        assert lines
+        assert all(" of 4 images, 0 rejected, " in line for line in lines)
+        assert all(line.endswith(" s left") and " images/s, " in line for line in lines)
+        assert lines[-1].startswith("4 of 4 images")
+
+    def test_auto_is_plain_where_there_is_no_terminal(self, inputs: Path, tmp_path: Path) -> None:
+        made = run(inputs, tmp_path, {"progress": "auto"})
+        assert made.ran.err.splitlines()[-1].startswith("4 of 4 images")
+
+    def test_rejected_images_count(self, inputs: Path, tmp_path: Path) -> None:
+        flags = {"images": "{in}/empty/*/*.jpg", "progress": "json", **DIRECTORY, **ALL}
+        last = json.loads(run(inputs, tmp_path, flags).ran.err.splitlines()[-1])
+        assert (last["done"], last["planned"], last["rejected"]) == (2, 2, 1)

@@ -1,0 +1,164 @@
+"""ReadInputs and JoinLabels: images and label rows together, and every image with its label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from transforms.core.joins import Match, join_group
+from transforms.core.keys import key_hashes
+from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.rejections import Rejection
+from transforms.core.splits import Splits
+from transforms.labels import RowReader
+from transforms.match import ImageFinder
+from transforms.metrics import counter
+
+for _record in (JoinSide, LabelledImage, Rejection, Count):
+    beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
+
+_REJECTIONS = "rejections"
+_COUNTS = "counts"
+
+
+class _Input(NamedTuple):
+    """A glob of images, or a label file."""
+
+    uri: str
+    is_images: bool
+
+
+class Inputs(NamedTuple):
+    """The outputs of `ReadInputs`; `sides` are images and rows with their keys."""
+
+    sides: beam.PCollection[tuple[str, JoinSide]]
+    rejections: beam.PCollection[Rejection]
+    counts: beam.PCollection[Count]
+
+
+class _ReadInputFn(beam.DoFn):
+    """Lists a glob, or reads a label file.
+
+    The following metrics are maintained: `images_found`, files that globs matched; `rows_read`,
+    rows besides headers and blank lines.
+    """
+
+    def __init__(self, finder: ImageFinder, reader: RowReader | None) -> None:
+        self._finder = finder
+        self._reader = reader
+        self._counters = {
+            "images_found": counter("images_found"),
+            "rows_read": counter("rows_read"),
+        }
+
+    def process(self, source: _Input) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
+        read = self._finder.find if source.is_images or not self._reader else self._reader.read
+        for result in read(source.uri):
+            if isinstance(result, Rejection):
+                yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
+            elif isinstance(result, Count):
+                self._counters[result.name].inc(result.value)
+                yield beam.pvalue.TaggedOutput(_COUNTS, result)
+            else:
+                yield result
+
+
+class ReadInputs(beam.PTransform):
+    """Lists the globs and reads the label files.
+
+    One step for both: two would have to be flattened, which the in-process runner pays for with
+    a copy of every name (docs/architecture.md).
+
+    Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists and reads again. One
+    glob is listed, and one file read, by one worker.
+    """
+
+    def __init__(
+        self,
+        globs: Sequence[str],
+        finder: ImageFinder,
+        csv_paths: Sequence[str],
+        reader: RowReader | None,
+    ) -> None:
+        super().__init__()
+        self._inputs = [_Input(glob, True) for glob in globs]
+        self._inputs += [_Input(path, False) for path in csv_paths]
+        self._fn = _ReadInputFn(finder, reader)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
+        read = (
+            begin
+            | "Name the inputs" >> beam.Create(self._inputs)
+            | "List images and read rows"
+            >> beam.ParDo(self._fn)
+            .with_output_types(tuple[str, JoinSide], **{_REJECTIONS: Rejection, _COUNTS: Count})
+            .with_outputs(_REJECTIONS, _COUNTS, main="sides")
+        )
+        return Inputs(read.sides, read.rejections, read.counts)
+
+
+class JoinedImages(NamedTuple):
+    """The outputs of `JoinLabels`."""
+
+    images: beam.PCollection[LabelledImage]
+    rejections: beam.PCollection[Rejection]
+    counts: beam.PCollection[Count]
+
+
+class _JoinFn(beam.DoFn):
+    def __init__(self, *, label_from: str, splits: Splits, seed: int) -> None:
+        self._label_from = label_from
+        self._splits = splits
+        self._seed = seed
+
+    def process(
+        self, group: tuple[str, Iterable[JoinSide]]
+    ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
+        key, sides = group
+        for result in join_group(key, sides, label_from=self._label_from):
+            if isinstance(result, Match):
+                yield self._place(key, result)
+            elif isinstance(result, Rejection):
+                yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
+            else:
+                yield beam.pvalue.TaggedOutput(_COUNTS, result)
+
+    def _place(self, key: str, match: Match) -> LabelledImage:
+        split_hash, order_hash = key_hashes(key, seed=self._seed)
+        image = match.image
+        return LabelledImage(
+            split=self._splits.of(split_hash),
+            # Beam's integers are signed; the order stays the same.
+            order=order_hash - 2**63,
+            key=key,
+            path=image.path,
+            size=image.size,
+            version=image.version,
+            label=match.label,
+            rows=match.rows,
+        )
+
+
+class JoinLabels(beam.PTransform):
+    """Joins images and label rows on their keys, and gives each image its split and order.
+
+    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. What crosses the shuffle is names
+    and label texts.
+    """
+
+    def __init__(self, *, label_from: str, splits: Splits, seed: int) -> None:
+        super().__init__()
+        self._fn = _JoinFn(label_from=label_from, splits=splits, seed=seed)
+
+    def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
+        joined = (
+            sides
+            | "Group by key" >> beam.GroupByKey()
+            | "Match images and rows"
+            >> beam.ParDo(self._fn)
+            .with_output_types(LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count})
+            .with_outputs(_REJECTIONS, _COUNTS, main="images")
+        )
+        return JoinedImages(joined.images, joined.rejections, joined.counts)
