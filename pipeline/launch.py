@@ -52,7 +52,10 @@ def run_pipeline(
     # An exception reaches us as such; Beam also logs it, several times.
     logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
     PROGRESS.plan(0)
-    pipeline = beam.Pipeline(options=options)
+    try:
+        pipeline = beam.Pipeline(options=options)
+    except ValueError as error:
+        raise UsageError(" ".join(str(error).split())) from error
     construct(pipeline)
     try:
         with show_progress(progress):

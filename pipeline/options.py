@@ -209,6 +209,8 @@ def _refuse_unknown(rest: list[str], parser: argparse.ArgumentParser) -> None:
     unknown: list[str] = []
 
     def compare(beam_parser: argparse.ArgumentParser) -> None:
+        # Beam's own error is its usage, page after page.
+        beam_parser.error = parser.error  # type: ignore[method-assign]
         known.extend(_option_strings(beam_parser))
         unknown.extend(beam_parser.parse_known_args(rest)[1])
 

@@ -106,6 +106,10 @@ def _sample_images(globs: list[str]) -> ImageSample:
 def _list(pattern: str, flag: str) -> Iterator[Any]:
     try:
         yield from list_files(pattern)
+    except PermissionError as error:
+        raise UsageError(
+            f"no permission to read the folder {error.filename!r}, which {flag} {pattern!r} needs"
+        ) from error
     except (BeamIOError, OSError, ValueError) as error:
         raise UsageError(f"cannot list {flag} {pattern!r}: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 import stat
@@ -44,12 +45,15 @@ def list_files(pattern: str) -> Iterator[FoundFile]:
     """The regular files that a glob matches; `**` crosses folders, hidden files need a dot.
 
     Local files are listed one by one as the folders are read, so a million names need no list.
+
+    Raises:
+        OSError: a folder cannot be read; its images would be missed in silence.
     """
     if not is_local(pattern):
         for metadata in FileSystems.match([pattern])[0].metadata_list:
             yield _remote_file(metadata)
         return
-    for path in glob.iglob(pattern, recursive=True):
+    for path in _expand_glob(pattern):
         try:
             status = os.stat(path)
         except OSError:
@@ -58,6 +62,58 @@ def list_files(pattern: str) -> Iterator[FoundFile]:
             continue
         if stat.S_ISREG(status.st_mode):
             yield FoundFile(path, status.st_size, status.st_mtime_ns)
+
+
+def _expand_glob(pattern: str) -> Iterator[str]:
+    """What `glob.iglob(pattern, recursive=True)` gives, but an unreadable folder is an error."""
+    first, *parts = pattern.split("/")
+    if first == "" and parts:
+        yield from _match_parts("/", parts)
+    else:
+        yield from _match_parts("", [first, *parts])
+
+
+def _match_parts(folder: str, parts: list[str]) -> Iterator[str]:
+    """The paths in `folder` (`""` or ending in a slash) that the rest of a glob matches."""
+    part, *rest = parts
+    if part == "**":
+        yield from _match_below(folder, rest or ["*"])
+    elif not glob.has_magic(part):
+        path = folder + part
+        if rest:
+            yield from _match_parts(path + "/", rest)
+        elif part and os.path.lexists(path):
+            yield path
+    else:
+        for name in _names(folder):
+            if fnmatch.fnmatchcase(name, part) and (part[0] == "." or name[0] != "."):
+                if not rest:
+                    yield folder + name
+                elif os.path.isdir(folder + name):
+                    yield from _match_parts(folder + name + "/", rest)
+
+
+def _match_below(
+    folder: str, rest: list[str], above: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """`**`: what the rest matches in `folder` and in every folder below it that is not hidden.
+
+    Links to folders are followed, unless they lead back to a folder `above`.
+    """
+    real = os.path.realpath(folder or ".")
+    if real in above:
+        return
+    yield from _match_parts(folder, rest)
+    for name in _names(folder):
+        if name[0] != "." and os.path.isdir(folder + name):
+            yield from _match_below(f"{folder}{name}/", rest, above | {real})
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _remote_file(metadata: FileMetadata) -> FoundFile:
@@ -82,12 +138,13 @@ class ImageFinder:
     def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
         """Lists one glob: every image with its key, and at the end how many there were."""
         found = 0
+        folder = named_folder(pattern) if self._label_from_directory else ""
         for file in list_files(pattern):
             found += 1
-            yield self._describe(file)
+            yield self._describe(file, folder)
         yield Count("images_found", found)
 
-    def _describe(self, file: FoundFile) -> tuple[str, JoinSide] | Rejection:
+    def _describe(self, file: FoundFile, folder: str) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, self._root)
         try:
             path.encode()
@@ -95,9 +152,21 @@ class ImageFinder:
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"
             return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
-        label = directory_label(path) if self._label_from_directory else ""
+        label = directory_label(path) or folder if self._label_from_directory else ""
         key = image_key(file.uri, kind=self._key, root=self._root)
         return key, JoinSide(path, file.size, file.version, label, "")
+
+
+def named_folder(pattern: str) -> str:
+    """The class that a glob itself names: the folder of `photos/cat/*.jpg`.
+
+    An image that lies straight in the root of `photos/*/*.jpg` or `photos/**` has no class.
+
+    >>> named_folder("photos/cat/*.jpg"), named_folder("photos/**/*.jpg")
+    ('cat', '')
+    """
+    folder = os.path.dirname(pattern)
+    return "" if glob.has_magic(folder) else label_text(os.path.basename(folder))
 
 
 def directory_label(path: str) -> str:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import glob
 import json
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.limits import RejectionLimit
@@ -111,6 +116,66 @@ def test_labels_of_folders_only_where_asked(tmp_path: Path) -> None:
     assert (key, side.path, side.label) == ("1", "cat/1.jpg", "")
     assert count == Count("images_found", 1)
     assert find(tmp_path, "*.png") == [Count("images_found", 0)]
+
+
+def test_one_folder_named_by_the_glob_is_a_class(tmp_path: Path) -> None:
+    for name in ("cat/1.jpg", "stray.jpg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    finder = ImageFinder(root=f"{tmp_path}/cat", key="stem", label_from_directory=True)
+    [(_, side), _] = finder.find(f"{tmp_path}/cat/*.jpg")
+    assert side.label == "cat"
+    labels = [result[1].label for result in find(tmp_path, "**/*.jpg")[:-1]]
+    assert sorted(labels) == ["", "cat"]
+
+
+def test_an_unreadable_folder_is_an_error(tmp_path: Path) -> None:
+    """Its images would be missed in silence, as `glob` misses them."""
+    shared = Path(tempfile.mkdtemp())
+    try:
+        shared.chmod(0o755)
+        for name in ("cat/1.jpg", "dog/2.jpg"):
+            (shared / name).parent.mkdir()
+            (shared / name).touch()
+        (shared / "dog").chmod(0)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)
+        try:
+            for pattern in ("*/*.jpg", "**/*.jpg"):
+                with pytest.raises(PermissionError, match="dog"):
+                    list(list_files(f"{shared}/{pattern}"))
+        finally:
+            os.seteuid(user)
+    finally:
+        (shared / "dog").chmod(0o755)
+        shutil.rmtree(shared)
+
+
+def test_links_to_folders_are_followed_but_not_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/1.jpg").touch()
+    (tmp_path / "a/b/back").symlink_to(tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a/b")
+    assert listed("**/*.jpg", tmp_path) == ["a/b/1.jpg", "link/1.jpg"]
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b1", "*", "**", "?", "[ab]*", ".h", "x.jpg", "*.jpg", ".*"]))
+)
+def test_matches_what_glob_matches(parts: list[str]) -> None:
+    pattern = "/".join(parts)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("x.jpg", "a/x.jpg", "a/b1/x.jpg", "b1/.h/x.jpg", ".h/y.jpg", "a/.x.jpg"):
+            (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / name).touch()
+        expected = {
+            os.path.normpath(path)
+            for path in glob.glob(f"{folder}/{pattern}", recursive=True)
+            if os.path.isfile(path)
+        }
+        found = {os.path.normpath(file.uri) for file in list_files(f"{folder}/{pattern}")}
+        assert found == expected
 
 
 def test_overlapping_globs_find_an_image_once(tmp_path: Path) -> None:

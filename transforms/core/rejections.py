@@ -39,7 +39,7 @@ HELP: dict[Reason, str] = {
     Reason.NOT_AN_IMAGE: "not a JPEG, PNG, GIF, BMP, WebP or JPEG XL by its content; convert it",
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
-    Reason.NO_LABEL: "no row of the CSV has this key; add one, or try another --key",
+    Reason.NO_LABEL: "no row has this key, or no folder names its class; see detail",
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
