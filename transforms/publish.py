@@ -226,8 +226,11 @@ class _PublishFn(beam.DoFn):
         self._remove_former(keep={shard.file for shard in gathered.shards})
         for shard in gathered.shards:
             staged = files.join(self._staging, f"{shard.file}.{shard.recipe}")
+            final = files.join(self._output, shard.file)
             if files.exists(staged):
-                files.rename(staged, files.join(self._output, shard.file))
+                files.rename(staged, final)
+            elif not files.has_size(final, shard.bytes):
+                raise OSError(f"shard {shard.file} was written, but is neither staged nor in place")
         for name, content in small_files.items():
             files.write_whole(files.join(self._output, name), content)
         files.write_whole(files.join(self._output, MANIFEST), to_text(manifest).encode())

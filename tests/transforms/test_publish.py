@@ -329,3 +329,11 @@ def test_a_ledger_that_does_not_is_not(
         publish(config, listed=listed, rows=rows)
     assert os.listdir(output) == [".staging"]
     assert len(os.listdir(output / ".staging")) == 2
+
+
+def test_a_shard_that_is_gone_is_not_published(config: ConvertConfig, output: Path) -> None:
+    stage(output)
+    (output / ".staging" / f"{SHARDS[1]}.r1").unlink()
+    with pytest.raises(Exception, match="neither staged nor in place"):
+        publish(config, listed=4, rows=4)
+    assert not (output / "manifest.json").exists()
