@@ -11,7 +11,7 @@ from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.fetch import ReadAhead, read_file
 
-# Images encoded by one call: more gain nothing, and all are in memory.
+# Images encoded by one call; all of them are in memory.
 _BATCH_IMAGES = 16
 _BATCH_BYTES = 8 << 20
 
