@@ -6,9 +6,9 @@ from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
 
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, one_line
 from transforms import files
-from transforms.core.manifest import MANIFEST, ManifestError, parse_manifest
+from transforms.core.manifest import MANIFEST, ManifestError
 
 
 def open_dataset(output: str) -> dict[str, Any]:
@@ -19,11 +19,11 @@ def open_dataset(output: str) -> dict[str, Any]:
     """
     path = files.join(output, MANIFEST)
     try:
-        text = files.read_text(path)
-        if text is None:
-            raise UsageError(f"{output} holds no dataset: there is no {path}")
-        return parse_manifest(text, path)
+        manifest = files.read_manifest(path)
     except ManifestError as error:
         raise UsageError(str(error)) from error
     except (BeamIOError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+        raise UsageError(f"cannot read {path}: {one_line(error)}") from error
+    if manifest is None:
+        raise UsageError(f"{output} holds no dataset: there is no {path}")
+    return manifest

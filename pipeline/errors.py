@@ -50,3 +50,18 @@ def run_command(main: Callable[[], None], command: str) -> int:
         print(f"{command}: interrupted; the same command goes on where it stopped", file=sys.stderr)
         return INTERRUPTED
     return DONE
+
+
+def one_line(error: Exception) -> str:
+    """The cause of an error in one line, without Beam's wrapping."""
+    cause: object = error
+    while isinstance(cause, Exception):
+        strerror = getattr(cause, "strerror", None)
+        if strerror:
+            return str(strerror)
+        details = getattr(cause, "exception_details", None) or {}
+        inner = next(iter(details.values()), None) or (cause.args[0] if cause.args else None)
+        if not isinstance(inner, Exception):
+            break
+        cause = inner
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -16,7 +16,7 @@ from pipeline.graph import build
 from pipeline.progress import show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
-from transforms.core.manifest import MANIFEST, parse_manifest
+from transforms.core.manifest import MANIFEST
 from transforms.core.stats import LedgerError
 from transforms.metrics import PROGRESS
 from transforms.publish import OUTCOME
@@ -102,10 +102,10 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
         files.remove(outcome)
         _raise_outcome(json.loads(text), config)
     path = files.join(config.output, MANIFEST)
-    text = files.read_text(path)
-    if text is None:
+    manifest = files.read_manifest(path)
+    if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
-    return parse_manifest(text, path)
+    return manifest
 
 
 def _raise_outcome(outcome: dict[str, Any], config: ConvertConfig) -> None:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.config import ConvertConfig
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, one_line
 from transforms import files
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns, LabelRow, first_rows, read_rows
 from transforms.core.keys import KEY_KINDS, fixed_root, image_key, relative_path, row_key
 from transforms.core.labels import read_class_names, resolve_columns
-from transforms.core.manifest import MANIFEST, ManifestError, parse_manifest
+from transforms.core.manifest import MANIFEST, ManifestError
 from transforms.match import is_local, list_files
 
 # Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
@@ -30,7 +31,8 @@ _SAMPLE = 20_000
 _FIRST_ROWS = 20
 
 
-class ImageSample(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class ImageSample:
     """The first images that the globs match.
 
     Attributes:
@@ -42,10 +44,14 @@ class ImageSample(NamedTuple):
     uris: list[str]
     root: str
     is_all: bool
+    _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
 
     def keys(self, kind: str) -> set[str]:
         """The images' keys of one kind."""
-        return {image_key(uri, kind=kind, root=self.root) for uri in self.uris}
+        if kind not in self._keys:
+            keys = {image_key(uri, kind=kind, root=self.root) for uri in self.uris}
+            self._keys[kind] = keys
+        return self._keys[kind]
 
 
 def check_flags(flags: argparse.Namespace, *, writes: bool) -> ConvertConfig:
@@ -179,7 +185,7 @@ def _open_csv(path: str) -> Iterator[BinaryIO]:
         with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             yield file
     except (BeamIOError, OSError) as error:
-        raise UsageError(f"cannot read --labels {path}: {_short(error)}") from error
+        raise UsageError(f"cannot read --labels {path}: {one_line(error)}") from error
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
@@ -224,7 +230,7 @@ def _class_names(path: str | None) -> tuple[str, ...] | None:
     try:
         text = files.read_text(path)
     except (BeamIOError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read --class_names {path}: {_short(error)}") from error
+        raise UsageError(f"cannot read --class_names {path}: {one_line(error)}") from error
     if text is None:
         raise UsageError(f"there is no file --class_names {path}")
     names = read_class_names(text.removeprefix("\ufeff"))
@@ -238,12 +244,11 @@ def _check_output(config: ConvertConfig, *, writes: bool) -> None:
     try:
         if is_local(config.output):
             _check_local_output(config.output)
-        text = files.read_text(path)
-        former = parse_manifest(text, path) if text is not None else None
+        former = files.read_manifest(path)
     except ManifestError as error:
         raise UsageError(f"{error}; or choose another --output") from error
     except (BeamIOError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read --output {config.output}: {_short(error)}") from error
+        raise UsageError(f"cannot read --output {config.output}: {one_line(error)}") from error
     if former is not None and not config.overwrite:
         _check_same_options(config, former)
     if writes and former is None:
@@ -284,19 +289,4 @@ def _check_writable(output: str) -> None:
         files.write_whole(probe, b"")
         files.remove(probe)
     except (BeamIOError, OSError) as error:
-        raise UsageError(f"cannot write to --output {output}: {_short(error)}") from error
-
-
-def _short(error: Exception) -> str:
-    """The cause of an error in one line, without Beam's wrapping."""
-    cause: object = error
-    while isinstance(cause, Exception):
-        strerror = getattr(cause, "strerror", None)
-        if strerror:
-            return str(strerror)
-        details = getattr(cause, "exception_details", None) or {}
-        inner = next(iter(details.values()), None) or (cause.args[0] if cause.args else None)
-        if not isinstance(inner, Exception):
-            break
-        cause = inner
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"cannot write to --output {output}: {one_line(error)}") from error

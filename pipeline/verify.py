@@ -11,7 +11,7 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.dataset import open_dataset
-from pipeline.errors import DatasetError, run_command
+from pipeline.errors import DatasetError, one_line, run_command
 from pipeline.options import OneLineParser
 from transforms import files
 from transforms.core.manifest import LABELS, REJECTED, crc32c_hex, manifest_shards
@@ -68,7 +68,7 @@ def _small_file_problems(output: str, manifest: dict[str, Any]) -> Iterator[Prob
         try:
             text = files.read_text(files.join(output, name))
         except (BeamIOError, OSError, UnicodeDecodeError) as error:
-            yield Problem(name, None, f"cannot be read: {error}")
+            yield Problem(name, None, f"cannot be read: {one_line(error)}")
             continue
         if text is None:
             yield Problem(name, None, "the file is missing")

@@ -15,9 +15,6 @@ from transforms.fetch import ReadAhead, read_file
 _BATCH_IMAGES = 16
 _BATCH_BYTES = 8 << 20
 
-# Image bytes read ahead of one writer.
-_READ_AHEAD_BYTES = 64 << 20
-
 
 def image_uri(root: str, path: str) -> str:
     """The file of an image, from the common root of the globs and the path below it.
@@ -45,7 +42,7 @@ class ImageConverter:
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
-        self._read_ahead = ReadAhead(max_bytes=_READ_AHEAD_BYTES)
+        self._read_ahead = ReadAhead()
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads and checks images, in their order, several at once."""

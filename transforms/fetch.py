@@ -20,6 +20,9 @@ Result = TypeVar("Result")
 # Files in flight for each thread: enough to ride out one slow file, few enough to stay small.
 _AHEAD = 4
 
+# Bytes read ahead of one consumer.
+_MAX_BYTES = 64 << 20
+
 
 def read_file(uri: str) -> bytes:
     """The bytes of one file as stored, never decompressed.
@@ -46,7 +49,7 @@ class ReadAhead:
         max_bytes: bytes that may be in flight at once; one item larger than that goes alone.
     """
 
-    def __init__(self, *, max_bytes: int, threads: int | None = None) -> None:
+    def __init__(self, *, max_bytes: int = _MAX_BYTES, threads: int | None = None) -> None:
         self._threads = threads or os.cpu_count() or 1
         self._max_bytes = max_bytes
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import google_crc32c
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+
+from transforms.core.manifest import parse_manifest
 
 STAGING = ".staging"
 
@@ -27,6 +31,16 @@ def read_text(path: str) -> str | None:
         return None
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         return bytes(file.read()).decode()
+
+
+def read_manifest(path: str) -> dict[str, Any] | None:
+    """The manifest in a file, or None when there is none.
+
+    Raises:
+        ManifestError: it is no manifest, or of a version that this code does not know.
+    """
+    text = read_text(path)
+    return None if text is None else parse_manifest(text, path)
 
 
 def write_whole(path: str, data: bytes) -> None:

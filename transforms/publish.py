@@ -23,7 +23,6 @@ from transforms.core.manifest import (
     build_manifest,
     dataset_recipe,
     manifest_shards,
-    parse_manifest,
     to_text,
 )
 from transforms.core.records import Count
@@ -45,28 +44,24 @@ class Gathered(NamedTuple):
         totals: totals of the plan.
         shards: sorted by split and number.
         planned: rejections of the join and the plan, sorted.
+        rejections: all of them, sorted.
         counts: numbers of the listing, the reading and the join.
     """
 
     totals: PlanTotals
     shards: list[ShardSummary]
     planned: list[Rejection]
+    rejections: list[Rejection]
     counts: Counter[str]
-
-    @property
-    def rejections(self) -> list[Rejection]:
-        """All rejections, sorted."""
-        return sorted([*self.planned, *(r for shard in self.shards for r in shard.rejections)])
 
     @property
     def ledger(self) -> Ledger:
         """What went in and where it went."""
-        rejections = self.rejections
-        rows = Counter(r.reason for r in rejections if r.subject == "row")
+        rows = Counter(r.reason for r in self.rejections if r.subject == "row")
         return Ledger(
             images_matched=self.counts["images_found"] - self.counts["images_found_again"],
             records_written=sum(shard.records for shard in self.shards),
-            images_rejected=sum(r.subject == "image" for r in rejections),
+            images_rejected=sum(r.subject == "image" for r in self.rejections),
             rows_read=self.counts["rows_read"],
             rows_used=self.totals.rows_used,
             rows_repeated=self.totals.rows_repeated,
@@ -94,7 +89,9 @@ def gather(
 
     # Away from the process that built the graph, Beam decodes rows to a class of its own making.
     planned = sorted(Rejection(*rejection) for rejection in rejections)
-    return Gathered(totals, sorted(shards, key=place), planned, added)
+    placed = sorted(shards, key=place)
+    all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
+    return Gathered(totals, placed, planned, all_rejections, added)
 
 
 class PublishDataset(beam.PTransform):
@@ -166,16 +163,16 @@ class _PublishFn(beam.DoFn):
         gathered = gather(self._dataset.splits, totals, shards, rejections, counts)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
         manifest_path = files.join(self._output, MANIFEST)
-        published = files.read_text(manifest_path)
-        if published is not None and not self._overwrite:
-            yield self._compare(recipe, parse_manifest(published, manifest_path))
+        published = None if self._overwrite else files.read_manifest(manifest_path)
+        if published is not None:
+            yield self._compare(recipe, published)
             return
         ledger = gathered.ledger
         ledger.check()
         if not self._max_rejected.allows(ledger.images_rejected, ledger.images_matched):
             yield self._refuse(ledger, gathered.rejections)
             return
-        self._publish(gathered, recipe)
+        self._publish(gathered, ledger, recipe)
         yield "published"
 
     def _compare(self, recipe: str, manifest: dict[str, object]) -> str:
@@ -206,21 +203,21 @@ class _PublishFn(beam.DoFn):
         files.write_whole(files.join(self._staging, OUTCOME), text.encode())
         return status
 
-    def _publish(self, gathered: Gathered, recipe: str) -> None:
-        vocabulary = Vocabulary.build(gathered.totals.labels - {""}, self._class_names)
-        rejections = gathered.rejections
+    def _publish(self, gathered: Gathered, ledger: Ledger, recipe: str) -> None:
+        labels = gathered.totals.labels
+        vocabulary = Vocabulary.build(labels, self._class_names)
         small_files = {
             LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
-            REJECTED: self._rejected_lines(rejections),
+            REJECTED: self._rejected_lines(gathered.rejections),
         }
         kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(
             self._dataset,
             gathered.shards,
-            gathered.ledger,
+            ledger,
             recipe=recipe,
-            rejected=count_reasons(rejections),
-            label_kind=kind if gathered.totals.labels - {""} else "none",
+            rejected=count_reasons(gathered.rejections),
+            label_kind=kind if any(labels) else "none",
             files=small_files,
         )
         self._remove_former(keep={shard.file for shard in gathered.shards})
@@ -245,10 +242,10 @@ class _PublishFn(beam.DoFn):
         former = files.join(self._staging, FORMER)
         if files.exists(manifest):
             files.rename(manifest, former)
-        text = files.read_text(former)
-        if text is None:
+        replaced = files.read_manifest(former)
+        if replaced is None:
             return
-        names = {shard["file"] for shard in manifest_shards(parse_manifest(text, former))}
+        names = {shard["file"] for shard in manifest_shards(replaced)}
         for name in sorted(names - keep):
             files.remove(files.join(self._output, name))
 

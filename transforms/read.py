@@ -19,8 +19,6 @@ from transforms.fetch import ReadAhead
 # Problems told of one shard; a file of noise need not fill the screen.
 _MAX_PROBLEMS = 20
 
-_READ_AHEAD_BYTES = 64 << 20
-
 
 @contextlib.contextmanager
 def open_records(path: str) -> Iterator[Iterator[bytes]]:
@@ -62,8 +60,7 @@ def verify_shard(output: str, shard: Mapping[str, Any], verifier: RecordVerifier
     records = 0
     with open_records(path) as stream:
         undamaged = _until_damage(stream, name, problems)
-        ahead = ReadAhead(max_bytes=_READ_AHEAD_BYTES)
-        checks: Iterator[RecordCheck] = ahead.map(verifier.check, undamaged, size=len)
+        checks: Iterator[RecordCheck] = ReadAhead().map(verifier.check, undamaged, size=len)
         for record, check in enumerate(checks):
             problems += [Problem(name, record, detail) for detail in check.problems]
             labels[check.label] += 1

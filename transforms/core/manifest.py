@@ -92,7 +92,7 @@ def build_manifest(
     label_kind: str,
     files: Mapping[str, bytes],
 ) -> dict[str, Any]:
-    """The manifest of a dataset as a JSON object; nothing in it depends on the clock.
+    """The manifest of a dataset as a JSON object; nothing in it tells when it was written.
 
     Args:
         dataset: what was known before the run.
