@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from pipeline.beam_import import import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
 
@@ -17,8 +18,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         DatasetError: see `pipeline.errors`.
     """
     started = time.monotonic()
-    flags, beam_flags = parse_flags("convert", sys.argv[1:] if argv is None else argv)
+    arguments = sys.argv[1:] if argv is None else argv
+    flags, beam_flags = parse_flags("convert", arguments)
     # After the flags: a wrong one, or --help, need not wait for Beam.
+    import_beam(arguments)
     from pipeline.launch import convert
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.beam_import import import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
 
@@ -19,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         DatasetError: see `pipeline.errors`.
     """
-    flags, beam_flags = parse_flags("plan", sys.argv[1:] if argv is None else argv)
+    arguments = sys.argv[1:] if argv is None else argv
+    flags, beam_flags = parse_flags("plan", arguments)
+    import_beam(arguments)
     from pipeline.dry_run import plan_dataset
     from pipeline.preflight import check_flags
 

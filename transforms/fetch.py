@@ -17,8 +17,8 @@ from transforms.match import is_local
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Files in flight for each thread: enough to ride out one slow file, few enough to stay small.
-_AHEAD = 4
+# Files in flight for each thread: while the consumer works on a batch, no thread may run dry.
+_AHEAD = 16
 
 # Bytes read ahead of one consumer.
 _MAX_BYTES = 64 << 20

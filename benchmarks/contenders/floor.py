@@ -1,7 +1,7 @@
 """Stands for the least that the work can take: the product's libraries in a bare loop, no Beam.
 
 Two threads read and check (all entropy-coded data, at 1/8 scale in grey), the main thread encodes
-batches of 16 through Arrow and writes frames to eight files, in the order of the names. No join
+batches of 4 through Arrow and writes frames to eight files, in the order of the names. No join
 beyond a dictionary, no plan, no report, no second opinion: a file in doubt ends the run.
 The last line is JSON; `seconds` counts from the first import to the last closed file.
 """
@@ -32,8 +32,8 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder  # noqa: E
 _IMPORT_SECONDS = time.perf_counter() - _START
 _SHARDS = 8
 _THREADS = 2
-_WINDOW = 16  # files read ahead
-_BATCH = 16  # images in an Arrow batch
+_WINDOW = 32  # files read ahead
+_BATCH = 4  # images in an Arrow batch
 
 
 class _Checked(NamedTuple):
