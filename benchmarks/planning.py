@@ -89,6 +89,9 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
         What it took.
     """
     # Here, so that `benchmarks/scaling.py` can use this module without Beam.
+    from pipeline.beam_import import import_beam
+
+    import_beam([])
     from pipeline import dry_run, preflight
     from pipeline.options import parse_flags
     from transforms import match

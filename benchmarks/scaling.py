@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from compare import Job, PhotoSet, describe_set, ours_command, run_job
+from jobs import Job, PhotoSet, describe_set, ours_command, run_job
 from measure import last_line, run
 from photos import build_photos
 from planning import Planning

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import compare
+import jobs
 import measure
 import planning
 import pytest
@@ -36,22 +37,22 @@ def _frame(payload: bytes) -> bytes:
 
 
 @pytest.fixture
-def results() -> dict[str, compare.Result]:
+def results() -> dict[str, jobs.Result]:
     """Two rounds of everything; the second took twice as long, and Ray has no environment."""
     once = {"ours": 4, "ours-header": 3, "floor": 3, "tf-loop": 12, "plain-beam": 40, "tfds": 8}
     once |= {"import-beam": 1, "ours-one": 2, "floor-one": 1}
     sizes = {"ours": 280, "plain-beam": 4000}
     measured = {
-        name: compare.Result([_run(s, sizes.get(name, 100)), _run(2 * s, sizes.get(name, 100))], "")
+        name: jobs.Result([_run(s, sizes.get(name, 100)), _run(2 * s, sizes.get(name, 100))], "")
         for name, s in once.items()
     }
-    return measured | {"ray": compare.Result([], "no environment")}
+    return measured | {"ray": jobs.Result([], "no environment")}
 
 
 @pytest.fixture
-def photo_set() -> compare.PhotoSet:
+def photo_set() -> jobs.PhotoSet:
     """The set that was converted."""
-    return compare.PhotoSet(images="*.jpg", labels=Path("labels.csv"), total=60, size=6 * MB)
+    return jobs.PhotoSet(images="*.jpg", labels=Path("labels.csv"), total=60, size=6 * MB)
 
 
 def test_a_paired_ratio_ignores_what_slows_a_whole_round() -> None:
@@ -74,7 +75,7 @@ def test_a_table_is_aligned() -> None:
 
 
 def test_each_contender_has_a_row_and_a_failed_one_says_so(
-    results: dict[str, compare.Result], photo_set: compare.PhotoSet
+    results: dict[str, jobs.Result], photo_set: jobs.PhotoSet
 ) -> None:
     rows = compare.result_table(results, photo_set).splitlines()[2:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
@@ -87,7 +88,7 @@ def test_each_contender_has_a_row_and_a_failed_one_says_so(
     assert cells[-1][:2] == [compare.CONTENDERS["ray"], "failed"]
 
 
-def test_targets_are_ratios_of_the_same_round(results: dict[str, compare.Result]) -> None:
+def test_targets_are_ratios_of_the_same_round(results: dict[str, jobs.Result]) -> None:
     found = {target.text: target for target in compare.find_targets(results)}
     assert found["times as fast as the loop"].value == pytest.approx(3)
     assert found["share of plain Beam's memory"].value == pytest.approx(0.07)
@@ -99,19 +100,17 @@ def test_targets_are_ratios_of_the_same_round(results: dict[str, compare.Result]
 
 
 def test_targets_of_contenders_that_did_not_run_are_left_out(
-    results: dict[str, compare.Result],
+    results: dict[str, jobs.Result],
 ) -> None:
-    results["tfds"] = compare.Result([], "failed")
+    results["tfds"] = jobs.Result([], "failed")
     assert not [t.text for t in compare.find_targets(results) if "TFDS" in t.text]
 
 
-def test_the_figures_are_json(
-    results: dict[str, compare.Result], photo_set: compare.PhotoSet
-) -> None:
+def test_the_figures_are_json(results: dict[str, jobs.Result], photo_set: jobs.PhotoSet) -> None:
     figures = compare.to_json(results, photo_set, compare.find_targets(results))
-    jobs = json.loads(json.dumps(figures))["jobs"]
-    assert jobs["tf-loop"]["ratio_to_ours"] == 3
-    assert jobs["ray"] == {
+    shown = json.loads(json.dumps(figures))["jobs"]
+    assert shown["tf-loop"]["ratio_to_ours"] == 3
+    assert shown["ray"] == {
         "title": compare.CONTENDERS["ray"],
         "failure": "no environment",
         "seconds": [],
@@ -122,7 +121,7 @@ def test_the_figures_are_json(
 
 
 def test_the_svg_is_well_formed_and_shows_every_contender(
-    results: dict[str, compare.Result], tmp_path: Path
+    results: dict[str, jobs.Result], tmp_path: Path
 ) -> None:
     bars = [*compare.make_bars(results), report.Bar("<a & b>", *[report.spread([1, 2])] * 2, False)]
     path = tmp_path / "bars.svg"
@@ -133,7 +132,7 @@ def test_the_svg_is_well_formed_and_shows_every_contender(
 
 
 def test_the_png_is_an_image_of_the_same_shape(
-    results: dict[str, compare.Result], tmp_path: Path
+    results: dict[str, jobs.Result], tmp_path: Path
 ) -> None:
     bars = compare.make_bars(results)
     report.write_picture(tmp_path / "bars.png", "title", bars)
@@ -163,7 +162,7 @@ def test_records_are_counted_over_all_shards(tmp_path: Path) -> None:
         records = b"".join(_frame(b"x" * size) for size in range(number + 1))
         (tmp_path / f"train-{number:05d}-of-00003.tfrecord").write_bytes(records)
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
-    assert compare.count_records(tmp_path) == 6
+    assert jobs.count_records(tmp_path) == 6
 
 
 @pytest.mark.parametrize(
@@ -173,11 +172,11 @@ def test_records_are_counted_over_all_shards(tmp_path: Path) -> None:
 def test_a_contender_that_fails_is_left_out_and_the_others_go_on(
     tmp_path: Path, code: str, reason: str
 ) -> None:
-    bad = compare.Job("tfds", [sys.executable, "-c", code], tmp_path / "output", 3)
-    good = compare.Job("import-beam", [sys.executable, "-c", ""], None, 0)
+    bad = jobs.Job("tfds", [sys.executable, "-c", code], tmp_path / "output", 3)
+    good = jobs.Job("import-beam", [sys.executable, "-c", ""], None, 0)
     said: list[str] = []
     results = compare.run_rounds([bad, good], 2, tmp_path, say=said.append)
-    assert results["tfds"] == compare.Result([], reason)
+    assert results["tfds"] == jobs.Result([], reason)
     assert len(results["import-beam"].runs) == 2
     assert len(said) == 4
 
@@ -187,9 +186,9 @@ def test_the_set_of_the_first_image_has_its_label(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"first")
     labels = tmp_path / "labels.csv"
     labels.write_text("id,label\nb,two\na,one\n", encoding="utf-8")
-    photos = compare.describe_set(str(tmp_path / "*.jpg"), labels)
+    photos = jobs.describe_set(str(tmp_path / "*.jpg"), labels)
     assert (photos.total, photos.size) == (2, 11)
-    one = compare.first_of(photos, tmp_path / "one")
+    one = jobs.first_of(photos, tmp_path / "one")
     assert (one.total, one.size) == (1, 5)
     assert one.labels.read_text(encoding="utf-8") == "id,label\na,one\n"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transforms.fetch import ReadAhead, read_file
 
 THREADS = 2
-AHEAD = 4 * THREADS
+AHEAD = 16 * THREADS
 
 
 def read_ahead(max_bytes: int = 10**9) -> ReadAhead:

@@ -68,7 +68,7 @@ class ExampleEncoder:
     @staticmethod
     def _values(feature: Feature, images: Sequence[CheckedImage]) -> Any:
         values: list[Any] = [_SOURCES[feature.source](image) for image in images]
-        return _int64_array(values) if feature.dtype == "int64" else _bytes_array(values)
+        return _ARRAYS[feature.dtype](values)
 
 
 # `pa.array` imports pandas, which takes 0.3 s and 25 MB, to see whether a list is a Series.
@@ -81,6 +81,9 @@ def _bytes_array(values: Sequence[bytes]) -> Any:
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+_ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {"bytes": _bytes_array, "int64": _int64_array}
 
 
 def sort_features(example: bytes, large: Sequence[tuple[bytes, bytes]] = ()) -> bytes:

@@ -41,6 +41,7 @@ def join_group(
     """
     found, rows = _sides(group)
     images = sorted(set(found))
+    labels = sorted({row.label for row in rows})
     if len(images) < len(found):
         yield Count("images_found_again", len(found) - len(images))
     if len(images) > 1:
@@ -49,12 +50,12 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        yield _label_image(key, images[0], rows, label_from=label_from)
+        yield _label_image(key, images[0], rows, labels, label_from=label_from)
     else:
         for row in rows:
             detail = f"no image has the key {key!r}"
             yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
-    if rows and (len(images) > 1 or (images and _labels(rows)[1:])):
+    if rows and (len(images) > 1 or (images and len(labels) > 1)):
         yield Count("rows_rejected", len(rows))
 
 
@@ -66,12 +67,8 @@ def _sides(group: Iterable[JoinSide]) -> tuple[list[JoinSide], list[JoinSide]]:
     return images, rows
 
 
-def _labels(rows: list[JoinSide]) -> list[str]:
-    return sorted({row.label for row in rows})
-
-
 def _label_image(
-    key: str, image: JoinSide, rows: list[JoinSide], *, label_from: str
+    key: str, image: JoinSide, rows: list[JoinSide], labels: list[str], *, label_from: str
 ) -> Match | Rejection:
     if label_from == "none":
         return Match(image, "", 0)
@@ -79,7 +76,6 @@ def _label_image(
         if not image.label:
             return _reject_image(Reason.NO_LABEL, "it lies in no folder of a class", image, key)
         return Match(image, image.label, 0)
-    labels = _labels(rows)
     if not labels:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
     if len(labels) > 1:

@@ -1,0 +1,194 @@
+"""The commands that the benchmarks time, the photos they convert, and one checked run of each."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from environments import make_environment
+from measure import Run, last_line, run
+
+from transforms.core.tfrecord import TFRecordError, read_records
+
+_ROOT = Path(__file__).resolve().parent.parent
+_SCRIPTS = Path(__file__).resolve().parent / "contenders"
+SHARDS = 8
+
+_PEERS = {"tfds": "tfds_builder.py", "ray": "ray_data.py"}
+_LOOPS = {"floor": "floor.py", "tf-loop": "tf_loop.py", "plain-beam": "plain_beam.py"}
+
+
+class PhotoSet(NamedTuple):
+    """What is converted.
+
+    Attributes:
+        images: glob of the images.
+        labels: CSV with the columns `id`, the image's stem, and `label`.
+        total: how many images the glob matches.
+        size: their bytes.
+    """
+
+    images: str
+    labels: Path
+    total: int
+    size: int
+
+
+class Job(NamedTuple):
+    """One command to measure.
+
+    Attributes:
+        name: a key of `CONTENDERS`, or of a start-up.
+        command: the program and its arguments.
+        output: the folder that it writes, new for each run; None when it writes nothing.
+        records: how many records it must write there.
+    """
+
+    name: str
+    command: list[str]
+    output: Path | None
+    records: int
+
+
+class Result(NamedTuple):
+    """The runs of one job, a value for each round, or why there are none."""
+
+    runs: list[Run]
+    failure: str
+
+    @property
+    def seconds(self) -> list[float]:
+        """The wall time of each round."""
+        return [run.seconds for run in self.runs]
+
+    @property
+    def peak(self) -> int:
+        """The highest memory of the process tree in any round."""
+        return max(run.tree_bytes for run in self.runs)
+
+
+def read_ahead(paths: Sequence[str]) -> int:
+    """Reads files so that they are in the page cache, and returns how many bytes they have."""
+    return sum(len(Path(path).read_bytes()) for path in paths)
+
+
+def describe_set(images: str, labels: Path) -> PhotoSet:
+    """The set of a glob and a CSV, read once.
+
+    Raises:
+        ValueError: the glob matches nothing, or has `**`, which not every contender knows.
+    """
+    paths = sorted(glob.glob(os.path.abspath(images)))
+    if not paths or "**" in images:
+        raise ValueError(f"--images {images} must match files, without **")
+    return PhotoSet(os.path.abspath(images), labels.absolute(), len(paths), read_ahead(paths))
+
+
+def first_of(photos: PhotoSet, directory: Path) -> PhotoSet:
+    """A set of the first image only, in `directory`, which is replaced.
+
+    Raises:
+        ValueError: the CSV has no row for it.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "images").mkdir(parents=True)
+    source = Path(min(glob.glob(photos.images)))
+    shutil.copy(source, directory / "images")
+    with photos.labels.open(encoding="utf-8", newline="") as table:
+        rows = csv.DictReader(table)
+        label = next((row["label"] for row in rows if row["id"] == source.stem), None)
+    if label is None:
+        raise ValueError(f"{photos.labels} has no row with the id {source.stem}")
+    with (directory / "labels.csv").open("w", encoding="utf-8", newline="") as table:
+        csv.writer(table, lineterminator="\n").writerows([("id", "label"), (source.stem, label)])
+    pattern = os.path.join(glob.escape(str(directory / "images")), "*")
+    return describe_set(pattern, directory / "labels.csv")
+
+
+def convert_command(program: Sequence[str], photos: PhotoSet, output: Path) -> list[str]:
+    """A command of a contender; all have these three flags."""
+    inputs = ["--images", photos.images, "--labels", str(photos.labels)]
+    return [*program, *inputs, "--output", str(output)]
+
+
+def ours_command(photos: PhotoSet, output: Path, *, check: str = "full") -> list[str]:
+    """The command of the product."""
+    program = [sys.executable, "-m", "pipeline.convert"]
+    flags = ["--num_shards", str(SHARDS), "--progress", "off", "--check", check]
+    return [*convert_command(program, photos, output), *flags]
+
+
+def make_job(name: str, photos: PhotoSet, one: PhotoSet, work: Path) -> Job:
+    """The job of a contender or start-up; a peer's environment is made if it is not there.
+
+    Raises:
+        OSError: the environment cannot be made.
+        subprocess.CalledProcessError: the environment cannot be made.
+    """
+    output = work / "output" / name
+    if name == "import-beam":
+        return Job(name, [sys.executable, "-c", "import apache_beam"], None, 0)
+    source = one if name.endswith("-one") else photos
+    base = name.removesuffix("-one")
+    if base in ("ours", "ours-header"):
+        check = "header" if base == "ours-header" else "full"
+        command = ours_command(source, output, check=check)
+    elif base in _LOOPS:
+        command = convert_command([sys.executable, str(_SCRIPTS / _LOOPS[base])], source, output)
+    else:
+        python = make_environment(base, work / "environments" / base)
+        command = convert_command([str(python), str(_SCRIPTS / _PEERS[base])], source, output)
+    return Job(name, command, output, source.total)
+
+
+def count_records(output: Path) -> int:
+    """How many intact records the shards of an output folder hold.
+
+    Raises:
+        TFRecordError: a record is damaged.
+    """
+    total = 0
+    for shard in sorted(output.glob("*.tfrecord")):
+        with shard.open("rb") as stream:
+            total += sum(1 for _ in read_records(stream))
+    return total
+
+
+def _judge(job: Job, taken: Run, log: Path) -> str:
+    """Why a run does not count, or an empty string."""
+    if taken.code:
+        return f"exit code {taken.code}: {last_line(log)}"
+    if job.output is None:
+        return ""
+    shards = len(list(job.output.glob("*.tfrecord")))
+    try:
+        records = count_records(job.output)
+    except TFRecordError as error:
+        return str(error)
+    if (shards, records) != (SHARDS, job.records):
+        return f"{records} records in {shards} shards instead of {job.records} in {SHARDS}"
+    return ""
+
+
+def run_job(job: Job, work: Path, *, timeout: float = 3600) -> Result:
+    """Runs a job once, into a new folder, and checks and removes what it wrote."""
+    log = work / "logs" / f"{job.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if job.output is not None:
+        shutil.rmtree(job.output, ignore_errors=True)
+        job.output.parent.mkdir(parents=True, exist_ok=True)
+    os.sync()  # what was written before must not slow this one down
+    try:
+        taken = run(job.command, log=log, cwd=_ROOT, timeout=timeout)
+    except OSError as error:
+        return Result([], str(error))
+    failure = _judge(job, taken, log)
+    if job.output is not None:
+        shutil.rmtree(job.output, ignore_errors=True)
+    return Result([] if failure else [taken], failure)

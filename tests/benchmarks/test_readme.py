@@ -1,0 +1,36 @@
+"""The commands of benchmarks/README.md run, as written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "benchmarks" / "README.md").read_text()
+COMMANDS = [
+    line
+    for block in re.findall(r"^```sh\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    for line in block.splitlines()
+]
+
+
+def test_every_benchmark_has_a_command_that_is_run() -> None:
+    scripts = {name for name in re.findall(r"python benchmarks/(\w+\.py)", README)}
+    assert scripts == {shlex.split(command)[1].split("/")[1] for command in COMMANDS}
+
+
+def test_commands_of_the_readme_run(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    for command in COMMANDS:
+        result = subprocess.run(
+            [sys.executable, *shlex.split(command)[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, f"{command}\n{result.stderr}"
+        assert result.stdout
