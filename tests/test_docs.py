@@ -87,6 +87,7 @@ def test_python_of_the_readme_runs(reader_folder: Path, monkeypatch: pytest.Monk
 def test_flags_of_the_documentation_exist() -> None:
     ours = {flag for action in make_parser("convert")._actions for flag in action.option_strings}
     elsewhere = {
+        "--describe",  # benchmarks/photos.py
         "--limit",  # show
         "--direct_num_workers",  # Beam
         "--direct_running_mode",
