@@ -7,10 +7,13 @@ INSTALL_REQUIRES = [
     "tensorflow>=2.21,<2.22",
     "tfx-bsl>=1.21,<1.22",
     "google-cloud-storage>=3.1,<4",
+    "google-api-core>=2.20,<3",
+    "google-auth>=2.30,<3",
     "google-crc32c>=1.7,<2",
     "numpy>=2,<3",
     "Pillow>=12,<13",
     "pyarrow>=18,<26",
+    "requests>=2.32,<3",
     "simplejpeg>=1.8,<2",
     "tqdm>=4.66,<5",
 ]

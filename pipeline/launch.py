@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+    SetupOptions,
+    StandardOptions,
+)
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import DatasetError, RejectedError, UsageError
@@ -59,10 +65,22 @@ def run_pipeline(
     construct(pipeline)
     try:
         with show_progress(progress):
-            pipeline.run().wait_until_finish()
+            result = pipeline.run()
+            _tell_job(result, options)
+            result.wait_until_finish()
     except Exception as error:
         _raise_told(error)
         raise
+
+
+def _tell_job(result: Any, options: PipelineOptions) -> None:
+    """Says where a Dataflow job can be watched; Beam logs it, but its log is muted."""
+    # A template's launch describes a job and starts none.
+    if not getattr(result, "has_job", False):
+        return
+    cloud = options.view_as(GoogleCloudOptions)
+    link = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}"
+    print(f"job      {link}?project={cloud.project}", file=sys.stderr)
 
 
 def _raise_told(error: Exception) -> None:
@@ -80,6 +98,9 @@ def _raise_told(error: Exception) -> None:
             raise UsageError(f"{message}; nothing published") from error
         if isinstance(cause, (LedgerError, OSError)):
             raise DatasetError(f"{message}; nothing published") from error
+        if type(cause).__name__ == "DataflowRuntimeException":
+            told = message.strip().splitlines()[-1].strip()
+            raise DatasetError(f"the Dataflow job failed: {told}; nothing published") from error
         cause = cause.__cause__ or cause.__context__
 
 

@@ -10,12 +10,11 @@ import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, one_line
-from transforms import files
+from transforms import files, gcs
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns, LabelRow, first_rows, read_rows
@@ -112,16 +111,19 @@ def _sample_images(globs: list[str]) -> ImageSample:
 def _list(pattern: str, flag: str) -> Iterator[Any]:
     try:
         yield from list_files(pattern)
-    except PermissionError as error:
-        raise UsageError(
-            f"no permission to read the folder {error.filename!r}, which {flag} {pattern!r} needs"
-        ) from error
     except (BeamIOError, OSError, ValueError) as error:
-        raise UsageError(f"cannot list {flag} {pattern!r}: {error}") from error
+        if isinstance(error, PermissionError) and is_local(pattern):
+            raise UsageError(
+                f"no permission to read the folder {error.filename!r}, "
+                f"which {flag} {pattern!r} needs"
+            ) from error
+        raise UsageError(f"cannot list {flag} {pattern!r}: {one_line(error)}") from error
 
 
 def _why_empty(pattern: str) -> str:
     """What keeps a glob from matching, as far as it can be seen."""
+    if gcs.is_gcs(pattern) and next(list_files(files.join(pattern, "**")), None):
+        return f"it is a folder: try '{files.join(pattern, '**', '*.jpg')}'"
     if not is_local(pattern):
         return "check the bucket and the path"
     if os.path.isdir(pattern):
@@ -182,7 +184,7 @@ def _label_files(
 @contextlib.contextmanager
 def _open_csv(path: str) -> Iterator[BinaryIO]:
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        with files.open_reader(path) as file:
             yield file
     except (BeamIOError, OSError) as error:
         raise UsageError(f"cannot read --labels {path}: {one_line(error)}") from error
@@ -249,6 +251,8 @@ def _check_output(config: ConvertConfig, *, writes: bool) -> None:
         raise UsageError(f"{error}; or choose another --output") from error
     except (BeamIOError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read --output {config.output}: {one_line(error)}") from error
+    if former is None and gcs.is_gcs(config.output):
+        _check_bucket_output(config.output)
     if former is not None and not config.overwrite:
         _check_same_options(config, former)
     if writes and former is None:
@@ -264,6 +268,16 @@ def _check_local_output(output: str) -> None:
     if entries and MANIFEST not in entries and files.STAGING not in entries:
         raise UsageError(
             f"--output {output} holds something else ({entries[0]!r}): give an empty or new folder"
+        )
+
+
+def _check_bucket_output(output: str) -> None:
+    """Refuses a folder of a bucket that holds something else."""
+    other = next(_list(files.join(output, "**"), "--output"), None)
+    is_ours = next(_list(files.join(output, files.STAGING, "**"), "--output"), None) is not None
+    if other and not is_ours:
+        raise UsageError(
+            f"--output {output} holds something else ({other.uri!r}): give an empty or new folder"
         )
 
 

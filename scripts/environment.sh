@@ -1,8 +1,9 @@
 # Sourced by the run_*.sh scripts: makes .venv from setup.py when it is missing or out of date.
 # uv is used when there is one, else pip; packages are byte-compiled, which saves seconds a start.
+# VENV names an environment of your own instead: it is used as it is, and nothing is installed.
 
 project="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-venv="$project/.venv"
+venv="${VENV:-$project/.venv}"
 
 find_python() {
   local name
@@ -19,6 +20,9 @@ find_python() {
 # make_environment EXTRAS: installs the project with these extras, such as "" or "[test]".
 make_environment() {
   local stamp="$venv/.installed" wanted
+  if [ -n "${VENV:-}" ]; then
+    return
+  fi
   wanted="$1 $(cksum < "$project/setup.py")"
   if [ -f "$stamp" ] && grep -qxF "$wanted" "$stamp"; then
     return

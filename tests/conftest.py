@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc as collector
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pytest
 
 from examples.make_sample import make_sample
 from tests.images import picture, saved
+from tests.servers.gcs import GcsServer, serve_gcs
+from transforms.gcs import client
 
 CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6
@@ -52,3 +56,38 @@ def shared_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o755)
         yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
+    """Google Cloud Storage on this machine. Tests take `gcs`, which tidies up after them."""
+    with serve_gcs(tmp_path_factory.mktemp("gcs")) as server:
+        yield server
+        if client.cache_info().currsize:
+            client().close()
+            client.cache_clear()
+
+
+@pytest.fixture
+def gcs(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcsServer]:
+    """The server without faults and with zero counts, which the environment points to.
+
+    The buckets that a test makes are removed.
+    """
+    gcs_server.reset()
+    for name, value in gcs_server.environment.items():
+        monkeypatch.setenv(name, value)
+    kept = set(gcs_server.buckets())
+    yield gcs_server
+    gcs_server.reset()
+    for bucket in set(gcs_server.buckets()) - kept:
+        gcs_server.remove_bucket(bucket)
+
+
+@pytest.fixture
+def dropped_sockets() -> Iterator[None]:
+    """For tests whose server drops connections: urllib3 leaves their sockets to be collected."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        yield
+        collector.collect()

@@ -92,6 +92,32 @@ def test_flags_of_the_documentation_exist() -> None:
         "--direct_num_workers",  # Beam
         "--direct_running_mode",
         "--compile-bytecode",  # uv
+        "--disk_size_gb",  # Beam, on Dataflow
+        "--enable_streaming_engine",
+        "--job_name",
+        "--label",
+        "--max_num_workers",
+        "--no_save_main_session",
+        "--no_use_public_ips",
+        "--number_of_worker_harness_threads",
+        "--project",
+        "--region",
+        "--sdk_container_image",
+        "--sdk_location",
+        "--setup_file",
+        "--temp_location",
+        "--worker_machine_type",
+        "--file",  # docker
+        "--tag",
+        "--image",  # gcloud
+        "--max-workers",
+        "--metadata-file",
+        "--parameters",
+        "--sdk-language",
+        "--staging-location",
+        "--temp-location",
+        "--template-file-gcs-location",
+        "--worker-machine-type",
     }
     for path in [*DOCUMENTS, ROOT / "run_local.sh"]:
         named = set(re.findall(r"--[a-z][a-z_\-]*\b", path.read_text()))

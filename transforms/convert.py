@@ -9,7 +9,7 @@ from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.layouts import Feature
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.fetch import ReadAhead, read_file
+from transforms.fetch import ReadAhead, read_file, reading_threads
 
 # Images encoded by one call; all of them are in memory.
 _BATCH_IMAGES = 16
@@ -42,7 +42,7 @@ class ImageConverter:
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
-        self._read_ahead = ReadAhead()
+        self._read_ahead = ReadAhead(threads=reading_threads(self._root))
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads and checks images, in their order, several at once."""
@@ -65,7 +65,11 @@ class ImageConverter:
             detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
             raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
         try:
-            data = read_file(image_uri(self._root, image.path))
+            data = read_file(
+                image_uri(self._root, image.path),
+                version=image.version,
+                max_bytes=self._limits.max_bytes,
+            )
         except OSError as error:
             detail = error.strerror or str(error).splitlines()[0]
             raise RejectedImageError(Reason.UNREADABLE, detail) from error

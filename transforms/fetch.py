@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -12,45 +14,90 @@ from typing import TypeVar
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from transforms import gcs
 from transforms.match import is_local
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Files in flight for each thread: while the consumer works on a batch, no thread may run dry.
-_AHEAD = 16
+# Files in flight for each core: while the consumer works on a batch, no thread may run dry.
+_AHEAD_OF_CORE = 16
 
-# Bytes read ahead of one consumer.
+# Files in flight for each thread that mostly waits for an answer.
+_AHEAD_OF_THREAD = 2
+
+# Bytes read ahead in this process, whatever the number of consumers.
 _MAX_BYTES = 64 << 20
 
 
-def read_file(uri: str) -> bytes:
-    """The bytes of one file as stored, never decompressed.
+def read_file(uri: str, *, version: int, max_bytes: int) -> bytes:
+    """The bytes of one file as stored; objects that a bucket keeps as gzip are decompressed.
+
+    Args:
+        uri: local path or URL.
+        version: what the listing said of its content; an object must still have it.
+        max_bytes: bytes that a compressed object may grow to.
 
     Raises:
-        OSError: when it cannot be read.
+        OSError: it cannot be read, or was overwritten since it was listed.
     """
     if is_local(uri):
         with open(uri, "rb", buffering=0) as file:
             return file.read()
+    if gcs.is_gcs(uri):
+        return gcs.read(uri, generation=version, max_bytes=max_bytes)
     with FileSystems.open(uri, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         return bytes(file.read())
 
 
-@functools.lru_cache(maxsize=1)
+def reading_threads(root: str) -> int:
+    """Threads that keep the cores busy with the files below `root`: remote ones are waited for."""
+    return _cores() if is_local(root) else max(gcs.READERS, _cores())
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
+@functools.lru_cache
 def _shared_pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
+
+
+class _Consumers:
+    """How many read ahead in this process right now; they share the bytes in flight."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Counts one until the block ends."""
+        with self._lock:
+            self.count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.count -= 1
+
+
+_CONSUMERS = _Consumers()
 
 
 class ReadAhead:
     """Applies a function to items in the threads of a pool that the process shares.
 
     Attributes:
-        max_bytes: bytes that may be in flight at once; one item larger than that goes alone.
+        max_bytes: bytes that all consumers of the process may have in flight at once; an item
+            larger than a consumer's share goes alone.
+        threads: threads of the pool, or None for the number of cores.
     """
 
     def __init__(self, *, max_bytes: int = _MAX_BYTES, threads: int | None = None) -> None:
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or _cores()
+        self._max_items = max(_AHEAD_OF_CORE * _cores(), _AHEAD_OF_THREAD * self._threads)
         self._max_bytes = max_bytes
 
     def map(
@@ -60,7 +107,7 @@ class ReadAhead:
         *,
         size: Callable[[Item], int],
     ) -> Iterator[Result]:
-        """Results in the order of the items; at most `max_bytes` of them wait to be taken.
+        """Results in the order of the items; only so many of them wait to be taken.
 
         Args:
             function: called in another thread.
@@ -70,20 +117,21 @@ class ReadAhead:
         pool = _shared_pool(self._threads)
         waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
         in_flight = 0
-        try:
-            for item in items:
-                item_bytes = size(item)
-                while waiting and (
-                    len(waiting) >= _AHEAD * self._threads
-                    or in_flight + item_bytes > self._max_bytes
-                ):
-                    future, future_bytes = waiting.popleft()
-                    yield future.result()
-                    in_flight -= future_bytes
-                waiting.append((pool.submit(function, item), item_bytes))
-                in_flight += item_bytes
-            while waiting:
-                yield waiting.popleft()[0].result()
-        finally:
-            for future, _ in waiting:
-                future.cancel()
+        with _CONSUMERS.one_more():
+            try:
+                for item in items:
+                    item_bytes = size(item)
+                    while waiting and (
+                        len(waiting) >= self._max_items
+                        or in_flight + item_bytes > self._max_bytes // _CONSUMERS.count
+                    ):
+                        future, future_bytes = waiting.popleft()
+                        yield future.result()
+                        in_flight -= future_bytes
+                    waiting.append((pool.submit(function, item), item_bytes))
+                    in_flight += item_bytes
+                while waiting:
+                    yield waiting.popleft()[0].result()
+            finally:
+                for future, _ in waiting:
+                    future.cancel()

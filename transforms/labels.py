@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
+from transforms import files
 from transforms.core.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
 from transforms.core.keys import row_key
 from transforms.core.records import Count, JoinSide
@@ -34,7 +32,7 @@ class RowReader:
             LabelsError: the file cannot be read as CSV.
         """
         read = 0
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        with files.open_reader(path) as file:
             for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
                 read += 1
                 yield self._describe(row, f"{path}:{row.line}")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
+from transforms import gcs
 from transforms.core.csv_rows import label_text
 from transforms.core.keys import image_key, relative_path
 from transforms.core.records import Count, JoinSide
@@ -49,6 +50,9 @@ def list_files(pattern: str) -> Iterator[FoundFile]:
     Raises:
         OSError: a folder cannot be read; its images would be missed in silence.
     """
+    if gcs.is_gcs(pattern):
+        yield from map(FoundFile._make, gcs.list_objects(pattern))
+        return
     if not is_local(pattern):
         for metadata in FileSystems.match([pattern])[0].metadata_list:
             yield _remote_file(metadata)

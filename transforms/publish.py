@@ -230,8 +230,9 @@ class _PublishFn(beam.DoFn):
                 raise OSError(f"shard {shard.file} was written, but is neither staged nor in place")
         for name, content in small_files.items():
             files.write_whole(files.join(self._output, name), content)
-        files.write_whole(files.join(self._output, MANIFEST), to_text(manifest).encode())
-        files.remove(self._staging)
+        path = files.join(self._output, MANIFEST)
+        files.write_whole(path, to_text(manifest).encode(), must_be_new=True)
+        files.remove_folder(self._staging)
 
     def _remove_former(self, keep: set[str]) -> None:
         """Removes a former dataset: its manifest first, then the shards that get no successor.

@@ -8,9 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
 from transforms import files
 from transforms.core.tfrecord import TFRecordError, read_records
 from transforms.core.verify import Problem, RecordCheck, RecordVerifier
@@ -28,7 +25,7 @@ def open_records(path: str) -> Iterator[Iterator[bytes]]:
         TFRecordError: while reading, at the first record that is damaged.
         OSError: when the file cannot be opened.
     """
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with files.open_reader(path) as file:
         if path.endswith(".gz"):
             with gzip.open(file) as stream:
                 yield read_records(cast(BinaryIO, stream))

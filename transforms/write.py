@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
+import logging
 import time
 import uuid
 from collections import Counter
@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import apache_beam as beam
 import google_crc32c
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from transforms import files
 from transforms.convert import ImageConverter
@@ -25,6 +24,8 @@ from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.metrics import PROGRESS, counter, distribution
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class _Writable(Protocol):
@@ -186,17 +187,24 @@ class _WriteShardFn(beam.DoFn):
         files.rename(partial, self._staged(name, recipe))
         sidecar = json.dumps(summary.to_json()).encode()
         files.write_whole(self._sidecar(name, recipe), sidecar)
-        self._count(summary, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        self._count(summary, seconds)
+        _LOGGER.info(
+            "%s: %d records, %d rejected, %d bytes in %.1f s",
+            name,
+            summary.records,
+            len(summary.rejections),
+            summary.bytes,
+            seconds,
+        )
         return summary
 
     def _write_file(
         self, path: str, name: str, recipe: str, images: list[ShardImage]
     ) -> ShardSummary:
         tally = _Tally()
-        file = ChecksummedFile(
-            FileSystems.create(path, self._sink.mime_type, CompressionTypes.UNCOMPRESSED)
-        )
-        with contextlib.closing(file):
+        with files.open_writer(path) as sink_file:
+            file = ChecksummedFile(sink_file)
             stream = self._compressed(file)
             for example in self._converter.encode(tally.pass_images(self._converter.load(images))):
                 self._sink.write_record(stream, example)

@@ -1,0 +1,153 @@
+"""Measures reading objects behind latency: `python benchmarks/latency.py`.
+
+A Google Cloud Storage server runs on loopback behind a proxy that adds 30 ms to every request.
+The product's read-ahead, with its whole check, reads against plain Beam, which opens one object
+after the other. The proxy counts the requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from report import markdown_table, spread
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.servers.gcs import GcsServer, serve_gcs
+
+if TYPE_CHECKING:
+    from transforms.core.records import ShardImage
+
+_BUCKET = "photos"
+_LATENCY_MS = 30
+
+
+class Reading(NamedTuple):
+    """One pass over the objects.
+
+    Attributes:
+        seconds: wall time.
+        objects: how many were read.
+        requests: for each object, as the proxy counted them.
+    """
+
+    seconds: float
+    objects: int
+    requests: float
+
+    @property
+    def rate(self) -> float:
+        """Objects a second."""
+        return self.objects / self.seconds
+
+
+def fill_bucket(server: GcsServer, count: int) -> list[ShardImage]:
+    """Puts JPEGs of a few kilobytes there, and gives their plan."""
+    import io
+
+    from PIL import Image
+
+    from transforms.core.records import ShardImage
+
+    server.make_bucket(_BUCKET)
+    planned = []
+    for number in range(count):
+        buffer = io.BytesIO()
+        Image.effect_noise((64, 64), 20 + number % 50).save(buffer, "JPEG")
+        name = f"{number:06d}.jpg"
+        generation = server.put(_BUCKET, name, buffer.getvalue())
+        planned.append(ShardImage(number, name, name, len(buffer.getvalue()), generation, "", 0))
+    return planned
+
+
+@contextmanager
+def measured(server: GcsServer, objects: int) -> Iterator[list[Reading]]:
+    """Times a block and counts its requests into the list."""
+    taken: list[Reading] = []
+    server.reset()
+    server.set_latency(get_ms=_LATENCY_MS)
+    start = time.perf_counter()
+    yield taken
+    seconds = time.perf_counter() - start
+    taken.append(Reading(seconds, objects, sum(server.counts().values()) / objects))
+
+
+def read_ahead(server: GcsServer, planned: Sequence[ShardImage]) -> Reading:
+    """Reads and checks all images as a shard does."""
+    from transforms.convert import ImageConverter
+    from transforms.core.check import Limits
+    from transforms.core.examples import CheckedImage
+
+    converter = ImageConverter(
+        root=f"gs://{_BUCKET}", features=(), limits=Limits(10**8, 10**8), check="full"
+    )
+    converter.setup()
+    with measured(server, len(planned)) as taken:
+        results = list(converter.load(planned))
+    assert all(isinstance(result, CheckedImage) for result in results)
+    return taken[0]
+
+
+def read_plain(server: GcsServer, planned: Sequence[ShardImage]) -> Reading:
+    """Reads one object after the other, as a DoFn with `FileSystems.open` does."""
+    from apache_beam.io.filesystems import FileSystems
+
+    with measured(server, len(planned)) as taken:
+        for image in planned:
+            with FileSystems.open(f"gs://{_BUCKET}/{image.path}") as file:
+                assert len(file.read()) == image.size
+    return taken[0]
+
+
+def run_rounds(count: int, plain: int, rounds: int) -> tuple[list[Reading], list[Reading]]:
+    """Both readers in turn; the first round, which also imports and connects, is not counted."""
+    ours: list[Reading] = []
+    beam: list[Reading] = []
+    with tempfile.TemporaryDirectory() as folder, serve_gcs(Path(folder)) as server:
+        os.environ.update(server.environment)
+        planned = fill_bucket(server, count)
+        for number in range(rounds + 1):
+            one, other = read_ahead(server, planned), read_plain(server, planned[:plain])
+            if number:
+                ours.append(one)
+                beam.append(other)
+    return ours, beam
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints both rates and what the width of the read-ahead allows."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--count", type=int, default=1000, help="objects (1000)")
+    parser.add_argument("--plain", type=int, default=200, help="of them for plain Beam (200)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds that count (3)")
+    args = parser.parse_args(argv)
+    if min(args.count, args.plain, args.rounds) < 1:
+        parser.error("--count, --plain and --rounds start at 1")
+    ours, beam = run_rounds(args.count, args.plain, args.rounds)
+    from transforms.gcs import READERS
+
+    rows = []
+    for name, readings in (("read-ahead, checked", ours), ("FileSystems.open in turn", beam)):
+        low, middle, high = spread([reading.rate for reading in readings])
+        row = [name, f"{middle:.0f}", f"{low:.0f} to {high:.0f}", f"{readings[0].requests:.2f}"]
+        rows.append(row)
+    header = ["", "objects/s", "lowest to highest", "requests an object"]
+    print(f"{args.count} objects, {_LATENCY_MS} ms a request\n\n{markdown_table(header, rows)}\n")
+    ratios = [one.rate / other.rate for one, other in zip(ours, beam, strict=True)]
+    allowed = READERS / (_LATENCY_MS / 1000)
+    share = spread([one.rate / allowed for one in ours])[1]
+    print(f"times as fast as plain Beam: {spread(ratios)[1]:.1f} (wanted: at least 10)")
+    print(f"share of what {READERS} readers allow: {share:.2f} (wanted: at least 0.8)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

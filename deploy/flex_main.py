@@ -1,0 +1,59 @@
+"""What a Dataflow Flex Template launches: makes the job that the template's parameters describe.
+
+The launcher gives every parameter as `--name=value` and asks Beam for a job description
+(`--template_location`), which it submits itself. So there is no run to wait for, and no outcome to
+tell, unlike in `python -m pipeline.convert`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from pipeline.errors import run_command
+from pipeline.options import make_parser, parse_flags
+
+
+def command_line(words: Sequence[str]) -> Iterator[str]:
+    """The launcher's words as a shell would give them.
+
+    >>> list(command_line(["--overwrite=true", "--seed=", "--images=gs://b/**", "--labels={}"]))
+    ['--overwrite', '--images=gs://b/**', '--label={}']
+    """
+    switches = {
+        option
+        for action in make_parser("convert")._actions
+        for option in action.option_strings
+        if action.nargs == 0
+    }
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in switches and equals:
+            if value.lower() == "true":
+                yield name
+        elif name == "--labels" and value.startswith("{"):
+            # Labels of the job; Beam takes them by this name too, and ours is the label file.
+            yield f"--label={value}"
+        elif value or not equals:
+            yield word
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Writes the description of the job.
+
+    Raises:
+        DatasetError: see `pipeline.errors`.
+    """
+    words = list(command_line(sys.argv[1:] if argv is None else argv))
+    flags, beam_flags = parse_flags("convert", words)
+    # After the flags: a wrong one need not wait for Beam.
+    from pipeline.graph import build
+    from pipeline.launch import run_pipeline
+    from pipeline.preflight import check_flags
+
+    config = check_flags(flags, writes=True)
+    run_pipeline(lambda p: build(p, config), beam_flags, progress="off")
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main, "flex_main"))

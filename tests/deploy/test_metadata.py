@@ -1,0 +1,151 @@
+"""The template's parameters are the flags of `convert`: none is missing, and none has drifted."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from google.cloud.dataflow_v1beta3.types import ParameterMetadata, TemplateMetadata
+
+from pipeline.errors import UsageError
+from pipeline.options import make_parser, parse_flags
+
+METADATA = Path(__file__).parents[2] / "deploy" / "metadata.json"
+
+# The client refuses a field that the API does not know.
+TEMPLATE = TemplateMetadata.from_json(METADATA.read_text("utf-8"))
+PARAMETERS: dict[str, ParameterMetadata] = {each.name: each for each in TEMPLATE.parameters}
+ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in make_parser("convert")._actions}
+
+NOT_HERE = {
+    "help": "a template has no shell",
+    "progress": "nobody watches the launcher, which ends before the job begins",
+}
+OF_BEAM = {"sdk_container_image", "number_of_worker_harness_threads"}
+
+# What can be said of a parameter that is given once.
+HELP = {"images": "images; one glob, in which ** is any depth of folders"}
+
+
+class Values(NamedTuple):
+    """Values of a parameter.
+
+    Attributes:
+        right: taken by the parser, so the template must take them.
+        wrong: refused by the parser, so the template must refuse them.
+        local: taken by the parser only; the workers could not do anything with them.
+    """
+
+    right: list[str]
+    wrong: list[str] = []
+    local: list[str] = []
+
+
+PATHS = Values(["gs://b/a b/*.jpg", "gs://my-b.x_1/d"], [], ["d/*.jpg", "/d", "s3://b/d", "gs://b"])
+SIZES = Values(
+    ["150MB", "64MiB", "1.5GB", "10KB", "1000B", "150000000"],
+    ["", "0", "0MB", "-1MB", "MB", "150 TB", "1e6", "64M", "1,5GB"],
+)
+VALUES = {
+    "images": PATHS,
+    "labels": PATHS,
+    "class_names": PATHS,
+    "output": PATHS,
+    "label_key": Values(["id", "2", "image name", "이름"]),
+    "label_column": Values(["label", "2"]),
+    "csv_encoding": Values(["utf-8", "cp949", "UTF_16"], [], ["utf 8"]),
+    "splits": Values(
+        ["train=1", "train=0.8,validation=0.1,test=0.1", "train=80%,test=20%", "a_1=.5,b=.5"],
+        ["", "train", "train=", "=1", "1a=1", "train=1,", "train=x", "a-b=1", "train=0.5 test=0.5"],
+    ),
+    "seed": Values(["0", "-7", "123456789012345678"], ["", "x", "1.5", "--1", "9" * 39]),
+    "num_shards": Values(["1", "64", "99999"], ["", "0", "-1", "x", "1.5", "100000"]),
+    "shard_size": SIZES,
+    "max_bytes": SIZES,
+    "overwrite": Values(["true", "false"], [], ["", "yes", "1"]),
+    "max_pixels": Values(["1", "178956970"], ["", "0", "-1", "x", "1.5"]),
+    "max_rejected": Values(
+        ["0", "25", "1%", "0.5%", "100%", "0.01", ".5", "1.0"],
+        ["", "-1", "101%", "1.5", "x", "%", "1%%"],
+    ),
+}
+VALUES |= {
+    name: Values([str(choice) for choice in action.choices], ["", "else", f"{action.choices}"])
+    for name, action in ACTIONS.items()
+    if action.choices and name not in NOT_HERE
+}
+
+
+def accepts(name: str, value: str) -> bool:
+    """Whether the template takes the value of a parameter."""
+    return all(re.search(regex, value) for regex in PARAMETERS[name].regexes)
+
+
+def parses(name: str, value: str) -> bool:
+    """Whether the parser takes it."""
+    words = {f"--{each}": "gs://b/d" for each in ("images", "output")} | {f"--{name}": value}
+    try:
+        parse_flags("convert", [f"{flag}={value}" for flag, value in words.items()])
+    except UsageError:
+        return False
+    return True
+
+
+def test_every_flag_is_a_parameter() -> None:
+    assert set(PARAMETERS) == set(ACTIONS) - set(NOT_HERE) | OF_BEAM
+    assert len(TEMPLATE.parameters) == len(PARAMETERS)
+
+
+def test_parameters_of_beam_are_known_to_it() -> None:
+    for name in OF_BEAM:
+        parse_flags("convert", ["--images=i", "--output=o", f"--{name}=1"])
+
+
+@pytest.mark.parametrize("name", sorted(set(PARAMETERS) - OF_BEAM))
+def test_a_parameter_says_what_the_help_says(name: str) -> None:
+    action, parameter = ACTIONS[name], PARAMETERS[name]
+    default = "" if action.default in (None, False) else f" (default: {action.default})"
+    assert parameter.help_text == f"{HELP.get(name, action.help)}{default}"
+    assert parameter.is_optional is not action.required
+    assert parameter.label
+
+
+def test_the_image_of_the_workers_must_be_given() -> None:
+    """Without it a worker would start from an image that does not have this project."""
+    assert not PARAMETERS["sdk_container_image"].is_optional
+    for image in ("europe-docker.pkg.dev/p/r/convert:1.0", f"gcr.io/p/c@sha256:{'a' * 64}"):
+        assert accepts("sdk_container_image", image)
+    for image in ("", "convert", "gcr.io/p/convert", "gcr.io/p/c:", "gcr.io/a b:1"):
+        assert not accepts("sdk_container_image", image)
+    assert accepts("number_of_worker_harness_threads", "2")
+    assert not accepts("number_of_worker_harness_threads", "0")
+
+
+def test_every_parameter_has_values_here() -> None:
+    assert set(VALUES) == set(PARAMETERS) - OF_BEAM
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_a_regex_takes_what_the_parser_takes(name: str) -> None:
+    values = VALUES[name]
+    assert values.right
+    for value in values.right:
+        assert accepts(name, value), value
+        # A switch of the shell is a word of the template; see flex_main.
+        assert ACTIONS[name].nargs == 0 or parses(name, value), value
+    for value in values.wrong:
+        assert not parses(name, value), value
+        assert not accepts(name, value), value
+    for value in values.local:
+        assert not accepts(name, value), value
+
+
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+def test_regexes_are_whole_and_portable(name: str) -> None:
+    """The service reads them as POSIX does, which has no \\d and no (?:)."""
+    for regex in PARAMETERS[name].regexes:
+        assert regex.startswith("^") and regex.endswith("$")
+        assert "\\" not in regex and "(?" not in regex

@@ -1,0 +1,227 @@
+"""The whole job on buckets: a real server on loopback, with the failures of a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.images import picture, saved
+from tests.pipeline.commands import Ran, convert, digests, make_dataset, plan, run_process
+from tests.servers.gcs import GcsServer, requester_pays
+
+IMAGES = "gs://photos/in/*/*.jpg"
+OUTPUT = "gs://datasets/flowers"
+FLAGS: dict[str, Any] = {"images": IMAGES, "output": OUTPUT, "splits": "train=0.7,test=0.3"}
+
+
+@pytest.fixture
+def buckets(gcs: GcsServer, photos: Path) -> GcsServer:
+    """`gs://photos/in/<class>/<name>` and an empty `gs://datasets`."""
+    gcs.make_bucket("photos")
+    gcs.make_bucket("datasets")
+    for path in sorted(photos.glob("*/*.jpg")):
+        gcs.put("photos", f"in/{path.parent.name}/{path.name}", path.read_bytes())
+    gcs.reset()
+    return gcs
+
+
+def published(gcs: GcsServer) -> dict[str, bytes]:
+    """The files of the dataset, which are all that is in its bucket."""
+    names = gcs.names("datasets")
+    assert all(name.startswith("flowers/") for name in names)
+    return {name.removeprefix("flowers/"): gcs.get("datasets", name) for name in names}
+
+
+def rejected(gcs: GcsServer) -> list[tuple[str, str]]:
+    """Path and detail of every rejected image."""
+    lines = published(gcs)["rejected.jsonl"].decode().splitlines()
+    return [(entry["path"], entry["detail"]) for entry in map(json.loads, lines)]
+
+
+def succeeds(**flags: Any) -> Ran:
+    """Converts, and says why if that fails."""
+    ran = convert(**{**FLAGS, **flags})
+    assert ran.code == 0, ran.err
+    return ran
+
+
+def test_shards_are_those_of_the_same_files_on_disk(
+    buckets: GcsServer, photos: Path, tmp_path: Path
+) -> None:
+    succeeds(label_from="directory")
+    local = make_dataset(
+        tmp_path / "out", images=f"{photos}/*/*.jpg", label_from="directory", splits=FLAGS["splits"]
+    )
+    there = published(buckets)
+    shards = [name for name in digests(local.folder) if name.endswith(".tfrecord")]
+    assert len(shards) == 2
+    for name in [*shards, "labels.txt", "rejected.jsonl"]:
+        assert there[name] == (local.folder / name).read_bytes()
+    assert sorted(there) == sorted(path.name for path in local.folder.iterdir())
+
+
+def test_labels_class_names_verify_show_and_plan_work_on_buckets(
+    buckets: GcsServer, stems: dict[str, str]
+) -> None:
+    rows = "".join(f"{stem},{label}\n" for stem, label in stems.items())
+    buckets.put("photos", "labels.csv", f"id,label\n{rows}".encode())
+    buckets.put("photos", "classes.txt", b"fox\ndog\ncat\n")
+    flags = {"labels": "gs://photos/*.csv", "class_names": "gs://photos/classes.txt"}
+    assert plan(**FLAGS, **flags).code == 0
+    assert buckets.names("datasets") == []
+    succeeds(**flags, compression="gzip")
+    assert published(buckets)["labels.txt"] == b"fox\ndog\ncat\n"
+    verified = run_process("pipeline.verify", OUTPUT, progress=None)
+    assert verified.code == 0, verified.err
+    shown = run_process("pipeline.show", OUTPUT, "--limit", "1", progress=None)
+    assert "image/class/text" in shown.out
+
+
+def test_every_image_is_one_request(buckets: GcsServer) -> None:
+    succeeds()
+    images = {name: n for name, n in buckets.media_gets().items() if name.endswith(".jpg")}
+    assert len(images) == 18
+    assert set(images.values()) == {1}
+    assert "GET bucket" not in buckets.counts()
+
+
+def test_a_rerun_changes_nothing_and_reads_no_image(buckets: GcsServer) -> None:
+    succeeds()
+    before = published(buckets)
+    buckets.reset()
+    assert "up to date" in succeeds().out
+    assert not [name for name in buckets.media_gets() if name.endswith(".jpg")]
+    assert published(buckets) == before
+
+
+def test_overwrite_replaces_a_dataset(buckets: GcsServer) -> None:
+    succeeds(num_shards=3)
+    succeeds(num_shards=2, overwrite=True)
+    shards = [name for name in published(buckets) if name.endswith(".tfrecord")]
+    assert len(shards) == 4
+
+
+@pytest.mark.usefixtures("dropped_sockets")
+def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
+    gcs.make_bucket("photos")
+    gcs.make_bucket("datasets")
+    for number in range(500):
+        data = saved(picture("RGB", 12, 16, seed=number), "JPEG")
+        gcs.put("photos", f"in/{number % 3}/{number}.jpg", data)
+    flags = {"num_shards": 3, "overwrite": True}
+    succeeds(**flags)
+    calm = published(gcs)
+    gcs.reset()
+    gcs.set_faults([{"status": 503, "p": 0.05}, {"drop": True, "p": 0.05}])
+    succeeds(**flags)
+    faults = sum(n for kind, n in gcs.counts().items() if kind.startswith("fault"))
+    gcs.set_faults([])
+    assert faults > 25
+    assert rejected(gcs) == []
+    assert published(gcs) == calm
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"delete": True}, "no such object"),
+        ({"content": b"other bytes"}, "it was overwritten meanwhile"),
+    ],
+)
+def test_an_object_that_changes_after_it_was_listed_is_rejected(
+    buckets: GcsServer, change: dict[str, Any], detail: str
+) -> None:
+    buckets.set_faults([{"before_media_of": "photos/in/cat/cat-0.jpg", **change}])
+    succeeds(max_rejected="10%")
+    assert rejected(buckets) == [("gs://photos/in/cat/cat-0.jpg", detail)]
+
+
+def test_an_object_without_permission_is_rejected(buckets: GcsServer) -> None:
+    buckets.set_faults([{"kind": "media", "object": "photos/in/dog/dog-1.jpg", "status": 403}])
+    succeeds(max_rejected="10%")
+    [(path, detail)] = rejected(buckets)
+    assert path == "gs://photos/in/dog/dog-1.jpg"
+    assert detail.startswith("no permission")
+
+
+def test_placeholders_and_empty_objects(buckets: GcsServer) -> None:
+    for name in ("in/", "in/cat/", "in/cat/empty.jpg"):
+        buckets.put("photos", name, b"")
+    succeeds(max_rejected="10%")
+    assert [path for path, _ in rejected(buckets)] == ["gs://photos/in/cat/empty.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"images": "gs://nowhere/*.jpg"}, "'gs://nowhere/*.jpg': no such bucket"),
+        ({"images": "gs://photos/none/*.jpg"}, "check the bucket and the path"),
+        ({"images": "gs://photos/in"}, "it is a folder: try 'gs://photos/in/**/*.jpg'"),
+        ({"labels": "gs://photos/none.csv"}, "no file matches --labels"),
+        ({"class_names": "gs://photos/none.txt"}, "there is no file --class_names"),
+        ({"output": "gs://nowhere/x"}, "cannot list --output"),
+    ],
+)
+def test_what_is_not_there_is_told_before_the_job(
+    buckets: GcsServer, flags: dict[str, Any], message: str
+) -> None:
+    ran = convert(**{**FLAGS, **flags})
+    assert ran.code == 2
+    assert message in ran.error()
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"kind": "list", "object": "photos.*", "status": 403}, "no permission"),
+        ({"kind": "upload", "status": 403}, "cannot write to --output"),
+        (requester_pays("photos"), "requester-pays"),
+    ],
+)
+def test_what_is_not_allowed_is_told_before_the_job(
+    buckets: GcsServer, fault: dict[str, Any], message: str
+) -> None:
+    buckets.set_faults([fault])
+    ran = convert(**FLAGS)
+    assert ran.code == 2
+    assert message in ran.error()
+    assert not [name for name in buckets.media_gets() if name.endswith(".jpg")]
+
+
+def test_no_credentials_is_one_line(monkeypatch: pytest.MonkeyPatch, gcs: GcsServer) -> None:
+    for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nonexistent")
+    ran = run_process("pipeline.convert", **FLAGS)
+    assert ran.code == 2
+    assert "no Google credentials: run `gcloud auth application-default login`" in ran.error()
+
+
+def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(buckets: GcsServer) -> None:
+    buckets.put("datasets", "flowers/precious.txt", b"mine")
+    ran = convert(**FLAGS)
+    assert ran.code == 2
+    assert "holds something else ('gs://datasets/flowers/precious.txt')" in ran.error()
+    assert buckets.names("datasets") == ["flowers/precious.txt"]
+
+
+def test_two_runs_cannot_mix_their_manifests(
+    buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transforms import publish
+
+    to_text = publish.to_text
+
+    def overtaken(manifest: Any) -> str:
+        buckets.put("datasets", "flowers/manifest.json", b"of another run")
+        return to_text(manifest)
+
+    monkeypatch.setattr(publish, "to_text", overtaken)
+    ran = convert(**FLAGS)
+    assert ran.code == 1
+    assert "another run wrote it" in ran.error()
+    assert buckets.get("datasets", "flowers/manifest.json") == b"of another run"

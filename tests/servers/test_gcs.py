@@ -1,0 +1,446 @@
+"""The Google Cloud Storage that tests talk to: it stores, counts, and fails when told to."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.io.filesystems import FileSystems
+from google.api_core.exceptions import BadRequest, Forbidden, NotFound, PreconditionFailed
+from google.cloud.storage import Bucket, Client
+from google.cloud.storage.exceptions import InvalidResponse
+from google.cloud.storage.fileio import BlobWriter
+
+from tests.servers import gcs as gcs_module
+from tests.servers.gcs import (
+    HOST,
+    REQUESTER_PAYS,
+    GcsError,
+    GcsServer,
+    ask,
+    requester_pays,
+    serve_gcs,
+)
+
+ROOT = Path(__file__).parents[2]
+BUCKET = "photos"
+PART = 256 * 1024
+GZIP = gzip.compress(b"hello", mtime=0)
+
+NAMES = [
+    "a b.jpg",
+    "a#b.jpg",
+    "a?b.jpg",
+    "a%20b.jpg",
+    "a%2Fb.jpg",
+    "a+b.jpg",
+    "a&b=c.jpg",
+    "x[1].jpg",
+    "사진/가.jpg",
+    "folder/",
+    "//twice",
+    'it\'s "quoted"',
+    "line\nfeed",
+    "folder/compose",
+]
+
+
+@pytest.fixture
+def server(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
+    """The server with an empty bucket, asked for nothing but what a test asks for."""
+    # The client would ask for the metadata of a bucket in the background.
+    monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+    gcs.make_bucket(BUCKET)
+    return gcs
+
+
+@pytest.fixture
+def bucket(server: GcsServer) -> Iterator[Bucket]:
+    """The bucket as programs see it."""
+    with Client() as client:
+        yield client.bucket(BUCKET)
+
+
+def download(bucket: Bucket, name: str, generation: int | None = None) -> bytes:
+    data: bytes = bucket.blob(name).download_as_bytes(
+        raw_download=True, if_generation_match=generation
+    )
+    return data
+
+
+def test_objects_are_stored_and_listed(server: GcsServer, bucket: Bucket) -> None:
+    for name in NAMES:
+        server.put(BUCKET, name, name.encode())
+    assert server.names(BUCKET) == sorted(NAMES)
+    assert [server.get(BUCKET, name) for name in NAMES] == [name.encode() for name in NAMES]
+    assert [download(bucket, name) for name in NAMES] == [name.encode() for name in NAMES]
+    assert server.media_gets() == dict.fromkeys(NAMES, 1)
+    for name in NAMES[1:]:
+        server.delete(BUCKET, name)
+    assert server.names(BUCKET) == NAMES[:1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_programs_write_any_name(server: GcsServer, bucket: Bucket, name: str) -> None:
+    with bucket.blob(name).open("wb", chunk_size=PART) as stream:
+        stream.write(b"x" * (PART + 1))
+    bucket.copy_blob(bucket.blob(name), bucket, f"copy of {name}")
+    assert server.names(BUCKET) == sorted([name, f"copy of {name}"])
+    assert len(server.get(BUCKET, f"copy of {name}")) == PART + 1
+
+
+def test_compressed_objects_stay_compressed(server: GcsServer, bucket: Bucket) -> None:
+    server.put(BUCKET, "a", GZIP, content_encoding="gzip", content_type="text/plain")
+    assert server.get(BUCKET, "a") == download(bucket, "a") == GZIP
+    assert bucket.blob("a").download_as_bytes() == b"hello"
+    metadata = server.metadata(BUCKET, "a")
+    assert (metadata["contentEncoding"], metadata["contentType"]) == ("gzip", "text/plain")
+
+
+def test_what_tests_ask_for_is_not_counted(server: GcsServer, bucket: Bucket) -> None:
+    generation = server.put(BUCKET, "a", b"1")
+    assert server.metadata(BUCKET, "a")["generation"] == str(generation)
+    assert server.buckets() == [BUCKET]
+    server.set_faults([{"status": 503}])
+    assert server.get(BUCKET, "a") == b"1"
+    assert (server.counts(), server.media_gets(), server.log()) == ({}, {}, [])
+
+
+def test_a_download_is_one_request(server: GcsServer, bucket: Bucket) -> None:
+    server.put(BUCKET, "a b", b"1")
+    assert download(bucket, "a b") == b"1"
+    assert server.counts() == {"GET media": 1}
+    assert server.media_gets() == {"a b": 1}
+    assert server.log() == [("GET", f"/download/storage/v1/b/{BUCKET}/o/a%20b?alt=media")]
+    server.reset()
+    assert (server.counts(), server.media_gets(), server.log()) == ({}, {}, [])
+
+
+def test_requests_are_counted_by_kind(server: GcsServer, bucket: Bucket) -> None:
+    bucket.blob("a").upload_from_string(b"1")
+    with bucket.blob("b").open("wb", chunk_size=PART) as stream:
+        stream.write(b"x" * (2 * PART + 1))
+    bucket.copy_blob(bucket.blob("a"), bucket, "c")
+    bucket.blob("d").rewrite(bucket.blob("a"))
+    bucket.blob("e").compose([bucket.blob("a"), bucket.blob("d")])
+    assert bucket.get_blob("e").size == 2
+    assert len(list(bucket.list_blobs())) == 5
+    assert bucket.exists()
+    bucket.blob("e").delete()
+    with bucket.client.batch():
+        bucket.blob("c").delete()
+        bucket.blob("d").delete()
+    assert server.counts() == {
+        "POST upload": 2,
+        "PUT upload": 3,
+        "POST copy": 1,
+        "POST rewrite": 1,
+        "POST compose": 1,
+        "GET object": 1,
+        "GET list": 1,
+        "GET bucket": 1,
+        "DELETE object": 1,
+        "POST batch": 1,
+        "BATCH DELETE object": 2,
+    }
+    assert server.names(BUCKET) == ["a", "b"]
+
+
+def statuses(server: GcsServer, *, order: int = 1) -> dict[str, list[int]]:
+    """What each of 20 objects answers to three requests, objects in parallel."""
+
+    def answers(name: str) -> list[int]:
+        target = f"/storage/v1/b/{BUCKET}/o/{name}?alt=media"
+        return [ask(server.port, "GET", target).status for _ in range(3)]
+
+    names = [f"{number:02}" for number in range(20)][::order]
+    with ThreadPoolExecutor(8) as threads:
+        return dict(zip(names, threads.map(answers, names), strict=True))
+
+
+def test_faults_by_probability_are_repeatable(server: GcsServer) -> None:
+    for number in range(20):
+        server.put(BUCKET, f"{number:02}", b"1")
+    rules = [{"kind": "media", "status": 429, "p": 0.3}]
+    server.set_faults(rules)
+    first = statuses(server)
+    failed = sum(each.count(429) for each in first.values())
+    assert 6 <= failed <= 30
+    assert server.counts() == {"GET media": 60, "fault 429 GET media": failed}
+    server.set_faults(rules)
+    assert statuses(server, order=-1) == first
+    server.set_faults(rules, seed=1)
+    assert statuses(server) != first
+
+
+def test_the_first_fault_that_fits_answers(server: GcsServer) -> None:
+    for name in ("a", "b/a", "c"):
+        server.put(BUCKET, name, b"1")
+    server.set_faults(
+        [
+            {"method": "PUT", "status": 500},
+            {"object": f"{BUCKET}/a", "status": 403, "count": 1},
+            {"object": f"{BUCKET}/(a|b/a)", "status": 404},
+            {"match": r"/o/c\?.*fields=name", "status": 429, "retry_after": 7},
+        ]
+    )
+    path = f"/storage/v1/b/{BUCKET}/o"
+    targets = ["/a", "/a", "/b%2Fa", "/c", "/c?fields=size", "/c?alt=media&fields=name"]
+    answers = [ask(server.port, "GET", path + target) for target in targets]
+    assert [answer.status for answer in answers] == [403, 404, 404, 200, 200, 429]
+    assert answers[1].json()["error"]["message"] == f"No such object: {BUCKET}/a"
+    assert server.counts()["fault 404 GET object"] == 2
+
+
+def test_unknown_rules_are_refused(server: GcsServer) -> None:
+    for rule in ({"stauts": 503}, {"match": "("}, {"before_media_of": "a", "p": 1}):
+        with pytest.raises(GcsError, match="the proxy refused"):
+            server.set_faults([rule])
+
+
+def test_chosen_objects_are_forbidden_or_missing(server: GcsServer, bucket: Bucket) -> None:
+    server.put(BUCKET, "a", b"1")
+    server.put(BUCKET, "b", b"1")
+    server.set_faults(
+        [
+            {"kind": "media", "object": f"{BUCKET}/a", "status": 403},
+            {"kind": "media", "object": f"{BUCKET}/b", "status": 404},
+        ]
+    )
+    with pytest.raises(Forbidden, match="storage.objects.get"):
+        download(bucket, "a")
+    with pytest.raises(NotFound, match=f"No such object: {BUCKET}/b"):
+        download(bucket, "b")
+    assert server.media_gets() == {"a": 1, "b": 1}
+
+
+def test_a_requester_pays_bucket_wants_a_project(server: GcsServer, bucket: Bucket) -> None:
+    server.put(BUCKET, "a", b"1")
+    server.set_faults([requester_pays(BUCKET)])
+    with pytest.raises(BadRequest, match=REQUESTER_PAYS):
+        download(bucket, "a")
+    with pytest.raises(BadRequest, match=REQUESTER_PAYS):
+        list(bucket.list_blobs())
+    paid = bucket.client.bucket(BUCKET, user_project="mine")
+    assert download(paid, "a") == b"1"
+
+
+def test_a_dropped_connection_is_tried_again(server: GcsServer, bucket: Bucket) -> None:
+    server.put(BUCKET, "a", b"1")
+    server.set_faults([{"kind": "media", "drop": True, "count": 1}])
+    assert download(bucket, "a") == b"1"
+    assert server.counts() == {"GET media": 2, "fault drop GET media": 1}
+
+
+def test_an_answer_can_be_lost_after_the_deed(server: GcsServer, bucket: Bucket) -> None:
+    server.put(BUCKET, "a", b"1")
+    generation = server.put(BUCKET, "b", b"2")
+    server.set_faults([{"method": "DELETE", "status": 503, "count": 1, "late": True}])
+    with pytest.raises(NotFound):
+        bucket.blob("b").delete(if_generation_match=generation)
+    assert server.names(BUCKET) == ["a"]
+
+
+def test_requests_are_delayed(server: GcsServer) -> None:
+    def seconds(method: str) -> float:
+        start = time.monotonic()
+        ask(server.port, method, f"/storage/v1/b/{BUCKET}/o/a?alt=media")
+        return time.monotonic() - start
+
+    server.set_latency(get_ms=120)
+    assert seconds("GET") >= 0.12 > seconds("DELETE")
+    server.set_latency(other_ms=120)
+    assert seconds("DELETE") >= 0.12 > seconds("GET")
+
+
+def test_objects_change_just_before_they_are_read(server: GcsServer, bucket: Bucket) -> None:
+    generation = server.put(BUCKET, "a 1", b"1")
+    server.put(BUCKET, "b", b"2")
+    server.set_faults(
+        [
+            {"before_media_of": f"{BUCKET}/a .", "content": b"other"},
+            {"before_media_of": f"{BUCKET}/b", "delete": True},
+        ]
+    )
+    with pytest.raises(PreconditionFailed):
+        download(bucket, "a 1", generation)
+    with pytest.raises(NotFound):
+        download(bucket, "b")
+    assert server.names(BUCKET) == ["a 1"]
+    assert download(bucket, "a 1") == b"other"
+    server.put(BUCKET, "b", b"again")
+    assert download(bucket, "b") == b"again"
+
+
+def test_beam_renames_and_deletes_in_a_batch(server: GcsServer) -> None:
+    names = [f"{number} of 3" for number in range(3)]
+    for name in names:
+        server.put(BUCKET, f"from/{name}", name.encode())
+    sources = [f"gs://{BUCKET}/from/{name}" for name in names]
+    FileSystems.rename(sources, [f"gs://{BUCKET}/to/{name}" for name in names])
+    assert server.names(BUCKET) == [f"to/{name}" for name in names]
+    assert server.get(BUCKET, "to/1 of 3") == b"1 of 3"
+    assert server.counts()["POST batch"] == 2
+    FileSystems.delete([f"gs://{BUCKET}/to/{name}" for name in names])
+    assert server.names(BUCKET) == []
+
+
+def write(bucket: Bucket, name: str, generation: int) -> None:
+    stream = bucket.blob(name).open("wb", chunk_size=PART, if_generation_match=generation)
+    stream.write(b"new")
+    close(stream)
+
+
+def close(stream: BlobWriter) -> None:
+    try:
+        stream.close()
+    except InvalidResponse:
+        stream.terminate()  # or the garbage collector would close it once more
+        raise
+
+
+CONDITIONAL: dict[str, Callable[[Bucket, int], object]] = {
+    "media": lambda bucket, generation: download(bucket, "a", generation),
+    "metadata": lambda bucket, generation: bucket.blob("a").reload(if_generation_match=generation),
+    "delete": lambda bucket, generation: bucket.blob("a").delete(if_generation_match=generation),
+    "multipart upload": lambda bucket, generation: bucket.blob("a").upload_from_string(
+        b"new", if_generation_match=generation
+    ),
+    "resumable upload": lambda bucket, generation: write(bucket, "a", generation),
+    "copy onto": lambda bucket, generation: bucket.copy_blob(
+        bucket.blob("source"), bucket, "a", if_generation_match=generation
+    ),
+    "copy from": lambda bucket, generation: bucket.copy_blob(
+        bucket.blob("a"), bucket, "copy", if_source_generation_match=generation
+    ),
+    "rewrite onto": lambda bucket, generation: bucket.blob("a").rewrite(
+        bucket.blob("source"), if_generation_match=generation
+    ),
+    "rewrite from": lambda bucket, generation: bucket.blob("copy").rewrite(
+        bucket.blob("a"), if_source_generation_match=generation
+    ),
+    "compose onto": lambda bucket, generation: bucket.blob("a").compose(
+        [bucket.blob("source")], if_generation_match=generation
+    ),
+}
+
+
+@pytest.mark.parametrize("request_of", CONDITIONAL.values(), ids=CONDITIONAL)
+def test_a_generation_can_be_demanded(
+    server: GcsServer, bucket: Bucket, request_of: Callable[[Bucket, int], object]
+) -> None:
+    server.put(BUCKET, "source", b"source")
+    former = server.put(BUCKET, "a", b"1")
+    current = server.put(BUCKET, "a", b"2")
+    # The writer of a resumable upload raises the bare InvalidResponse.
+    with pytest.raises((PreconditionFailed, InvalidResponse), match="412"):
+        request_of(bucket, former)
+    assert server.get(BUCKET, "a") == b"2"
+    assert server.names(BUCKET) == ["a", "source"]
+    request_of(bucket, current)
+
+
+CREATING = ["multipart upload", "resumable upload", "copy onto", "rewrite onto", "compose onto"]
+
+
+@pytest.mark.parametrize("name", CREATING)
+def test_an_object_can_be_demanded_to_be_new(server: GcsServer, bucket: Bucket, name: str) -> None:
+    server.put(BUCKET, "source", b"source")
+    CONDITIONAL[name](bucket, 0)
+    made = server.get(BUCKET, "a")
+    with pytest.raises((PreconditionFailed, InvalidResponse), match="412"):
+        CONDITIONAL[name](bucket, 0)
+    assert server.get(BUCKET, "a") == made
+
+
+def test_an_upload_in_parts_checks_again_at_its_end(server: GcsServer, bucket: Bucket) -> None:
+    stream = bucket.blob("a+b").open("wb", chunk_size=PART, if_generation_match=0)
+    stream.write(b"x" * (PART + 1))
+    server.put(BUCKET, "a+b", b"quicker")
+    with pytest.raises(InvalidResponse, match="412"):
+        close(stream)
+    assert server.get(BUCKET, "a+b") == b"quicker"
+
+
+@pytest.mark.parametrize("fault", [{"status": 503}, {"drop": True}], ids=["503", "drop"])
+def test_the_last_part_of_an_upload_can_be_repeated(
+    server: GcsServer, bucket: Bucket, fault: dict[str, Any]
+) -> None:
+    server.set_faults([{"kind": "upload", "method": "PUT", "count": 1, "late": True, **fault}])
+    write(bucket, "a", 0)
+    assert server.get(BUCKET, "a") == b"new"
+    assert server.counts()["PUT upload"] == 2
+
+
+def answers(port: int) -> bool:
+    try:
+        return ask(port, "GET", "/_internal/healthcheck").status == 200
+    except OSError:
+        return False
+
+
+def test_both_processes_end_with_the_server(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), serve_gcs(tmp_path) as server:
+        assert answers(server.port) and answers(server.upstream_port)
+        raise KeyboardInterrupt
+    assert not answers(server.port) and not answers(server.upstream_port)
+    for pid in server.pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_both_processes_end_with_tests_that_are_killed(
+    gcs_server: GcsServer, tmp_path: Path
+) -> None:
+    script = """
+import pathlib, sys, time
+from tests.servers.gcs import serve_gcs
+with serve_gcs(pathlib.Path(sys.argv[1])) as server:
+    print(server.port, server.upstream_port, flush=True)
+    time.sleep(60)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ports = [int(word) for word in process.stdout.readline().split()]
+        assert all(answers(port) for port in ports)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 5
+    while any(answers(port) for port in ports) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(ports) == 2
+    assert not any(answers(port) for port in ports)
+
+
+def test_a_server_that_does_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gcs_module, "free_ports", lambda _: [1, 70000])
+    with pytest.raises(GcsError, match="fake-gcs-server ended with 1:\n.*port 70000"):
+        with serve_gcs(tmp_path):
+            pass
+
+
+def test_platforms_without_a_program_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(pytest.skip.Exception, match="brings no fake-gcs-server-.*-riscv64"):
+        gcs_module.emulator()
+
+
+def test_the_server_is_on_this_machine_alone(server: GcsServer) -> None:
+    assert server.url == f"http://{HOST}:{server.port}"
+    assert os.environ["STORAGE_EMULATOR_HOST"] == server.url
+    listening = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    local = [line.split()[1] for line in listening if line.split()[3] == "0A"]
+    for port in (server.port, server.upstream_port):
+        assert [each for each in local if each.endswith(f":{port:04X}")] == [f"0100007F:{port:04X}"]

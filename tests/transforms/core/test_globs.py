@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.core.globs import glob_regex, literal_prefix
+from transforms.match import list_files
+
+NAMES = st.sampled_from(["a", "b.jpg", ".h", "ab", "a]", "[x]", "a-b", "^", "é", "A", "a\n"])
+PARTS = st.sampled_from(
+    ["*", "**", "?", "a*", "*.jpg", "[ab]", "[!a]*", "[]]", "a[]]", "[a-c]*", "[x", ".*", "[^]"]
+    + ["a", "b.jpg", "*b*", "[[]x]", "**a", "[!]]*", "[-a]*"]
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=8),
+    st.lists(PARTS, min_size=1, max_size=4),
+)
+def test_names_match_as_local_files_do(paths: list[list[str]], parts: list[str]) -> None:
+    pattern = "/".join(parts)
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        for path in paths:
+            file = root.joinpath(*path)
+            if any(parent.is_file() for parent in file.parents) or file.exists():
+                continue
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        found = {file.uri for file in list_files(f"{name}/{pattern}")}
+        files = {str(path) for path in root.rglob("*") if path.is_file()}
+    matches = glob_regex(pattern).fullmatch
+    assert {path for path in files if matches(path.removeprefix(f"{name}/"))} == found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "prefix"),
+    [("a/b*.jpg", "a/b"), ("a/[b]", "a/"), ("a/b.jpg", "a/b.jpg"), ("*", ""), ("a?", "a")],
+)
+def test_the_prefix_ends_at_the_first_wildcard(pattern: str, prefix: str) -> None:
+    assert literal_prefix(pattern) == prefix

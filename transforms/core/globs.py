@@ -1,0 +1,61 @@
+"""Globs over names that no file system expands, such as those of objects in a bucket."""
+
+from __future__ import annotations
+
+import re
+
+_WILDCARD = re.compile(r"[*?\[]")
+_TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+
+
+def literal_prefix(pattern: str) -> str:
+    """What every name that a glob matches begins with.
+
+    >>> literal_prefix("photos/2024-*/x.jpg")
+    'photos/2024-'
+    """
+    return _WILDCARD.split(pattern, maxsplit=1)[0]
+
+
+def glob_regex(pattern: str) -> re.Pattern[str]:
+    """A regular expression for `fullmatch` that matches what a glob means for local files.
+
+    `*`, `?` and `[a-z]` stay within a folder, `**` crosses folders, and names with a leading dot
+    need one in the pattern.
+
+    >>> bool(glob_regex("photos/**/*.jpg").fullmatch("photos/a/b/1.jpg"))
+    True
+    """
+    *folders, name = pattern.split("/")
+    parts = [_folders_regex() if part == "**" else _part_regex(part) + "/" for part in folders]
+    parts.append(_folders_regex() + _part_regex("*") if name == "**" else _part_regex(name))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _folders_regex() -> str:
+    return r"(?:(?!\.)[^/]+/)*"
+
+
+def _part_regex(part: str) -> str:
+    if not _WILDCARD.search(part):
+        return re.escape(part)
+    hidden = "" if part[0] == "." else r"(?!\.)"
+    return hidden + r"(?=[^/])" + "".join(_token_regex(token) for token in _TOKEN.findall(part))
+
+
+def _token_regex(token: str) -> str:
+    if token[0] == "*":
+        return "[^/]*"
+    if token == "?":
+        return "[^/]"
+    if len(token) > 2 and token[0] == "[":
+        return _class_regex(token[1:-1])
+    return re.escape(token)
+
+
+def _class_regex(body: str) -> str:
+    """A character class, as `fnmatch` reads it."""
+    negated = body[0] == "!"
+    # `fnmatch` knows ranges; everything else in the brackets stands for itself.
+    members = re.sub(r"([\\^\]\[&~|])", r"\\\1", body[1:] if negated else body)
+    return f"(?!/)[{'^' if negated else ''}{members}]"

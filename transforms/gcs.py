@@ -1,0 +1,342 @@
+"""Objects of Google Cloud Storage: list, read, write, move; one client for a process.
+
+Beam's own file system asks for an object's metadata before every read and lists without saying
+which fields it wants. Here a read is one request, pinned to the generation that was listed, and
+every failure is an `OSError` that says in one line what to do. Imported packages of Google are
+imported when the first `gs://` path is met.
+
+`STORAGE_EMULATOR_HOST` is honoured (https://cloud.google.com/python/docs/reference/storage).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import functools
+import os
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from transforms.core.globs import glob_regex, literal_prefix
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Client
+
+SCHEME = "gs://"
+
+# Reads of one process that wait at the same time.
+READERS = 32
+
+# One part of an upload or of a download that is streamed; a multiple of 256 KiB.
+_CHUNK = 8 << 20
+
+# Seconds that failed requests are repeated for, with growing pauses.
+_RETRY_SECONDS = 120
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Listed(NamedTuple):
+    """An object as listed."""
+
+    uri: str
+    size: int
+    generation: int
+
+
+class Stored(NamedTuple):
+    """An object's size in bytes, its generation, and its CRC32C as 8 hexadecimal digits."""
+
+    size: int
+    generation: int
+    crc32c: str
+
+
+def is_gcs(uri: str) -> bool:
+    """Whether `uri` is an object of Google Cloud Storage."""
+    return uri.startswith(SCHEME)
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """Bucket and object name.
+
+    >>> split_uri("gs://bucket/a/b c#1?.jpg")
+    ('bucket', 'a/b c#1?.jpg')
+    """
+    bucket, _, name = uri.removeprefix(SCHEME).partition("/")
+    return bucket, name
+
+
+@functools.lru_cache(maxsize=1)
+def client() -> Client:
+    """The process's client, with a connection for each reader and as many for writers.
+
+    Raises:
+        OSError: there are no credentials.
+    """
+    # Its tracing would ask for the bucket's metadata beside the first requests.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+    from google.cloud import storage
+    from requests.adapters import HTTPAdapter
+
+    with _told("Google Cloud Storage"):
+        made = storage.Client()
+    for scheme in ("https://", "http://"):
+        made._http.mount(scheme, HTTPAdapter(pool_maxsize=2 * READERS))
+    return made
+
+
+def list_objects(pattern: str) -> Iterator[Listed]:
+    """The objects that a glob matches, in the order of their names.
+
+    Placeholders of folders, whose names end with a slash, are none.
+
+    Raises:
+        OSError: the bucket cannot be listed.
+    """
+    bucket, glob = split_uri(pattern)
+    matches = glob_regex(glob).fullmatch
+    with _told(pattern, missing="no such bucket"):
+        blobs = client().list_blobs(
+            bucket,
+            prefix=literal_prefix(glob),
+            fields="items(name,size,generation),nextPageToken",
+            retry=_retry(),
+        )
+        for blob in blobs:
+            if matches(blob.name) and not blob.name.endswith("/"):
+                yield Listed(f"{SCHEME}{bucket}/{blob.name}", blob.size or 0, blob.generation)
+
+
+def find(uri: str) -> Stored | None:
+    """What is known of an object, or None when there is none. One request."""
+    with _told(uri):
+        blob = _bucket_of(uri).get_blob(split_uri(uri)[1], retry=_retry())
+    if blob is None:
+        return None
+    crc32c = base64.b64decode(blob.crc32c).hex()
+    return Stored(int(blob.size or 0), int(blob.generation), crc32c)
+
+
+def read(uri: str, *, generation: int | None = None, max_bytes: int | None = None) -> bytes:
+    """All bytes of an object in one request; what is stored with gzip encoding is decompressed.
+
+    Args:
+        uri: the object.
+        generation: the generation that it must still have, or None for any.
+        max_bytes: bytes that a compressed object may grow to, or None for any number.
+
+    Raises:
+        OSError: it is gone, was overwritten, or cannot be read.
+    """
+    blob = _blob(uri)
+    with _told(uri):
+        data: bytes = blob.download_as_bytes(
+            raw_download=True, if_generation_match=generation, retry=_retry()
+        )
+    if blob.content_encoding == "gzip" and data.startswith(_GZIP_MAGIC):
+        return _decompress(data, uri, max_bytes)
+    return data
+
+
+def write(uri: str, data: bytes, *, must_be_new: bool = False) -> None:
+    """Writes an object; readers see all of it or nothing.
+
+    Args:
+        uri: the object.
+        data: its bytes.
+        must_be_new: whether to refuse to replace an object of other bytes.
+
+    Raises:
+        FileExistsError: it must be new, and is not.
+        OSError: it cannot be written.
+    """
+    generation = 0 if must_be_new else None
+    try:
+        with _told(uri):
+            _blob(uri).upload_from_string(
+                data,
+                content_type="application/octet-stream",
+                if_generation_match=generation,
+                retry=_retry(),
+            )
+    except _Changed as error:
+        # A retry of our own finds what its first try wrote.
+        if read(uri) != data:
+            raise FileExistsError(errno.EEXIST, "another run wrote it", uri) from error
+
+
+def move(source: str, target: str) -> None:
+    """Puts `source` in the place of `target`, which may exist, without reading it.
+
+    Copies on the server, each object pinned to the generation that is there now, and removes the
+    source. Another attempt may move the same bytes at the same time.
+
+    Raises:
+        FileNotFoundError: there is no `source`, and `target` does not exist either.
+        OSError: `target` was changed by another run, or permissions are missing.
+    """
+    there, former = find(source), find(target)
+    if there is None:
+        raise FileNotFoundError(errno.ENOENT, "no such object", source)
+    try:
+        _copy(source, there, target, former)
+    except (_Changed, FileNotFoundError):
+        now = find(target)
+        if now is None or now.crc32c != there.crc32c:
+            raise
+    remove(source)
+
+
+def remove(uri: str) -> None:
+    """Removes an object; nothing there is fine."""
+    with contextlib.suppress(FileNotFoundError), _told(uri):
+        _blob(uri).delete(retry=_retry())
+
+
+def remove_below(folder: str) -> None:
+    """Removes all objects below a folder."""
+    bucket, name = split_uri(folder)
+    fields = "items(name),nextPageToken"
+    with _told(folder):
+        below = client().list_blobs(bucket, prefix=f"{name}/", fields=fields, retry=_retry())
+        names = [blob.name for blob in below]
+    for each in names:
+        remove(f"{SCHEME}{bucket}/{each}")
+
+
+@contextlib.contextmanager
+def open_reader(uri: str) -> Iterator[BinaryIO]:
+    """A stream of an object's bytes as stored, fetched in parts.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with _told(uri):
+        blob = _blob(uri)
+        blob.reload(retry=_retry())
+        with blob.open(
+            "rb",
+            chunk_size=_CHUNK,
+            raw_download=True,
+            if_generation_match=blob.generation,
+            retry=_retry(),
+        ) as stream:
+            yield stream
+
+
+@contextlib.contextmanager
+def open_writer(uri: str) -> Iterator[Any]:
+    """A stream to a new object, sent in parts; nothing appears when the body raises."""
+    with _told(uri):
+        stream = _blob(uri).open(
+            "wb",
+            chunk_size=_CHUNK,
+            ignore_flush=True,
+            content_type="application/octet-stream",
+            if_generation_match=0,
+            retry=_retry(),
+        )
+        try:
+            yield stream
+            stream.close()
+        except BaseException:
+            # A stream that is only dropped uploads what it has when it is collected.
+            stream.terminate()
+            raise
+
+
+class _Changed(OSError):
+    """A precondition on a generation failed."""
+
+
+def _copy(source: str, there: Stored, target: str, former: Stored | None) -> None:
+    blob, original = _blob(target), _blob(source)
+    token: str | None = None
+    with _told(target):
+        while True:
+            token, _, _ = blob.rewrite(
+                original,
+                token=token,
+                if_generation_match=former.generation if former else 0,
+                if_source_generation_match=there.generation,
+                retry=_retry(),
+            )
+            if token is None:
+                return
+
+
+def _bucket_of(uri: str) -> Any:
+    return client().bucket(split_uri(uri)[0])
+
+
+def _blob(uri: str) -> Blob:
+    return _bucket_of(uri).blob(split_uri(uri)[1])
+
+
+@functools.lru_cache(maxsize=1)
+def _retry() -> Any:
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    # Every request here names a generation or may be repeated.
+    return DEFAULT_RETRY.with_delay(initial=0.2, maximum=20, multiplier=2).with_timeout(
+        _RETRY_SECONDS
+    )
+
+
+def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        plain = inflater.decompress(data, 0 if max_bytes is None else max_bytes + 1)
+    except zlib.error as error:
+        raise OSError(errno.EIO, f"its gzip encoding is damaged ({error})", uri) from error
+    if max_bytes is not None and len(plain) > max_bytes:
+        raise OSError(errno.EFBIG, "its gzip encoding grows beyond --max_bytes", uri)
+    return plain
+
+
+@contextlib.contextmanager
+def _told(uri: str, *, missing: str = "no such object") -> Iterator[None]:
+    """Turns what Google's packages raise into an `OSError` of one line."""
+    from google.api_core.exceptions import GoogleAPIError, from_http_response
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.storage.exceptions import InvalidResponse
+    from requests import RequestException
+
+    try:
+        yield
+    except InvalidResponse as error:
+        raise _as_os_error(from_http_response(error.response), uri, missing) from error
+    except (GoogleAPIError, GoogleAuthError, RequestException) as error:
+        raise _as_os_error(error, uri, missing) from error
+
+
+def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
+    from google.api_core import exceptions
+    from google.auth.exceptions import DefaultCredentialsError
+
+    text = _first_line(error)
+    if isinstance(error, exceptions.NotFound):
+        is_bucket = "bucket does not exist" in text.lower()
+        return FileNotFoundError(errno.ENOENT, "no such bucket" if is_bucket else missing, uri)
+    if isinstance(error, exceptions.PreconditionFailed):
+        return _Changed(errno.ESTALE, "it was overwritten meanwhile", uri)
+    if isinstance(error, (exceptions.Forbidden, exceptions.Unauthorized)):
+        return PermissionError(errno.EACCES, f"no permission: {text}", uri)
+    if isinstance(error, DefaultCredentialsError):
+        advice = "run `gcloud auth application-default login`"
+        return PermissionError(errno.EACCES, f"no Google credentials: {advice}", uri)
+    if isinstance(error, exceptions.RetryError):
+        detail = f"no answer in {_RETRY_SECONDS} s of retries: {_first_line(error.cause)}"
+        return OSError(errno.ETIMEDOUT, detail, uri)
+    return OSError(errno.EIO, text, uri)
+
+
+def _first_line(error: BaseException | None) -> str:
+    """What a service says, without the request."""
+    text = str(getattr(error, "message", None) or error)
+    if "requester pays" in text.lower():
+        return "the bucket is requester-pays: copy the objects to a bucket of your own"
+    return text.splitlines()[0] if text else type(error).__name__
