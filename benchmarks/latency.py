@@ -1,6 +1,6 @@
 """Measures reading objects behind latency: `python benchmarks/latency.py`.
 
-A Google Cloud Storage server runs on loopback behind a proxy that adds 30 ms to every request.
+A Google Cloud Storage server runs on loopback behind a proxy that delays every GET.
 The product's read-ahead, with its whole check, reads against plain Beam, which opens one object
 after the other. The proxy counts the requests.
 """
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from transforms.core.records import ShardImage
 
 _BUCKET = "photos"
-_LATENCY_MS = 30
 
 
 class Reading(NamedTuple):
@@ -69,18 +68,18 @@ def fill_bucket(server: GcsServer, count: int) -> list[ShardImage]:
 
 
 @contextmanager
-def measured(server: GcsServer, objects: int) -> Iterator[list[Reading]]:
+def measured(server: GcsServer, objects: int, latency_ms: int) -> Iterator[list[Reading]]:
     """Times a block and counts its requests into the list."""
     taken: list[Reading] = []
     server.reset()
-    server.set_latency(get_ms=_LATENCY_MS)
+    server.set_latency(get_ms=latency_ms)
     start = time.perf_counter()
     yield taken
     seconds = time.perf_counter() - start
     taken.append(Reading(seconds, objects, sum(server.counts().values()) / objects))
 
 
-def read_ahead(server: GcsServer, planned: Sequence[ShardImage]) -> Reading:
+def read_ahead(server: GcsServer, planned: Sequence[ShardImage], latency_ms: int) -> Reading:
     """Reads and checks all images as a shard does."""
     from transforms.convert import ImageConverter
     from transforms.core.check import Limits
@@ -90,32 +89,33 @@ def read_ahead(server: GcsServer, planned: Sequence[ShardImage]) -> Reading:
         root=f"gs://{_BUCKET}", features=(), limits=Limits(10**8, 10**8), check="full"
     )
     converter.setup()
-    with measured(server, len(planned)) as taken:
+    with measured(server, len(planned), latency_ms) as taken:
         results = list(converter.load(planned))
     assert all(isinstance(result, CheckedImage) for result in results)
     return taken[0]
 
 
-def read_plain(server: GcsServer, planned: Sequence[ShardImage]) -> Reading:
+def read_plain(server: GcsServer, planned: Sequence[ShardImage], latency_ms: int) -> Reading:
     """Reads one object after the other, as a DoFn with `FileSystems.open` does."""
     from apache_beam.io.filesystems import FileSystems
 
-    with measured(server, len(planned)) as taken:
+    with measured(server, len(planned), latency_ms) as taken:
         for image in planned:
             with FileSystems.open(f"gs://{_BUCKET}/{image.path}") as file:
                 assert len(file.read()) == image.size
     return taken[0]
 
 
-def run_rounds(count: int, plain: int, rounds: int) -> tuple[list[Reading], list[Reading]]:
+def run_rounds(args: argparse.Namespace) -> tuple[list[Reading], list[Reading]]:
     """Both readers in turn; the first round, which also imports and connects, is not counted."""
     ours: list[Reading] = []
     beam: list[Reading] = []
     with tempfile.TemporaryDirectory() as folder, serve_gcs(Path(folder)) as server:
         os.environ.update(server.environment)
-        planned = fill_bucket(server, count)
-        for number in range(rounds + 1):
-            one, other = read_ahead(server, planned), read_plain(server, planned[:plain])
+        planned = fill_bucket(server, args.count)
+        for number in range(args.rounds + 1):
+            one = read_ahead(server, planned, args.latency_ms)
+            other = read_plain(server, planned[: args.plain], args.latency_ms)
             if number:
                 ours.append(one)
                 beam.append(other)
@@ -128,10 +128,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000, help="objects (1000)")
     parser.add_argument("--plain", type=int, default=200, help="of them for plain Beam (200)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count (3)")
+    parser.add_argument("--latency_ms", type=int, default=30, help="of every GET (30)")
     args = parser.parse_args(argv)
-    if min(args.count, args.plain, args.rounds) < 1:
-        parser.error("--count, --plain and --rounds start at 1")
-    ours, beam = run_rounds(args.count, args.plain, args.rounds)
+    if min(args.count, args.plain, args.rounds, args.latency_ms) < 1:
+        parser.error("all of them start at 1")
+    ours, beam = run_rounds(args)
     from transforms.gcs import READERS
 
     rows = []
@@ -140,9 +141,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         row = [name, f"{middle:.0f}", f"{low:.0f} to {high:.0f}", f"{readings[0].requests:.2f}"]
         rows.append(row)
     header = ["", "objects/s", "lowest to highest", "requests an object"]
-    print(f"{args.count} objects, {_LATENCY_MS} ms a request\n\n{markdown_table(header, rows)}\n")
+    print(
+        f"{args.count} objects, {args.latency_ms} ms a request\n\n{markdown_table(header, rows)}\n"
+    )
     ratios = [one.rate / other.rate for one, other in zip(ours, beam, strict=True)]
-    allowed = READERS / (_LATENCY_MS / 1000)
+    allowed = READERS / (args.latency_ms / 1000)
     share = spread([one.rate / allowed for one in ours])[1]
     print(f"times as fast as plain Beam: {spread(ratios)[1]:.1f} (wanted: at least 10)")
     print(f"share of what {READERS} readers allow: {share:.2f} (wanted: at least 0.8)")
