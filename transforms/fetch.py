@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
-from transforms import gcs
+from transforms import files, gcs
 from transforms.match import is_local
 
 Item = TypeVar("Item")
@@ -46,7 +43,7 @@ def read_file(uri: str, *, version: int, max_bytes: int) -> bytes:
             return file.read()
     if gcs.is_gcs(uri):
         return gcs.read(uri, generation=version, max_bytes=max_bytes)
-    with FileSystems.open(uri, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with files.open_reader(uri) as file:
         return bytes(file.read())
 
 

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
 import google_crc32c
@@ -34,26 +33,20 @@ def exists(path: str) -> bool:
     return bool(FileSystems.exists(path))
 
 
-@contextlib.contextmanager
-def open_reader(path: str) -> Iterator[BinaryIO]:
+def open_reader(path: str) -> AbstractContextManager[BinaryIO]:
     """A file's bytes as stored."""
     if gcs.is_gcs(path):
-        with gcs.open_reader(path) as stream:
-            yield stream
-    else:
-        with FileSystems.open(path, compression_type=_AS_STORED) as file:
-            yield file
+        return gcs.open_reader(path)
+    stream: AbstractContextManager[BinaryIO] = FileSystems.open(path, compression_type=_AS_STORED)
+    return stream
 
 
-@contextlib.contextmanager
-def open_writer(path: str) -> Iterator[Any]:
+def open_writer(path: str) -> AbstractContextManager[Any]:
     """A new file to write bytes to."""
     if gcs.is_gcs(path):
-        with gcs.open_writer(path) as stream:
-            yield stream
-    else:
-        with FileSystems.create(path, compression_type=_AS_STORED) as file:
-            yield file
+        return gcs.open_writer(path)
+    stream: AbstractContextManager[Any] = FileSystems.create(path, compression_type=_AS_STORED)
+    return stream
 
 
 def read_text(path: str) -> str | None:

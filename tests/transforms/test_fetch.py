@@ -20,6 +20,19 @@ def read_ahead(max_bytes: int = 10**9) -> ReadAhead:
     return ReadAhead(max_bytes=max_bytes, threads=THREADS)
 
 
+class Counted:
+    """Numbers that know how many of them were drawn."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self.pulled = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for item in range(self._length):
+            self.pulled += 1
+            yield item
+
+
 def one_byte(_: object) -> int:
     return 1
 
@@ -43,32 +56,20 @@ def test_items_are_worked_on_at_the_same_time() -> None:
 
 
 def test_only_so_many_items_wait() -> None:
-    pulled = 0
-
-    def items() -> Iterator[int]:
-        nonlocal pulled
-        for item in range(100):
-            pulled += 1
-            yield item
+    items = Counted(100)
 
     most = 0
-    for taken, _ in enumerate(read_ahead().map(str, items(), size=one_byte)):
-        most = max(most, pulled - taken)
+    for taken, _ in enumerate(read_ahead().map(str, items, size=one_byte)):
+        most = max(most, items.pulled - taken)
     assert most == AHEAD + 1  # one is drawn and not yet begun
-    assert pulled == 100
+    assert items.pulled == 100
 
 
 def test_bytes_that_were_taken_make_room() -> None:
-    pulled = 0
-
-    def items() -> Iterator[int]:
-        nonlocal pulled
-        for item in range(40):
-            pulled += 1
-            yield item
+    items = Counted(40)
 
     ahead = [
-        pulled - taken for taken, _ in enumerate(read_ahead(4).map(str, items(), size=one_byte))
+        items.pulled - taken for taken, _ in enumerate(read_ahead(4).map(str, items, size=one_byte))
     ]
     assert ahead[:36] == [5] * 36  # four in flight, and one is drawn and not yet begun
 
@@ -153,22 +154,16 @@ def test_who_stops_early_cancels_the_rest(how: str) -> None:
 
 
 def test_consumers_share_the_bytes_in_flight() -> None:
-    pulled = 0
-
-    def items() -> Iterator[int]:
-        nonlocal pulled
-        for item in range(40):
-            pulled += 1
-            yield item
+    items = Counted(40)
 
     other = read_ahead(10).map(str, range(40), size=one_byte)
     next(other)
-    mine = read_ahead(10).map(str, items(), size=one_byte)
+    mine = read_ahead(10).map(str, items, size=one_byte)
     next(mine)
-    assert pulled == 6  # half of ten in flight, and one is drawn and not yet begun
+    assert items.pulled == 6  # half of ten in flight, and one is drawn and not yet begun
     other.close()
     next(mine)
-    assert pulled == 12  # one was taken, all ten are in flight, and one is drawn
+    assert items.pulled == 12  # one was taken, all ten are in flight, and one is drawn
 
 
 def test_files_are_read_as_stored(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_WILDCARD = re.compile(r"[*?\[]")
+WILDCARD = re.compile(r"[*?\[]")
+"""What makes a path a glob."""
+
 _TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
@@ -14,7 +16,7 @@ def literal_prefix(pattern: str) -> str:
     >>> literal_prefix("photos/2024-*/x.jpg")
     'photos/2024-'
     """
-    return _WILDCARD.split(pattern, maxsplit=1)[0]
+    return WILDCARD.split(pattern, maxsplit=1)[0]
 
 
 def glob_regex(pattern: str) -> re.Pattern[str]:
@@ -37,7 +39,7 @@ def _folders_regex() -> str:
 
 
 def _part_regex(part: str) -> str:
-    if not _WILDCARD.search(part):
+    if not WILDCARD.search(part):
         return re.escape(part)
     hidden = "" if part[0] == "." else r"(?!\.)"
     return hidden + r"(?=[^/])" + "".join(_token_regex(token) for token in _TOKEN.findall(part))

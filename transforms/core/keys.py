@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import os.path
-import re
 import struct
 import unicodedata
 from collections.abc import Sequence
+
+from transforms.core.globs import WILDCARD
 
 KEY_KINDS = ("stem", "name", "path", "uri")
 
@@ -23,7 +24,6 @@ IMAGE_EXTENSIONS = frozenset(
 )
 """Extensions (lower case, no dot) that are dropped from a CSV cell to make it a stem."""
 
-_WILDCARD = re.compile(r"[*?\[]")
 _HASHES = struct.Struct("<QQ")
 
 
@@ -185,7 +185,7 @@ def _fixed_directories(glob: str) -> list[str]:
     >>> _fixed_directories("gs://b/x/*.jpg"), _fixed_directories("/a/1.jpg")
     (['gs://b', 'x'], ['', 'a'])
     """
-    fixed = _WILDCARD.split(glob, maxsplit=1)[0]
+    fixed = WILDCARD.split(glob, maxsplit=1)[0]
     scheme, separator, rest = fixed.rpartition("://")
     parts = rest.split("/")[:-1]
     if not separator:
