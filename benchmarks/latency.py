@@ -1,8 +1,8 @@
 """Measures reading objects behind latency: `python benchmarks/latency.py`.
 
-A Google Cloud Storage server runs on loopback behind a proxy that delays every GET.
+A Google Cloud Storage server runs on loopback behind a link that delivers every request late.
 The product's read-ahead, with its whole check, reads against plain Beam, which opens one object
-after the other. The proxy counts the requests.
+after the other. The link counts the requests.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from report import markdown_table, spread
+from slow_link import Link, slow_link
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.servers.gcs import GcsServer, serve_gcs
+from tests.servers.gcs import HOST, GcsServer, serve_gcs
 
 if TYPE_CHECKING:
     from transforms.core.records import ShardImage
@@ -35,7 +36,7 @@ class Reading(NamedTuple):
     Attributes:
         seconds: wall time.
         objects: how many were read.
-        requests: for each object, as the proxy counted them.
+        requests: for each object, as the link counted them.
     """
 
     seconds: float
@@ -68,18 +69,17 @@ def fill_bucket(server: GcsServer, count: int) -> list[ShardImage]:
 
 
 @contextmanager
-def measured(server: GcsServer, objects: int, latency_ms: int) -> Iterator[list[Reading]]:
+def measured(link: Link, objects: int) -> Iterator[list[Reading]]:
     """Times a block and counts its requests into the list."""
     taken: list[Reading] = []
-    server.reset()
-    server.set_latency(get_ms=latency_ms)
+    before = link.requests()
     start = time.perf_counter()
     yield taken
     seconds = time.perf_counter() - start
-    taken.append(Reading(seconds, objects, sum(server.counts().values()) / objects))
+    taken.append(Reading(seconds, objects, (link.requests() - before) / objects))
 
 
-def read_ahead(server: GcsServer, planned: Sequence[ShardImage], latency_ms: int) -> Reading:
+def read_ahead(link: Link, planned: Sequence[ShardImage]) -> Reading:
     """Reads and checks all images as a shard does."""
     from transforms.convert import ImageConverter
     from transforms.core.check import Limits
@@ -89,17 +89,17 @@ def read_ahead(server: GcsServer, planned: Sequence[ShardImage], latency_ms: int
         root=f"gs://{_BUCKET}", features=(), limits=Limits(10**8, 10**8), check="full"
     )
     converter.setup()
-    with measured(server, len(planned), latency_ms) as taken:
+    with measured(link, len(planned)) as taken:
         results = list(converter.load(planned))
     assert all(isinstance(result, CheckedImage) for result in results)
     return taken[0]
 
 
-def read_plain(server: GcsServer, planned: Sequence[ShardImage], latency_ms: int) -> Reading:
+def read_plain(link: Link, planned: Sequence[ShardImage]) -> Reading:
     """Reads one object after the other, as a DoFn with `FileSystems.open` does."""
     from apache_beam.io.filesystems import FileSystems
 
-    with measured(server, len(planned), latency_ms) as taken:
+    with measured(link, len(planned)) as taken:
         for image in planned:
             with FileSystems.open(f"gs://{_BUCKET}/{image.path}") as file:
                 assert len(file.read()) == image.size
@@ -111,14 +111,17 @@ def run_rounds(args: argparse.Namespace) -> tuple[list[Reading], list[Reading]]:
     ours: list[Reading] = []
     beam: list[Reading] = []
     with tempfile.TemporaryDirectory() as folder, serve_gcs(Path(folder)) as server:
-        os.environ.update(server.environment)
         planned = fill_bucket(server, args.count)
-        for number in range(args.rounds + 1):
-            one = read_ahead(server, planned, args.latency_ms)
-            other = read_plain(server, planned[: args.plain], args.latency_ms)
-            if number:
-                ours.append(one)
-                beam.append(other)
+        with slow_link(args.latency_ms, server.upstream_port) as link:
+            here = {"STORAGE_EMULATOR_HOST": f"http://{HOST}:{link.port}"}
+            server.set_external_url(here["STORAGE_EMULATOR_HOST"])
+            os.environ.update(server.environment | here)
+            for number in range(args.rounds + 1):
+                one = read_ahead(link, planned)
+                other = read_plain(link, planned[: args.plain])
+                if number:
+                    ours.append(one)
+                    beam.append(other)
     return ours, beam
 
 
@@ -128,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000, help="objects (1000)")
     parser.add_argument("--plain", type=int, default=200, help="of them for plain Beam (200)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count (3)")
-    parser.add_argument("--latency_ms", type=int, default=30, help="of every GET (30)")
+    parser.add_argument("--latency_ms", type=int, default=30, help="of every request (30)")
     args = parser.parse_args(argv)
     if min(args.count, args.plain, args.rounds, args.latency_ms) < 1:
         parser.error("all of them start at 1")

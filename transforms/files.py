@@ -14,6 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from transforms import gcs
 from transforms.core.manifest import parse_manifest
+from transforms.match import is_local
 
 STAGING = ".staging"
 
@@ -97,8 +98,11 @@ def rename(source: str, target: str) -> None:
     """Puts `source` in the place of `target`, which may exist."""
     if gcs.is_gcs(target):
         gcs.move(source, target)
-    else:
-        FileSystems.rename([source], [target])
+        return
+    if not is_local(target):
+        # Hadoop renames onto nothing that is there.
+        _delete(target)
+    FileSystems.rename([source], [target])
 
 
 def remove(path: str) -> None:
@@ -113,8 +117,12 @@ def remove_folder(path: str) -> None:
     """Removes a folder with all that is in it; nothing there is fine."""
     if gcs.is_gcs(path):
         gcs.remove_below(path)
-    else:
-        _delete(path)
+        return
+    if not is_local(path):
+        # Object stores have no folder that could go with what is in it.
+        below = FileSystems.match([join(path, "**")])[0].metadata_list
+        FileSystems.delete([file.path for file in below])
+    _delete(path)
 
 
 def _delete(path: str) -> None:

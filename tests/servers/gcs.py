@@ -201,6 +201,10 @@ class GcsServer:
         """Method and path with query of each request, in order."""
         return [(method, target) for method, target in self._control("GET")["log"]]
 
+    def set_external_url(self, url: str) -> None:
+        """Sets where links to media lead, for clients that do not come through the proxy."""
+        self._upstream("PUT", "/_internal/config", json.dumps({"externalUrl": url}).encode())
+
     def reset(self) -> None:
         """Forgets counts, log, faults and latency. Objects stay."""
         self._control("DELETE")

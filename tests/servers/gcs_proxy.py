@@ -136,6 +136,7 @@ class Fault:
         retry_after: Seconds, in the header of that name.
         drop: Closes the connection instead of answering.
         late: The request takes effect first; only its answer is lost.
+        damage: The request takes effect, and the first byte of its answer is another.
         p: Share of the requests, 0..1. The same request sent for the nth time has the same fate
             in each run, in whatever order requests arrive.
         count: How many requests at most.
@@ -150,6 +151,7 @@ class Fault:
     retry_after: int | None = None
     drop: bool = False
     late: bool = False
+    damage: bool = False
     p: float = 1
     count: int | None = None
 
@@ -260,7 +262,7 @@ class Proxy:
         self._record(asked, body)
         fault = self._fault_of(asked)
         await asyncio.sleep(self._numbers["get_ms" if asked.method == "GET" else "other_ms"] / 1000)
-        if fault and not fault.late:
+        if fault and not (fault.late or fault.damage):
             return self._fail(fault, asked, request)
         if asked.kind == "media":
             await self._change(asked)
@@ -273,6 +275,11 @@ class Proxy:
             self._finished[upload_id] = response.body
         if opened := parameters_of(response.headers.get("Location", "")).get("upload_id"):
             self._uploads[opened] = asked
+        if fault and fault.damage:
+            self._counts[f"fault damage {asked.method} {asked.kind}"] += 1
+            assert isinstance(response.body, bytes)
+            response.body = bytes([response.body[0] ^ 1]) + response.body[1:]
+            return response
         return self._fail(fault, asked, request) if fault else response
 
     def _record(self, asked: Asked, body: bytes) -> None:

@@ -125,6 +125,15 @@ def test_passing_faults_are_repeated(gcs: GcsServer, bucket: str) -> None:
     assert gcs.counts()["GET media"] == 4
 
 
+def test_bytes_that_were_damaged_on_their_way_are_asked_for_again(
+    gcs: GcsServer, bucket: str
+) -> None:
+    gcs.put("photos", "1.jpg", b"x" * 1000)
+    gcs.set_faults([{"kind": "media", "damage": True, "count": 1}])
+    assert read(f"{bucket}/1.jpg") == b"x" * 1000
+    assert gcs.counts()["GET media"] == 2
+
+
 def test_a_moved_object_takes_the_place_of_another(gcs: GcsServer, bucket: str) -> None:
     gcs.put("photos", "new", b"new")
     gcs.put("photos", "old", b"old")

@@ -1,0 +1,89 @@
+"""The whole job on a scheme that only Beam's FileSystems know, as it does on s3:// or hdfs://."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeline.verify
+from tests.pipeline.commands import convert, digests, make_dataset, run_here
+from tests.servers import mem_filesystem
+from tests.servers.mem_filesystem import FILES, MemFileSystem
+
+OUTPUT = "mem://datasets/flowers"
+SPLITS = "train=0.7,test=0.3"
+FLAGS: dict[str, Any] = {
+    "images": "mem://photos/in/**",
+    "labels": "mem://photos/labels.csv",
+    "output": OUTPUT,
+    "splits": SPLITS,
+    "num_shards": 2,
+}
+
+
+def put(path: str, data: bytes) -> None:
+    with MemFileSystem(None).create(path, compression_type="uncompressed") as file:
+        file.write(data)
+
+
+def published() -> dict[str, bytes]:
+    """The files below the output folder, by their names in it."""
+    prefix = f"{OUTPUT}/"
+    return {p.removeprefix(prefix): f.data for p, f in FILES.items() if p.startswith(prefix)}
+
+
+@pytest.fixture
+def labels(photos: Path, stems: dict[str, str]) -> Iterator[str]:
+    """`mem://photos` holds the photos and their labels; gives the CSV."""
+    csv = "".join(f"{stem},{label}\n" for stem, label in {"id": "label", **stems}.items())
+    put("mem://photos/labels.csv", csv.encode())
+    for path in sorted(photos.glob("*/*.jpg")):
+        put(f"mem://photos/in/{path.parent.name}/{path.name}", path.read_bytes())
+    yield csv
+    mem_filesystem.FILES.clear()
+
+
+def test_shards_are_those_of_the_same_files_on_disk(
+    labels: str, photos: Path, tmp_path: Path
+) -> None:
+    ran = convert(**FLAGS)
+    assert ran.code == 0, ran.err
+    (tmp_path / "labels.csv").write_text(labels)
+    local = make_dataset(
+        tmp_path / "out",
+        images=f"{photos}/*/*.jpg",
+        labels=tmp_path / "labels.csv",
+        splits=SPLITS,
+        num_shards=2,
+    )
+    there = published()
+    assert set(there) == set(digests(local.folder))
+    for name in local.shards():
+        assert there[name] == (local.folder / name).read_bytes()
+
+
+@pytest.mark.usefixtures("labels")
+def test_a_rerun_is_up_to_date_and_verify_agrees() -> None:
+    assert convert(**FLAGS).code == 0
+    before = published()
+    again = convert(**FLAGS)
+    assert (again.code, published()) == (0, before)
+    assert "up to date" in again.out
+    verified = run_here(lambda _: pipeline.verify.main([OUTPUT]), "verify", [])
+    assert verified.code == 0, verified.out + verified.err
+
+
+@pytest.mark.usefixtures("labels")
+def test_overwriting_leaves_only_the_new_dataset() -> None:
+    assert convert(**FLAGS).code == 0
+    assert convert("--overwrite", **{**FLAGS, "num_shards": 1}).code == 0
+    assert sorted(published()) == [
+        "labels.txt",
+        "manifest.json",
+        "rejected.jsonl",
+        "test-00000-of-00001.tfrecord",
+        "train-00000-of-00001.tfrecord",
+    ]
