@@ -46,8 +46,9 @@ def run_command(main: Callable[[], None], command: str) -> int:
     except DatasetError as error:
         print(f"{command}: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print(f"{command}: interrupted; the same command goes on where it stopped", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        told = str(interrupt) or "the same command goes on where it stopped"
+        print(f"{command}: interrupted; {told}", file=sys.stderr)
         return INTERRUPTED
     return DONE
 

@@ -30,6 +30,13 @@ from transforms.publish import OUTCOME
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"
 
+# What a run that did not publish, for these reasons, ends with.
+_OUTCOMES = {
+    "too_many_rejected": RejectedError,
+    "inputs_differ": UsageError,
+    "damaged": UsageError,
+}
+
 
 def run_pipeline(
     construct: Callable[[beam.Pipeline], Any],
@@ -66,21 +73,30 @@ def run_pipeline(
     try:
         with show_progress(progress):
             result = pipeline.run()
-            _tell_job(result, options)
-            result.wait_until_finish()
+            link = _tell_job(result, options)
+            try:
+                result.wait_until_finish()
+            except KeyboardInterrupt:
+                if link is None:
+                    raise
+                raise KeyboardInterrupt(
+                    f"no longer waiting, but the job goes on: cancel it at {link}"
+                ) from None
     except Exception as error:
         _raise_told(error)
         raise
 
 
-def _tell_job(result: Any, options: PipelineOptions) -> None:
+def _tell_job(result: Any, options: PipelineOptions) -> str | None:
     """Says where a Dataflow job can be watched; Beam logs it, but its log is muted."""
     # A template's launch describes a job and starts none.
     if not getattr(result, "has_job", False):
-        return
+        return None
     cloud = options.view_as(GoogleCloudOptions)
-    link = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}"
-    print(f"job      {link}?project={cloud.project}", file=sys.stderr)
+    jobs = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}"
+    link = f"{jobs}/{result.job_id()}?project={cloud.project}"
+    print(f"job      {link}", file=sys.stderr)
+    return link
 
 
 def _raise_told(error: Exception) -> None:
@@ -117,37 +133,17 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
     """
     outcome = files.join(config.output, files.STAGING, OUTCOME)
     files.remove(outcome)
-    run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
-    text = files.read_text(outcome)
-    if text is not None:
+    try:
+        run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
+    except Exception as error:
+        text = files.read_text(outcome)
+        if text is None:
+            raise
         files.remove(outcome)
-        _raise_outcome(json.loads(text), config)
+        told = json.loads(text)
+        raise _OUTCOMES[told["status"]](told["message"]) from error
     path = files.join(config.output, MANIFEST)
     manifest = files.read_manifest(path)
     if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
     return manifest
-
-
-def _raise_outcome(outcome: dict[str, Any], config: ConvertConfig) -> None:
-    status = outcome["status"]
-    if status == "too_many_rejected":
-        ledger, rejected = outcome["ledger"], outcome["rejected"]
-        reasons = ", ".join(f"{count} {reason}" for reason, count in rejected.items())
-        raise RejectedError(
-            f"{ledger['images_rejected']} of {ledger['images_matched']} images rejected, more than "
-            f"--max_rejected ({outcome['limit']}); nothing published. Left out: {reasons}; see "
-            f"{outcome['rejected_file']}, then mend them or raise --max_rejected"
-        )
-    if status == "inputs_differ":
-        raise UsageError(
-            f"--output {config.output} holds a dataset of other inputs (images or labels were "
-            "added, removed or changed since). Use --overwrite or another --output"
-        )
-    if status == "damaged":
-        names = ", ".join(outcome["files"][:3])
-        raise UsageError(
-            f"--output {config.output} has a manifest, but {len(outcome['files'])} of its files "
-            f"are missing or cut ({names}). Use --overwrite to write them again"
-        )
-    raise DatasetError(f"the run ended with {status!r}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, NoReturn
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -30,11 +29,15 @@ from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
 
-# What a run that did not publish leaves in the staging folder for its launcher to read.
+# Why a run did not publish, left in the staging folder for its launcher to read.
 OUTCOME = "outcome.json"
 
 # The manifest of the dataset that is being replaced, in the staging folder.
 FORMER = "former.json"
+
+
+class NotPublishedError(RuntimeError):
+    """A run ends without a dataset, for a reason that its one line tells."""
 
 
 class Gathered(NamedTuple):
@@ -95,10 +98,15 @@ def gather(
 
 
 class PublishDataset(beam.PTransform):
-    """Publishes a dataset, or leaves an outcome that says why not.
+    """Publishes a dataset, or leaves an outcome that says why not and fails.
 
     Input: `ShardSummary` of every shard; by side input the totals, the rejections and the
-    counts. Output: one `outcome`, a string. Runs once; a retry finds renamed shards in place.
+    counts. Output: `published` or `up_to_date`. Runs once; a retry finds renamed shards in place.
+
+    Raises in the job:
+        NotPublishedError: more images were rejected than may be, or the output folder holds
+            another dataset or a damaged one.
+        LedgerError: the counts do not add up.
     """
 
     def __init__(
@@ -165,43 +173,55 @@ class _PublishFn(beam.DoFn):
         manifest_path = files.join(self._output, MANIFEST)
         published = None if self._overwrite else files.read_manifest(manifest_path)
         if published is not None:
-            yield self._compare(recipe, published)
+            self._compare(recipe, published)
+            files.remove_folder(self._staging)
+            yield "up_to_date"
             return
         ledger = gathered.ledger
         ledger.check()
         if not self._max_rejected.allows(ledger.images_rejected, ledger.images_matched):
-            yield self._refuse(ledger, gathered.rejections)
-            return
+            self._refuse(ledger, gathered.rejections)
         self._publish(gathered, ledger, recipe)
         yield "published"
 
-    def _compare(self, recipe: str, manifest: dict[str, object]) -> str:
-        """Says whether the finished dataset in the output folder is the one asked for."""
+    def _compare(self, recipe: str, manifest: dict[str, object]) -> None:
+        """Checks that the finished dataset in the output folder is the one asked for, and whole."""
         if manifest["recipe"] != recipe:
-            return self._leave("inputs_differ", {})
+            self._fail(
+                "inputs_differ",
+                f"--output {self._output} holds a dataset of other inputs (images or labels were "
+                "added, removed or changed since). Use --overwrite or another --output",
+            )
         missing = [
             shard["file"]
             for shard in manifest_shards(manifest)
             if not files.has_size(files.join(self._output, shard["file"]), shard["bytes"])
         ]
-        return self._leave("damaged", {"files": missing}) if missing else "up_to_date"
+        if missing:
+            self._fail(
+                "damaged",
+                f"--output {self._output} has a manifest, but {len(missing)} of its files are "
+                f"missing or cut ({', '.join(missing[:3])}). Use --overwrite to write them again",
+            )
 
-    def _refuse(self, ledger: Ledger, rejections: list[Rejection]) -> str:
+    def _refuse(self, ledger: Ledger, rejections: list[Rejection]) -> NoReturn:
         rejected = files.join(self._staging, REJECTED)
         files.write_whole(rejected, self._rejected_lines(rejections))
-        detail = {
-            "ledger": dataclasses.asdict(ledger),
-            "limit": str(self._max_rejected),
-            "rejected": count_reasons(rejections),
-            "rejected_file": rejected,
-        }
-        return self._leave("too_many_rejected", detail)
+        counts = count_reasons(rejections).items()
+        reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
+        self._fail(
+            "too_many_rejected",
+            f"{ledger.images_rejected} of {ledger.images_matched} images rejected, more than "
+            f"--max_rejected ({self._max_rejected}); nothing published. Left out: {reasons}; see "
+            f"{rejected}, then mend them or raise --max_rejected",
+        )
 
-    def _leave(self, status: str, detail: Mapping[str, object]) -> str:
-        text = json.dumps({"status": status, **detail})
+    def _fail(self, status: str, message: str) -> NoReturn:
+        """Leaves the outcome for the launcher, and fails the job for whoever watches only that."""
+        outcome = json.dumps({"status": status, "message": message})
         files.make_directory(self._staging)
-        files.write_whole(files.join(self._staging, OUTCOME), text.encode())
-        return status
+        files.write_whole(files.join(self._staging, OUTCOME), outcome.encode())
+        raise NotPublishedError(message)
 
     def _publish(self, gathered: Gathered, ledger: Ledger, recipe: str) -> None:
         labels = gathered.totals.labels

@@ -58,7 +58,7 @@ class World(NamedTuple):
         gcs: Holds the bucket.
         dataflow: Took the jobs.
         results: By name: `local` ran on this machine, `right` on Dataflow; `short` lacks a package,
-            and the labels of `bad` are.
+            the labels of `bad` are not UTF-8, and `strict` allows no rejected image.
         folder: The trees that submitted, by name, and the output of `local`.
         former: Files of a tree before it submits.
     """
@@ -110,10 +110,10 @@ def fill_bucket(gcs: GcsServer, photos: Path) -> None:
 def world(
     gcs_server: GcsServer, photos: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    """Submits three jobs, of which two must fail, and converts what the first does here."""
+    """Submits four jobs, of which three must fail, and converts what the first does here."""
     folder = tmp_path_factory.mktemp("dataflow")
     fill_bucket(gcs_server, photos)
-    trees = {name: copy_tree(folder / name) for name in ("right", "short", "bad")}
+    trees = {name: copy_tree(folder / name) for name in ("right", "short", "bad", "strict")}
     former = files_of(trees["right"])
     setup = trees["short"] / "setup.py"
     assert PACKAGES in setup.read_text()
@@ -129,6 +129,8 @@ def world(
                 return run(command, gcs_server.environment, folder)
             words.append(f"--output=gs://{BUCKET}/out/{name}")
             words.append(f"--dataflow_endpoint={dataflow.url}")
+            if name == "strict":
+                words.append("--max_rejected=0")
             return run_dataflow(trees[name], *words, **gcs_server.environment, **VARIABLES)
 
         names = ["local", *trees]
@@ -245,6 +247,15 @@ def test_a_failure_on_a_worker_is_told(world: World) -> None:
     assert failed.last_line().startswith("convert: the Dataflow job failed: ")
     assert "Traceback" not in failed.err
     assert not world.published("bad")
+
+
+def test_a_job_that_publishes_nothing_fails(world: World) -> None:
+    failed = world.results["strict"]
+    assert failed.code == 3
+    assert world.job("strict").state == "JOB_STATE_FAILED"
+    assert failed.last_line().startswith("convert: 1 of ")
+    assert "images rejected, more than --max_rejected (0 images)" in failed.last_line()
+    assert not world.published("strict")
 
 
 def test_the_job_can_be_found(world: World) -> None:

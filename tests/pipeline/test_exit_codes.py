@@ -460,6 +460,26 @@ def test_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "interrupted" in ran.error()
 
 
+def test_interrupted_while_a_job_runs_elsewhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Job:
+        has_job = True
+
+        def job_id(self) -> str:
+            return "2026-11-21_1"
+
+        def wait_until_finish(self) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(beam.Pipeline, "run", lambda _: Job())
+    ran = convert(**right_flags(folder))
+    assert ran.code == 130
+    _, told = ran.err.splitlines()
+    assert "the job goes on: cancel it at https://console.cloud.google.com/dataflow/jobs/" in told
+    assert "2026-11-21_1" in told
+
+
 def test_a_flag_of_beam_is_none_of_our_errors(folder: Path) -> None:
     words = ["--runner=FnApiRunner", "--direct_num_workers", "1", "--job_name=mine"]
     assert convert(*words, **right_flags(folder)).code == 0

@@ -19,7 +19,7 @@ from transforms.core.manifest import manifest_shards, parse_manifest
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.stats import LedgerError, PlanTotals, ShardSummary
-from transforms.publish import PublishDataset, gather
+from transforms.publish import NotPublishedError, PublishDataset, gather
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
 SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]
@@ -105,8 +105,9 @@ def test_other_inputs_leave_the_dataset_alone(
             image.with_name("new.jpg").write_bytes(image.read_bytes())
         case "removed":
             image.unlink()
-    convert(config)
-    assert outcome(output) == {"status": "inputs_differ"}
+    with pytest.raises(NotPublishedError, match="holds a dataset of other inputs"):
+        convert(config)
+    assert outcome(output)["status"] == "inputs_differ"
     assert snapshot(output) == before
 
 
@@ -118,8 +119,9 @@ def test_a_damaged_dataset_is_told(config: ConvertConfig, output: Path, damage: 
         shard.write_bytes(shard.read_bytes()[:-1])
     else:
         shard.unlink()
-    convert(config)
-    assert outcome(output) == {"status": "damaged", "files": [SHARDS[1]]}
+    with pytest.raises(NotPublishedError, match=rf"1 of its files .* \({SHARDS[1]}\)"):
+        convert(config)
+    assert outcome(output)["status"] == "damaged"
 
 
 def test_a_former_dataset_is_replaced(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
@@ -140,17 +142,17 @@ def test_images_that_are_rejected_too_often(
 ) -> None:
     for number in range(2):
         (tmp_path / "images" / NAMES[number]).write_bytes(b"")
-    convert(make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("1")))
+    with pytest.raises(NotPublishedError):
+        convert(make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("1")))
     assert os.listdir(output) == [".staging"]
     told = outcome(output)
-    assert told["ledger"]["images_rejected"] == 2
-    assert (told["status"], told["limit"], told["rejected"], told["rejected_file"]) == (
-        "too_many_rejected",
-        "1 images",
-        {"empty_file": 2},
-        str(output / ".staging/rejected.jsonl"),
+    rejected = output / ".staging/rejected.jsonl"
+    assert told["status"] == "too_many_rejected"
+    assert told["message"].startswith(
+        "2 of 12 images rejected, more than --max_rejected (1 images); nothing published. "
+        f"Left out: 2 empty_file; see {rejected}"
     )
-    lines = [json.loads(line) for line in Path(told["rejected_file"]).read_text().splitlines()]
+    lines = [json.loads(line) for line in rejected.read_text().splitlines()]
     assert [line["path"] for line in lines] == [
         f"{tmp_path}/images/{NAMES[number]}" for number in range(2)
     ]
