@@ -49,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     # After the flags: a wrong one need not wait for Beam.
     from pipeline.graph import build
     from pipeline.launch import run_pipeline
-    from pipeline.preflight import check_flags
+    from pipeline.preflight import check_flags, check_writable
 
-    config = check_flags(flags, writes=True)
+    config = check_flags(flags)
+    check_writable(config.output)
     run_pipeline(lambda p: build(p, config), beam_flags, progress="off")
 
 

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from transforms import files
     from transforms.core.manifest import MANIFEST
 
-    config = check_flags(flags, writes=True)
+    config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
     manifest = convert(config, beam_flags, progress=flags.progress)
     seconds = time.monotonic() - started

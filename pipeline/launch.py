@@ -19,6 +19,8 @@ from apache_beam.options.pipeline_options import (
 from pipeline.config import ConvertConfig
 from pipeline.errors import DatasetError, RejectedError, UsageError
 from pipeline.graph import build
+from pipeline.lock import hold_output
+from pipeline.preflight import check_writable
 from pipeline.progress import show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
@@ -131,6 +133,12 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
         UsageError: the output folder holds another dataset.
         DatasetError: the run failed.
     """
+    with hold_output(config.output):
+        check_writable(config.output)
+        return _convert(config, beam_flags, progress=progress)
+
+
+def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:
     outcome = files.join(config.output, files.STAGING, OUTCOME)
     files.remove(outcome)
     try:
@@ -139,8 +147,12 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
         text = files.read_text(outcome)
         if text is None:
             raise
-        files.remove(outcome)
         told = json.loads(text)
+        if told["status"] == "too_many_rejected":
+            files.remove(outcome)
+        else:
+            # Beside a finished dataset, nothing staged is worth keeping.
+            files.remove_folder(files.join(config.output, files.STAGING))
         raise _OUTCOMES[told["status"]](told["message"]) from error
     path = files.join(config.output, MANIFEST)
     manifest = files.read_manifest(path)

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.dry_run import plan_dataset
     from pipeline.preflight import check_flags
 
-    config = check_flags(flags, writes=False)
+    config = check_flags(flags)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "plan.json")
         plan_dataset(config, str(path), beam_flags, progress=flags.progress)

@@ -53,12 +53,11 @@ class ImageSample:
         return self._keys[kind]
 
 
-def check_flags(flags: argparse.Namespace, *, writes: bool) -> ConvertConfig:
+def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     """Resolves flags and inputs into a configuration.
 
     Args:
         flags: what `parse_flags` gives.
-        writes: whether the output folder must be writable; a dry run leaves it alone.
 
     Raises:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
@@ -92,7 +91,7 @@ def check_flags(flags: argparse.Namespace, *, writes: bool) -> ConvertConfig:
         max_rejected=flags.max_rejected,
         overwrite=flags.overwrite,
     )
-    _check_output(config, writes=writes)
+    _check_output(config)
     return config
 
 
@@ -241,7 +240,7 @@ def _class_names(path: str | None) -> tuple[str, ...] | None:
     return names
 
 
-def _check_output(config: ConvertConfig, *, writes: bool) -> None:
+def _check_output(config: ConvertConfig) -> None:
     path = files.join(config.output, MANIFEST)
     try:
         if is_local(config.output):
@@ -255,8 +254,6 @@ def _check_output(config: ConvertConfig, *, writes: bool) -> None:
         _check_bucket_output(config.output)
     if former is not None and not config.overwrite:
         _check_same_options(config, former)
-    if writes and former is None:
-        _check_writable(config.output)
 
 
 def _check_local_output(output: str) -> None:
@@ -296,9 +293,16 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
     )
 
 
-def _check_writable(output: str) -> None:
+def check_writable(output: str) -> None:
+    """Writes and removes a file, unless a dataset is there already.
+
+    Raises:
+        UsageError: it cannot be written to.
+    """
     probe = files.join(output, files.STAGING, "probe")
     try:
+        if files.exists(files.join(output, MANIFEST)):
+            return
         files.make_directory(files.join(output, files.STAGING))
         files.write_whole(probe, b"")
         files.remove(probe)

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
@@ -46,8 +49,19 @@ def open_writer(path: str) -> AbstractContextManager[Any]:
     """A new file to write bytes to."""
     if gcs.is_gcs(path):
         return gcs.open_writer(path)
+    if is_local(path):
+        return _open_synced(path)
     stream: AbstractContextManager[Any] = FileSystems.create(path, compression_type=_AS_STORED)
     return stream
+
+
+@contextlib.contextmanager
+def _open_synced(path: str) -> Iterator[Any]:
+    """Its bytes are on the disk before it gets its name, so that a crash cannot leave half."""
+    with FileSystems.create(path, compression_type=_AS_STORED) as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def read_text(path: str) -> str | None:
@@ -86,7 +100,7 @@ def write_whole(path: str, data: bytes, *, must_be_new: bool = False) -> None:
         FileExistsError: it must be new, and another run wrote other bytes.
     """
     if gcs.is_gcs(path):
-        gcs.write(path, data, must_be_new=must_be_new)
+        gcs.write(path, data, generation=0 if must_be_new else None)
         return
     staged = path + ".partial"
     with open_writer(staged) as file:
@@ -103,6 +117,17 @@ def rename(source: str, target: str) -> None:
         # Hadoop renames onto nothing that is there.
         _delete(target)
     FileSystems.rename([source], [target])
+    if is_local(target):
+        _sync_folder(os.path.dirname(target) or ".")
+
+
+def _sync_folder(folder: str) -> None:
+    """Names are on the disk too, in the order in which they were given."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove(path: str) -> None:
@@ -115,14 +140,22 @@ def remove(path: str) -> None:
 
 def remove_folder(path: str) -> None:
     """Removes a folder with all that is in it; nothing there is fine."""
-    if gcs.is_gcs(path):
-        gcs.remove_below(path)
-        return
     if not is_local(path):
         # Object stores have no folder that could go with what is in it.
-        below = FileSystems.match([join(path, "**")])[0].metadata_list
-        FileSystems.delete([file.path for file in below])
-    _delete(path)
+        for name in names_below(path):
+            remove(join(path, name))
+    if not gcs.is_gcs(path):
+        _delete(path)
+
+
+def names_below(folder: str) -> list[str]:
+    """The files below a folder, relative to it, sorted; of a local one only those in it."""
+    if gcs.is_gcs(folder):
+        return gcs.names_below(folder)
+    if is_local(folder):
+        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = FileSystems.match([join(folder, "**")])[0].metadata_list
+    return sorted(file.path.removeprefix(join(folder, "")) for file in found)
 
 
 def _delete(path: str) -> None:

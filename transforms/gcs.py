@@ -181,31 +181,37 @@ def _check_hash(data: bytes, hashes: str) -> None:
         raise ConnectionError(errno.EIO, "its bytes were damaged on their way")
 
 
-def write(uri: str, data: bytes, *, must_be_new: bool = False) -> None:
+def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
     """Writes an object; readers see all of it or nothing.
 
     Args:
         uri: the object.
         data: its bytes.
-        must_be_new: whether to refuse to replace an object of other bytes.
+        generation: the generation to replace, 0 for a new object, None for any.
+
+    Returns:
+        the generation that was written.
 
     Raises:
-        FileExistsError: it must be new, and is not.
+        FileExistsError: another run wrote other bytes meanwhile.
         OSError: it cannot be written.
     """
-    generation = 0 if must_be_new else None
+    blob = _blob(uri)
     try:
         with _told(uri):
-            _blob(uri).upload_from_string(
+            blob.upload_from_string(
                 data,
                 content_type="application/octet-stream",
                 if_generation_match=generation,
                 retry=_retry(),
             )
+        return int(blob.generation)
     except _Changed as error:
         # A retry of our own finds what its first try wrote.
-        if read(uri) != data:
+        there = find(uri)
+        if there is None or read(uri, generation=there.generation) != data:
             raise FileExistsError(errno.EEXIST, "another run wrote it", uri) from error
+        return there.generation
 
 
 def move(source: str, target: str) -> None:
@@ -230,21 +236,19 @@ def move(source: str, target: str) -> None:
     remove(source)
 
 
-def remove(uri: str) -> None:
-    """Removes an object; nothing there is fine."""
-    with contextlib.suppress(FileNotFoundError), _told(uri):
-        _blob(uri).delete(retry=_retry())
+def remove(uri: str, *, generation: int | None = None) -> None:
+    """Removes an object, or only one generation of it; nothing there is fine."""
+    with contextlib.suppress(FileNotFoundError, _Changed), _told(uri):
+        _blob(uri).delete(if_generation_match=generation, retry=_retry())
 
 
-def remove_below(folder: str) -> None:
-    """Removes all objects below a folder."""
+def names_below(folder: str) -> list[str]:
+    """The names of all objects below a folder, relative to it, sorted."""
     bucket, name = split_uri(folder)
-    fields = "items(name),nextPageToken"
+    prefix, fields = f"{name}/", "items(name),nextPageToken"
     with _told(folder):
-        below = client().list_blobs(bucket, prefix=f"{name}/", fields=fields, retry=_retry())
-        names = [blob.name for blob in below]
-    for each in names:
-        remove(f"{SCHEME}{bucket}/{each}")
+        below = client().list_blobs(bucket, prefix=prefix, fields=fields, retry=_retry())
+        return [blob.name.removeprefix(prefix) for blob in below]
 
 
 @contextlib.contextmanager

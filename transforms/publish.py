@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
@@ -34,6 +36,13 @@ OUTCOME = "outcome.json"
 
 # The manifest of the dataset that is being replaced, in the staging folder.
 FORMER = "former.json"
+
+# A staged shard, its sidecar, or what a run that was killed had written of it.
+_STAGED = re.compile(
+    r"(?P<shard>(?P<file>[^/]+\.tfrecord(?:\.gz)?)\.[0-9a-f]{32})(?:\.json|\.[0-9a-f]{32}\.partial)?"
+)
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class NotPublishedError(RuntimeError):
@@ -240,7 +249,9 @@ class _PublishFn(beam.DoFn):
             label_kind=kind if any(labels) else "none",
             files=small_files,
         )
-        self._remove_former(keep={shard.file for shard in gathered.shards})
+        keep = {shard.file for shard in gathered.shards}
+        self._remove_former(keep)
+        self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
         for shard in gathered.shards:
             staged = files.join(self._staging, f"{shard.file}.{shard.recipe}")
             final = files.join(self._output, shard.file)
@@ -269,6 +280,21 @@ class _PublishFn(beam.DoFn):
         names = {shard["file"] for shard in manifest_shards(replaced)}
         for name in sorted(names - keep):
             files.remove(files.join(self._output, name))
+
+    def _drop_stale(self, ours: set[str], keep: set[str]) -> None:
+        """Forgets the shards of a former run with other inputs or options that did not end.
+
+        Some may have got their final names already; their sidecars are still staged.
+        """
+        found = (_STAGED.fullmatch(name) for name in files.names_below(self._staging))
+        stale = {match["shard"]: match["file"] for match in found if match}
+        stale = {shard: file for shard, file in stale.items() if shard not in ours}
+        for file in sorted(set(stale.values()) - keep):
+            files.remove(files.join(self._output, file))
+        if stale:
+            _LOGGER.warning(
+                "dropped %d shards staged by a former run with other inputs or options", len(stale)
+            )
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import time
 import uuid
@@ -30,8 +29,6 @@ _LOGGER = logging.getLogger(__name__)
 
 class _Writable(Protocol):
     def write(self, data: bytes) -> Any: ...
-
-    def close(self) -> None: ...
 
 
 class ChecksummedFile:
@@ -62,11 +59,10 @@ class ChecksummedFile:
         return self.bytes
 
     def flush(self) -> None:
-        """Nothing to do: `close` flushes."""
+        """Nothing to do: closing the file flushes it."""
 
     def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        """Nothing to do: whoever opened the file closes it; compression ends its stream."""
 
 
 class WriteShards(beam.io.WriteToTFRecord):
@@ -172,9 +168,9 @@ class _WriteShardFn(beam.DoFn):
     def _finished(self, name: str, recipe: str) -> ShardSummary | None:
         """The summary of a shard that a former run wrote with this recipe, if it is whole."""
         text = files.read_text(self._sidecar(name, recipe))
-        if text is None:
+        summary = ShardSummary.from_text(text) if text is not None else None
+        if summary is None:
             return None
-        summary = ShardSummary.from_json(json.loads(text))
         for path in (self._staged(name, recipe), files.join(self._output, name)):
             if files.exists(path) and files.checksum(path) == summary.crc32c:
                 return summary
@@ -185,8 +181,7 @@ class _WriteShardFn(beam.DoFn):
         partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
         summary = self._write_file(partial, name, recipe, images)
         files.rename(partial, self._staged(name, recipe))
-        sidecar = json.dumps(summary.to_json()).encode()
-        files.write_whole(self._sidecar(name, recipe), sidecar)
+        files.write_whole(self._sidecar(name, recipe), summary.to_text().encode())
         seconds = time.monotonic() - started
         self._count(summary, seconds)
         _LOGGER.info(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -96,8 +95,7 @@ def test_one_shard(tmp_path: Path) -> None:
         image_bytes=sum(image.size for image in images),
         labels={"label 0": 10, "label 1": 10},
     )
-    sidecar = json.loads(Path(f"{path}.json").read_text())
-    assert ShardSummary.from_json(sidecar) == summary
+    assert ShardSummary.from_text(Path(f"{path}.json").read_text()) == summary
     assert {p.name for p in (output / ".staging").iterdir()} == {name, f"{name}.json"}
 
 
@@ -247,12 +245,13 @@ def test_it_is_beams_own_sink() -> None:
 
 def test_checksummed_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    file = ChecksummedFile(path.open("wb"))
-    assert (file.bytes, file.crc32c) == (0, "00000000")
-    for data in (b"abc", b"", bytes(range(256)) * 5000):
-        assert file.write(data) == len(data)
-    file.flush()
-    file.close()
+    with path.open("wb") as opened:
+        file = ChecksummedFile(opened)
+        assert (file.bytes, file.crc32c) == (0, "00000000")
+        for data in (b"abc", b"", bytes(range(256)) * 5000):
+            assert file.write(data) == len(data)
+        file.flush()
+        file.close()
     data = path.read_bytes()
     assert data == b"abc" + bytes(range(256)) * 5000
     assert (file.bytes, file.crc32c) == (len(data), f"{google_crc32c.value(data):08x}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
@@ -72,15 +72,19 @@ class ShardSummary:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     rejections: tuple[Rejection, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` reads."""
-        return dataclasses.asdict(self) | {"rejections": [list(r) for r in self.rejections]}
+    def to_text(self) -> str:
+        """One line that `from_text` reads."""
+        return json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ShardSummary:
-        """Reads what `to_json` gave."""
-        rejections = tuple(Rejection(*fields) for fields in data["rejections"])
-        return cls(**{**data, "rejections": rejections})
+    def from_text(cls, text: str) -> ShardSummary | None:
+        """Reads what `to_text` gave; None when it is cut or damaged."""
+        try:
+            data = json.loads(text)
+            rejections = tuple(Rejection(*fields) for fields in data["rejections"])
+            return cls(**{**data, "rejections": rejections})
+        except (ValueError, TypeError, KeyError):
+            return None
 
 
 class LedgerError(RuntimeError):

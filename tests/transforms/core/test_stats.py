@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
 from hypothesis import given
@@ -80,9 +79,9 @@ def test_a_summary_goes_through_json() -> None:
         labels={"한강": 2, "": 1},
         rejections=(REJECTION, REJECTION._replace(detail='"quoted"\n')),
     )
-    assert ShardSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+    assert ShardSummary.from_text(summary.to_text()) == summary
     empty = ShardSummary("f", "r")
-    assert ShardSummary.from_json(json.loads(json.dumps(empty.to_json()))) == empty
+    assert ShardSummary.from_text(empty.to_text()) == empty
 
 
 LEDGER = Ledger(

@@ -1,0 +1,198 @@
+"""One run at a time for an output folder; a lock that a dead run left never blocks for long."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+from pipeline.errors import DatasetError, UsageError, one_line
+from transforms import files, gcs
+from transforms.match import is_local
+
+# The object of a bucket's lock, in the staging folder.
+LOCK = "lock.json"
+
+# Seconds between two signs of life in a bucket, and without one until a run counts as dead.
+BEAT_SECONDS = 10.0
+PATIENCE_SECONDS = 45.0
+
+
+@contextlib.contextmanager
+def hold_output(output: str) -> Iterator[None]:
+    """Keeps other runs away from an output folder until the block ends.
+
+    A local folder is locked with `flock`, which ends with its process. A bucket gets an object
+    that is written again and again; when its generation stays the same, its run is dead. Other
+    file systems have neither, and no lock.
+
+    Raises:
+        DatasetError: another run holds it, or took it over because this one gave no sign of life.
+    """
+    if gcs.is_gcs(output):
+        lock = BucketLock(
+            files.join(output, files.STAGING, LOCK), beat=BEAT_SECONDS, patience=PATIENCE_SECONDS
+        )
+        with lock.held():
+            yield
+    elif is_local(output):
+        with _locked_folder(output):
+            yield
+    else:
+        yield
+
+
+@contextlib.contextmanager
+def _locked_folder(output: str) -> Iterator[None]:
+    try:
+        os.makedirs(output, exist_ok=True)
+        folder = os.open(output, os.O_RDONLY)
+    except OSError as error:
+        raise UsageError(f"cannot write to --output {output}: {one_line(error)}") from error
+    try:
+        # Some network file systems have no locks.
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DatasetError(_busy(output, "")) from None
+        yield
+    finally:
+        os.close(folder)
+
+
+def _busy(output: str, who: str) -> str:
+    return (
+        f"another run{who} is writing to --output {output}; wait for it, or choose another --output"
+    )
+
+
+class BucketLock:
+    """An object that only one run at a time may replace.
+
+    Attributes:
+        uri: of the object.
+        beat: seconds between two signs of life.
+        patience: seconds without one until a run counts as dead.
+    """
+
+    def __init__(
+        self, uri: str, *, beat: float = BEAT_SECONDS, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        self._uri = uri
+        self._beat = beat
+        self._patience = patience
+        self._owner = {"host": socket.gethostname(), "pid": os.getpid()}
+        self._beats = 0
+        self._generation = 0
+        self._is_lost = False
+        self._ended = threading.Event()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Takes the lock, gives signs of life, and lets go at the end.
+
+        Raises:
+            DatasetError: see `hold_output`.
+        """
+        output = self._uri.removesuffix(f"/{files.STAGING}/{LOCK}")
+        try:
+            self._take(output)
+        except OSError as error:
+            raise UsageError(f"cannot write to --output {output}: {one_line(error)}") from error
+        beating = threading.Thread(target=self._keep_beating, name="lock", daemon=True)
+        beating.start()
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self._is_lost:
+                raise
+            raise DatasetError(
+                f"another run took --output {output} over, for this one gave no sign of life for "
+                f"{self._patience:.0f} s; nothing published by this one"
+            ) from None
+        finally:
+            self._ended.set()
+            beating.join()
+            if not self._is_lost:
+                gcs.remove(self._uri, generation=self._generation)
+
+    def _take(self, output: str) -> None:
+        while True:
+            found = gcs.find(self._uri)
+            if found is not None and not self._is_dead(found.generation, output):
+                continue
+            with contextlib.suppress(FileExistsError):
+                self._write(found.generation if found else 0)
+                return
+
+    def _write(self, former: int) -> None:
+        self._beats += 1
+        text = json.dumps({**self._owner, "beats": self._beats})
+        self._generation = gcs.write(self._uri, text.encode(), generation=former)
+
+    def _is_dead(self, generation: int, output: str) -> bool:
+        """Whether the run that wrote the lock has ended, without letting go.
+
+        Returns:
+            False when the lock is gone meanwhile.
+
+        Raises:
+            DatasetError: it is alive.
+        """
+        try:
+            owner = json.loads(gcs.read(self._uri, generation=generation))
+        except (OSError, ValueError):
+            owner = {}
+        if owner.get("host") == self._owner["host"] and not _is_alive(owner["pid"]):
+            return True
+        deadline = time.monotonic() + self._patience
+        while time.monotonic() < deadline:
+            found = gcs.find(self._uri)
+            if found is None:
+                return False
+            if found.generation != generation:
+                who = f" (process {owner.get('pid')} on {owner.get('host')})"
+                raise DatasetError(_busy(output, who))
+            time.sleep(self._beat / 10)
+        return True
+
+    def _keep_beating(self) -> None:
+        while not self._ended.wait(self._beat):
+            try:
+                self._write(self._generation)
+            except FileExistsError:
+                # Gone with the staging folder: the dataset is published.
+                if gcs.find(self._uri) is not None:
+                    self._is_lost = True
+                    _interrupt_main_thread()
+                return
+            except OSError:
+                # A bucket out of reach; the next sign of life may get through.
+                continue
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether another process of this machine has this number."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _interrupt_main_thread() -> None:
+    """As Ctrl-C does: unlike `_thread.interrupt_main`, a signal also ends a wait."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
