@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags, check_writable
 
     config = check_flags(flags)
-    check_writable(config.output)
+    check_writable(config)
     run_pipeline(lambda p: build(p, config), beam_flags, progress="off")
 
 

@@ -36,6 +36,7 @@ class ConvertConfig:
         check: `full` or `header`.
         limits: bytes and pixels an image may have.
         max_rejected: images that may be rejected.
+        quarantine: folder for copies of rejected images, or None.
         overwrite: whether a former dataset may be replaced.
     """
 
@@ -57,6 +58,7 @@ class ConvertConfig:
     check: str
     limits: Limits
     max_rejected: RejectionLimit
+    quarantine: str | None
     overwrite: bool
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pipeline.beam_import import import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
+from pipeline.supervise import supervise
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -37,4 +38,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(main, "convert"))
+    sys.exit(supervise(lambda: run_command(main, "convert")))

@@ -22,6 +22,7 @@ from transforms.labels import RowReader
 from transforms.match import ImageFinder
 from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
+from transforms.quarantine import CopyRejected
 from transforms.write import WriteShards
 
 
@@ -79,12 +80,19 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         options_digest=config.dataset.digest,
         overwrite=config.overwrite,
     )
+    counts = plan.counts
+    if config.quarantine is not None:
+        copied = written | "Quarantine rejected images" >> CopyRejected(
+            config.root, config.quarantine, rejections=plan.rejections
+        )
+        # A run that is not published has its copies, too.
+        counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
     return written | "Publish dataset" >> PublishDataset(
         config.output,
         config.dataset,
         totals=plan.totals,
         rejections=plan.rejections,
-        counts=plan.counts,
+        counts=counts,
         max_rejected=config.max_rejected,
         class_names=config.class_names,
         overwrite=config.overwrite,

@@ -134,7 +134,7 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
         DatasetError: the run failed.
     """
     with hold_output(config.output):
-        check_writable(config.output)
+        check_writable(config)
         return _convert(config, beam_flags, progress=progress)
 
 

@@ -181,6 +181,12 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         help="publish nothing if more images are rejected",
     )
     add(
+        "--quarantine",
+        type=typed(_not_empty),
+        metavar="DIR",
+        help="copy rejected images to DIR/REASON/PATH",
+    )
+    add(
         "--progress",
         choices=("auto", "plain", "json", "off"),
         default="auto",

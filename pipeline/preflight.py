@@ -18,6 +18,7 @@ from transforms import files, gcs
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns, LabelRow, first_rows, read_rows
+from transforms.core.globs import glob_regex
 from transforms.core.keys import KEY_KINDS, fixed_root, image_key, relative_path, row_key
 from transforms.core.labels import read_class_names, resolve_columns
 from transforms.core.manifest import MANIFEST, ManifestError
@@ -89,6 +90,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         check=flags.check,
         limits=Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
         max_rejected=flags.max_rejected,
+        quarantine=_quarantine(flags, sample),
         overwrite=flags.overwrite,
     )
     _check_output(config)
@@ -240,6 +242,27 @@ def _class_names(path: str | None) -> tuple[str, ...] | None:
     return names
 
 
+def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
+    if flags.quarantine is None:
+        return None
+    folder = str(flags.quarantine).rstrip("/")
+    inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
+    if inner.startswith(outer) or outer.startswith(inner):
+        raise UsageError(f"--quarantine {folder} and --output {flags.output} lie in each other")
+    copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
+    for glob in flags.images:
+        if glob_regex(_absolute(glob)).fullmatch(_absolute(copied)):
+            raise UsageError(
+                f"--images {glob!r} would match the copies in --quarantine {folder}: "
+                "choose another folder"
+            )
+    return folder
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path) if is_local(path) else path
+
+
 def _check_output(config: ConvertConfig) -> None:
     path = files.join(config.output, MANIFEST)
     try:
@@ -293,18 +316,23 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
     )
 
 
-def check_writable(output: str) -> None:
-    """Writes and removes a file, unless a dataset is there already.
+def check_writable(config: ConvertConfig) -> None:
+    """Writes and removes a file in every folder that the run writes to.
 
     Raises:
-        UsageError: it cannot be written to.
+        UsageError: one cannot be written to.
     """
-    probe = files.join(output, files.STAGING, "probe")
+    if not files.exists(files.join(config.output, MANIFEST)):
+        _probe("--output", config.output, files.join(config.output, files.STAGING))
+    if config.quarantine is not None:
+        _probe("--quarantine", config.quarantine, config.quarantine)
+
+
+def _probe(flag: str, folder: str, inner: str) -> None:
+    probe = files.join(inner, "probe")
     try:
-        if files.exists(files.join(output, MANIFEST)):
-            return
-        files.make_directory(files.join(output, files.STAGING))
+        files.make_directory(inner)
         files.write_whole(probe, b"")
         files.remove(probe)
     except (BeamIOError, OSError) as error:
-        raise UsageError(f"cannot write to --output {output}: {one_line(error)}") from error
+        raise UsageError(f"cannot write to {flag} {folder}: {one_line(error)}") from error

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.examples import CheckedImage, ExampleEncoder
+from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
 from transforms.core.layouts import Feature
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -43,6 +44,8 @@ class ImageConverter:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
         self._read_ahead = ReadAhead(threads=reading_threads(self._root))
+        self._suspects = suspects()
+        self._in_flight = in_flight()
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads and checks images, in their order, several at once."""
@@ -64,16 +67,20 @@ class ImageConverter:
         if image.size > self._limits.max_bytes:
             detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
             raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+        uri = image_uri(self._root, image.path)
         try:
-            data = read_file(
-                image_uri(self._root, image.path),
-                version=image.version,
-                max_bytes=self._limits.max_bytes,
-            )
+            data = read_file(uri, version=image.version, max_bytes=self._limits.max_bytes)
         except OSError as error:
             detail = error.strerror or str(error).splitlines()[0]
             raise RejectedImageError(Reason.UNREADABLE, detail) from error
-        return data, check_image(data, limits=self._limits, mode=self._check)
+        return data, self._check_guarded(data, image_note(uri, image.version))
+
+    def _check_guarded(self, data: bytes, note: bytes) -> ImageInfo:
+        """Checks an image so that a crash of its decoder costs this image, on the next try."""
+        if note in self._suspects:
+            return call_in_child(check_image, data, limits=self._limits, mode=self._check)
+        with self._in_flight.noted(note):
+            return check_image(data, limits=self._limits, mode=self._check)
 
 
 def _listed_bytes(image: ShardImage) -> int:

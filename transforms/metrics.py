@@ -11,6 +11,8 @@
 | shards_written | shards | Convert and write each shard |
 | shards_reused | shards | Convert and write each shard |
 | shard_msec | milliseconds for one shard, a distribution | Convert and write each shard |
+| images_quarantined | images | Copy rejected images |
+| images_not_quarantined | images that cannot be read | Copy rejected images |
 """
 
 from __future__ import annotations

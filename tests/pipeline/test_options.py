@@ -157,6 +157,11 @@ def _max_rejected(without: Made, made: Made) -> None:
     assert (made.ran.code, len(made.dataset.rejected)) == (0, 1)
 
 
+def _quarantine(without: Made, made: Made) -> None:
+    copies = made.dataset.folder.parent / "rejected"
+    assert [path.name for path in copies.rglob("*.*")] == ["empty.jpg"]
+
+
 def _progress_json(without: Made, made: Made) -> None:
     assert without.ran.err == ""
     lines = [json.loads(line) for line in made.ran.err.splitlines()]
@@ -190,6 +195,9 @@ ROWS = {
     "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
     "--max_bytes": Row("100B", _max_bytes, ALL),
     "--max_rejected": Row("50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}),
+    "--quarantine": Row(
+        "{out}/rejected", _quarantine, {"images": "{in}/empty/*/*.jpg", **ALL, **DIRECTORY}
+    ),
     "--progress": Row("json", _progress_json, before="off"),
 }
 

@@ -53,6 +53,7 @@ def make_config(folder: Path, output: Path, /, **changes: Any) -> ConvertConfig:
         check="full",
         limits=Limits(max_pixels=10**6, max_bytes=10**6),
         max_rejected=RejectionLimit.parse("0"),
+        quarantine=None,
         overwrite=False,
     )
     return dataclasses.replace(config, **changes)

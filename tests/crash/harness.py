@@ -1,0 +1,99 @@
+"""Runs conversions that die: `python -m tests.crash.harness SPEC` reads one task a line.
+
+A task is JSON: `words` for `convert`, and `die_at`, the number of the file operation before or
+after which the process is killed (null: it lives). Each task runs in a fork of this process, in
+which Beam is imported already, so that many deaths take little time. The answer is a line of JSON:
+`status` of the fork, `operations` it began, what it wrote to the standard error.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipeline.convert import main
+from pipeline.errors import run_command
+from transforms import files
+
+# All through which a run changes its output folder.
+OPERATIONS = (
+    "open_writer",
+    "rename",
+    "remove",
+    "remove_folder",
+    "make_directory",
+    "write_whole",
+)
+
+
+def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
+    """Kills this process, as the kernel or a power cut would, at one of its file operations."""
+    numbers = itertools.count()
+
+    def wrap(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(operation)
+        def numbered(*args: Any, **kwargs: Any) -> Any:
+            number = next(numbers)
+            with log.open("a") as lines:
+                # Of a rename, what is told is the new name.
+                lines.write(f"{name} {Path(args[name == 'rename']).name}\n")
+            if number == die_at and not is_after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = operation(*args, **kwargs)
+            if number == die_at and is_after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return numbered
+
+    for name in OPERATIONS:
+        setattr(files, name, wrap(name, getattr(files, name)))
+
+
+def _live_and_die(task: dict[str, Any], errors: Path, log: Path) -> NoReturn:
+    code = 99
+    try:
+        with errors.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        plant_death(task["die_at"], is_after=task["is_after"], log=log)
+        code = run_command(lambda: main(task["words"]), "convert")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def run(task: dict[str, Any]) -> dict[str, Any]:
+    """Runs one task in a fork."""
+    with tempfile.TemporaryDirectory() as scratch:
+        errors, log = Path(scratch, "errors"), Path(scratch, "log")
+        log.touch()
+        child = os.fork()
+        if child == 0:
+            _live_and_die(task, errors, log)
+        _, status = os.waitpid(child, 0)
+        return {
+            "code": os.waitstatus_to_exitcode(status),
+            "operations": log.read_text().splitlines(),
+            "errors": errors.read_text(),
+        }
+
+
+if __name__ == "__main__":
+    # Beam's modules, before the first fork.
+    import pipeline.launch  # noqa: F401
+
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)

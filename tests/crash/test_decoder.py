@@ -1,0 +1,115 @@
+"""A decoder that crashes costs the images that make it crash, not the job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.pipeline.commands import ROOT, Dataset
+
+# Takes the place of simplejpeg: the same, but a JPEG with the comment CRASH ends the process.
+CRASHING_DECODER = """
+import importlib.machinery
+import importlib.util
+import signal
+import sys
+from pathlib import Path
+
+elsewhere = [path for path in sys.path if Path(path).resolve() != Path(__file__).parent]
+spec = importlib.machinery.PathFinder.find_spec("simplejpeg", elsewhere)
+real = importlib.util.module_from_spec(spec)
+sys.modules["simplejpeg"] = real
+spec.loader.exec_module(real)
+decode = real.decode_jpeg
+
+def decode_jpeg(data, *args, **kwargs):
+    if b"CRASH" in data:
+        signal.raise_signal(signal.SIGSEGV)
+    return decode(data, *args, **kwargs)
+
+real.decode_jpeg = decode_jpeg
+"""
+
+PLANTED = ("cat/3.jpg", "dog/7.jpg")
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    for name in [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(10)]:
+        path = tmp_path / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        comment = b"CRASH" if name in PLANTED else b"fine"
+        Image.effect_noise((20, 20), 40).save(path, "JPEG", comment=comment)
+    return tmp_path / "images"
+
+
+def convert(images: Path, *words: str, module: str = "pipeline.convert") -> tuple[int, str]:
+    """Converts with the crashing decoder: exit code and standard error."""
+    folder = images.parent
+    for name in ("tmp", "planted"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "planted" / "simplejpeg.py").write_text(CRASHING_DECODER)
+    changes = {
+        "TMPDIR": str(folder / "tmp"),
+        "PYTHONPATH": f"{folder / 'planted'}:{ROOT}",
+    }
+    command = [sys.executable, "-m", module, f"--images={images}/*/*.jpg", "--progress=off"]
+    command += [f"--output={folder / 'out'}", "--max_rejected=2", "--num_shards=3", *words]
+    done = subprocess.run(
+        command,
+        env={**os.environ, **changes},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        timeout=100,
+    )
+    return done.returncode, done.stderr
+
+
+def rejected(folder: Path) -> list[tuple[str, str]]:
+    return sorted((line["reason"], line["key"]) for line in Dataset(folder).rejected)
+
+
+def test_it_costs_the_images_not_the_job(images: Path) -> None:
+    code, told = convert(images)
+    assert code == 0, told
+    assert "a decoder crashed (SIGSEGV); going on without the image" in told.splitlines()
+    dataset = Dataset(images.parent / "out")
+    assert rejected(dataset.folder) == [("decoder_crash", name) for name in PLANTED]
+    assert dataset.ledger["records_written"] == 18
+
+
+def test_without_a_supervisor_the_same_command_goes_on(images: Path) -> None:
+    """As a worker that its runner starts again: each try knows one image more."""
+    main = Path(images.parent, "unsupervised.py")
+    main.write_text("import sys\nfrom pipeline.convert import main\nmain(sys.argv[1:])\n")
+    codes = [convert(images, module="unsupervised")[0] for _ in range(3)]
+    assert codes == [-signal.SIGSEGV, -signal.SIGSEGV, 0]
+    assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
+
+
+def test_workers_in_processes_of_their_own(images: Path) -> None:
+    words = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    codes = [convert(images, *words)[0] for _ in range(3)]
+    assert codes[-1] == 0
+    assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
+
+
+def test_a_crash_outside_of_decoders_is_not_tried_again(images: Path) -> None:
+    main = Path(images.parent, "crashing.py")
+    main.write_text(
+        "import signal, sys\n"
+        "from pipeline.supervise import supervise\n"
+        "print('started', file=sys.stderr, flush=True)\n"
+        "sys.exit(supervise(lambda: signal.raise_signal(signal.SIGSEGV)))\n"
+    )
+    code, told = convert(images, module="crashing")
+    assert code == 128 + signal.SIGSEGV
+    assert told == "started\n"

@@ -1,0 +1,221 @@
+"""Killed at any file operation, or at any time, the same command goes on to the same bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conftest import draw
+from tests.pipeline.commands import ROOT, arguments, convert, digests
+
+SHARDS = 2
+RANDOM_KILLS = 10
+
+
+class Died(NamedTuple):
+    """How a run ended: its exit code, its file operations, its standard error."""
+
+    code: int
+    operations: list[str]
+    errors: str
+
+
+Harness = Callable[..., Died]
+
+
+@pytest.fixture(scope="module")
+def harness() -> Iterator[Harness]:
+    """Runs `convert` in forks of a process that has Beam imported."""
+    command = [sys.executable, "-m", "tests.crash.harness"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        asked, answered = process.stdin, process.stdout
+        assert asked
+        assert answered
+
+        def run(words: list[str], die_at: int | None = None, *, is_after: bool = False) -> Died:
+            task = {"words": words, "die_at": die_at, "is_after": is_after}
+            print(json.dumps(task), file=asked, flush=True)
+            return Died(**json.loads(answered.readline()))
+
+        yield run
+        asked.close()
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Good images of two classes, and an empty one, so that there are rejections."""
+    folder = tmp_path_factory.mktemp("crash") / "images"
+    for number in range(24):
+        draw(folder / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
+    (folder / "cat" / "empty.jpg").touch()
+    return folder
+
+
+def words_for(images: Path, output: Path, **flags: Any) -> list[str]:
+    given = {"num_shards": SHARDS, "max_rejected": 1, "splits": "train=0.7,test=0.3", **flags}
+    return arguments(images=f"{images}/*/*.jpg", output=output, **given)
+
+
+@pytest.fixture(scope="module")
+def reference(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The digests of a run that nothing interrupts."""
+    output = tmp_path_factory.mktemp("reference") / "out"
+    assert convert(*words_for(images, output)).code == 0
+    return digests(output)
+
+
+def manifest_of(output: Path) -> Path:
+    return output / "manifest.json"
+
+
+def test_killed_before_and_after_every_file_operation(
+    images: Path, reference: dict[str, str], harness: Harness, tmp_path: Path
+) -> None:
+    whole = harness(words_for(images, tmp_path / "whole"))
+    assert (whole.code, digests(tmp_path / "whole")) == (0, reference), whole.errors
+    kinds = {operation.split()[0] for operation in whole.operations}
+    assert kinds >= {"open_writer", "rename", "write_whole", "remove_folder"}
+    # After the last one is the only moment that is not before another.
+    deaths = [(number, False) for number in range(len(whole.operations))]
+    deaths.append((len(whole.operations) - 1, True))
+    assert len(deaths) >= 30
+    for number, is_after in deaths:
+        output = tmp_path / f"out-{number}-{is_after}"
+        place = f"{'after' if is_after else 'before'} {whole.operations[number]}, number {number}"
+        died = harness(words_for(images, output), number, is_after=is_after)
+        assert died.code == -signal.SIGKILL, place
+        if manifest_of(output).exists():
+            # Only what is not part of the dataset may be left to do.
+            published = digests(output)
+            assert {k: v for k, v in published.items() if ".staging" not in k} == reference
+        again = harness(words_for(images, output))
+        assert again.code == 0, f"{place}: {again.errors}"
+        assert digests(output) == reference, place
+        assert not (output / ".staging").exists(), place
+
+
+def test_killed_while_overwriting_no_manifest_describes_what_is_not_there(
+    images: Path, reference: dict[str, str], harness: Harness, tmp_path: Path
+) -> None:
+    first = tmp_path / "first"
+    former_words = words_for(images, first, num_shards=3, seed=1)
+    assert harness(former_words).code == 0
+    former = digests(first)
+    words = words_for(images, first, overwrite=True)
+    whole = harness(words)
+    assert digests(first) == reference
+    # Before it publishes, nothing of the former dataset is touched.
+    begin = whole.operations.index("rename former.json") - 1
+    for number in range(begin, len(whole.operations)):
+        output = tmp_path / f"out-{number}"
+        assert harness(words_for(images, output, num_shards=3, seed=1)).code == 0
+        words = words_for(images, output, overwrite=True)
+        assert harness(words, number).code == -signal.SIGKILL
+        if manifest_of(output).exists():
+            left = {k: v for k, v in digests(output).items() if ".staging" not in k}
+            assert left in (former, reference), whole.operations[number]
+        assert harness(words).code == 0
+        assert digests(output) == reference, whole.operations[number]
+
+
+@pytest.mark.parametrize("change", ["options", "inputs"])
+def test_what_changed_in_between_is_never_mixed_in(
+    change: str, images: Path, harness: Harness, tmp_path: Path
+) -> None:
+    """Killed while it published: some shards have their last names already."""
+    former = words_for(images, tmp_path / "out")
+    whole = harness(words_for(images, tmp_path / "whole"))
+    publishing = [n for n, step in enumerate(whole.operations) if step.startswith("rename train")]
+    assert harness(former, publishing[-1]).code == -signal.SIGKILL
+    assert list((tmp_path / "out").glob("*.tfrecord"))
+    flags: dict[str, Any] = {"num_shards": 3} if change == "options" else {}
+    chosen = images
+    if change == "inputs":
+        chosen = tmp_path / "fewer"
+        for path in sorted(images.glob("*/*.jpg"))[3:]:
+            (chosen / path.parent.name).mkdir(parents=True, exist_ok=True)
+            (chosen / path.parent.name / path.name).symlink_to(path)
+    again = harness(words_for(chosen, tmp_path / "out", **flags))
+    assert again.code == 0
+    assert "shards staged by a former run with other inputs or options" in again.errors
+    assert harness(words_for(chosen, tmp_path / "fresh", **flags)).code == 0
+    assert digests(tmp_path / "out") == digests(tmp_path / "fresh")
+
+
+def test_finished_shards_are_not_written_again(
+    images: Path, reference: dict[str, str], harness: Harness, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    whole = harness(words_for(images, tmp_path / "whole"))
+    sidecars = [n for n, step in enumerate(whole.operations) if "partial" in step]
+    assert harness(words_for(images, output), sidecars[-1] + 1).code == -signal.SIGKILL
+    again = harness(words_for(images, output))
+    assert digests(output) == reference
+    written = [step for step in again.operations if step.startswith("open_writer train")]
+    assert len(written) < len([s for s in whole.operations if s.startswith("open_writer train")])
+
+
+@pytest.mark.parametrize("workers", ["in_memory", "multi_processing"])
+def test_killed_at_random_times(
+    workers: str, images: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    """Real processes: the launcher alone, and with it a supervisor and workers."""
+    mode = ["--direct_num_workers=2", f"--direct_running_mode={workers}"]
+    words = [*words_for(images, tmp_path / "out"), *(mode if workers != "in_memory" else [])]
+    command = [sys.executable, "-m", "pipeline.convert", *words]
+    rng = random.Random(20)
+    started = time.monotonic()
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    length = time.monotonic() - started
+    assert digests(tmp_path / "out") == reference
+    for _ in range(RANDOM_KILLS if workers == "in_memory" else 2):
+        output = tmp_path / f"out-{rng.random()}"
+        killed = [word.replace(f"={tmp_path}/out", f"={output}") for word in command]
+        with subprocess.Popen(
+            killed, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            time.sleep(rng.uniform(0.3, 1.0) * length)
+            process.kill()
+        if manifest_of(output).exists():
+            assert {k: v for k, v in digests(output).items() if ".staging" not in k} == reference
+        # The children of a killed supervisor end by themselves, and may need a moment.
+        again = run_until_free(killed)
+        assert again.returncode == 0, again.stderr
+        assert digests(output) == reference
+
+
+def run_until_free(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command once no other run holds its output."""
+    while True:
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if "another run" not in ran.stderr:
+            return ran
+
+
+def test_a_disk_that_is_full(images: Path, reference: dict[str, str], tmp_path: Path) -> None:
+    """A limit on the size of files stands for it: writing fails in the middle of a shard."""
+    words = words_for(images, tmp_path / "out")
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500));"
+        "from pipeline.convert import main; from pipeline.errors import run_command;"
+        "sys.exit(run_command(lambda: main(sys.argv[1:]), 'convert'))"
+    )
+    command = [sys.executable, "-c", limited, *words]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1, ran.stderr
+    assert "File too large" in ran.stderr.splitlines()[-1]
+    assert "Traceback" not in ran.stderr
+    assert not manifest_of(tmp_path / "out").exists()
+    assert convert(*words).code == 0
+    assert digests(tmp_path / "out") == reference

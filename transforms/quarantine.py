@@ -1,0 +1,111 @@
+"""CopyRejected: the originals of rejected images, in folders named after their reasons."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+
+import apache_beam as beam
+
+from transforms import files
+from transforms.convert import image_uri
+from transforms.core.records import Count
+from transforms.core.rejections import Rejection
+from transforms.core.stats import ShardSummary
+from transforms.match import is_local
+from transforms.metrics import counter
+
+_CHUNK = 1 << 20
+
+
+class CopyRejected(beam.PTransform):
+    """Copies the files of rejected images to `FOLDER/REASON/PATH`, published or not.
+
+    Input: the shards' summaries and the rejections of the plan. Output: a `Count` for each image,
+    for those who must wait for the copies. A retry copies again to the same names. The following
+    metrics are maintained: `images_quarantined`, and `images_not_quarantined`, files that can no
+    longer be read.
+    """
+
+    def __init__(self, root: str, folder: str, *, rejections: beam.PCollection[Rejection]) -> None:
+        super().__init__()
+        self._fn = _CopyRejectedFn(root, folder)
+        self._rejections = rejections
+
+    def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
+        of_shards = shards | "Name rejected images" >> beam.ParDo(
+            _NameRejectedFn()
+        ).with_output_types(Rejection)
+        return (
+            (of_shards, self._rejections)
+            | "All rejected images" >> beam.Flatten()
+            | "Copy rejected images" >> beam.ParDo(self._fn).with_output_types(Count)
+        )
+
+
+class _NameRejectedFn(beam.DoFn):
+    def process(self, shard: ShardSummary) -> Iterator[Rejection]:
+        yield from shard.rejections
+
+
+class _CopyRejectedFn(beam.DoFn):
+    def __init__(self, root: str, folder: str) -> None:
+        self._root = root
+        self._folder = folder
+
+    def process(self, rejection: Rejection) -> Iterator[Count]:
+        if rejection.subject == "image":
+            source = image_uri(self._root, rejection.path)
+            copied = copy_file(source, quarantined(self._folder, rejection))
+            name = "images_quarantined" if copied else "images_not_quarantined"
+            counter(name).inc()
+            yield Count(name, 1)
+
+
+def quarantined(folder: str, rejection: Rejection) -> str:
+    """Where the file of a rejected image is copied to.
+
+    >>> quarantined("q/", Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"))
+    'q/empty_file/cat/1.jpg'
+    """
+    return files.join(folder, rejection.reason, rejection.path.lstrip("/"))
+
+
+def copy_file(source: str, target: str) -> bool:
+    """Copies a file so that it appears whole.
+
+    Returns:
+        False when it cannot be read.
+
+    Raises:
+        OSError: the copy cannot be written.
+    """
+    folder, name = target.rsplit("/", 1)
+    # As long as it is, a name may have no room for more.
+    partial = files.join(folder, f".{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}")
+    try:
+        files.remove(partial)
+        with files.open_writer(partial) as file:
+            for chunk in _chunks(source):
+                file.write(chunk)
+    except _UnreadableError:
+        files.remove(partial)
+        return False
+    files.rename(partial, target)
+    return True
+
+
+class _UnreadableError(Exception):
+    """The source, not the target, is what cannot be used."""
+
+
+def _chunks(source: str) -> Iterator[bytes]:
+    if is_local(source) and not os.path.isfile(source):
+        raise _UnreadableError
+    try:
+        with files.open_reader(source) as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        raise _UnreadableError from error
