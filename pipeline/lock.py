@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from pipeline.errors import DatasetError, UsageError, one_line
 from transforms import files, gcs
@@ -188,7 +189,17 @@ def _is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended and only its parent has not noticed, as happens in containers."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        # Not on Linux, or gone meanwhile.
+        return False
+    return status.rpartition(")")[2].split()[0] == "Z"
 
 
 def _interrupt_main_thread() -> None:

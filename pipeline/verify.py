@@ -16,7 +16,13 @@ from pipeline.options import OneLineParser
 from transforms import files
 from transforms.core.manifest import LABELS, REJECTED, crc32c_hex, manifest_shards
 from transforms.core.shards import ShardName
-from transforms.core.verify import Problem, RecordVerifier, class_problems, ledger_problems
+from transforms.core.verify import (
+    Problem,
+    RecordVerifier,
+    class_problems,
+    ledger_problems,
+    rejected_problems,
+)
 from transforms.match import is_local, list_files
 from transforms.read import verify_shard
 
@@ -74,8 +80,9 @@ def _small_file_problems(output: str, manifest: dict[str, Any]) -> Iterator[Prob
             yield Problem(name, None, "the file is missing")
         elif crc32c_hex(text.encode()) != listed["crc32c"]:
             yield Problem(name, None, "was changed since the dataset was written")
-        elif name == REJECTED and text.count("\n") != sum(manifest["rejected"].values()):
-            yield Problem(name, None, "has other lines than the manifest counts")
+        elif name == REJECTED:
+            for detail in rejected_problems(manifest, text):
+                yield Problem(name, None, detail)
 
 
 def _extra_shards(output: str, manifest: dict[str, Any]) -> Iterator[Problem]:

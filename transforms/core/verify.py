@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -138,6 +139,27 @@ def ledger_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
             yield f"split {name!r} has other records than its shards together"
     if ledger.records_written != sum(split["records"] for split in manifest["splits"].values()):
         yield "the ledger has other records than the splits together"
+
+
+def rejected_problems(manifest: Mapping[str, Any], text: str) -> Iterator[str]:
+    """Whether `rejected.jsonl` holds the rejections that the ledger counts.
+
+    Args:
+        manifest: the dataset's.
+        text: the content of the file.
+    """
+    try:
+        lines = [json.loads(line) for line in text.splitlines()]
+        reasons = Counter(line["reason"] for line in lines)
+        images = sum(line["subject"] == "image" for line in lines)
+    except (ValueError, TypeError, KeyError):
+        yield "has a line that is no rejection"
+        return
+    if reasons != Counter(manifest["rejected"]):
+        yield "has other reasons than the manifest counts"
+    if images != manifest["ledger"]["images_rejected"]:
+        rejected = manifest["ledger"]["images_rejected"]
+        yield f"has {images} images, the ledger says {rejected} were rejected"
 
 
 def class_problems(split: str, found: Counter[str], listed: Mapping[str, int]) -> Iterator[str]:

@@ -1,0 +1,85 @@
+"""A bucket that is lost, or a run on one that is killed: the same command goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.commands import ROOT, arguments, convert
+from tests.servers.gcs import GcsServer
+
+FLAGS: dict[str, Any] = {
+    "images": "gs://photos/in/*/*.jpg",
+    "output": "gs://datasets/flowers",
+    "num_shards": 3,
+}
+
+
+@pytest.fixture
+def reference(gcs: GcsServer, photos: Path) -> dict[str, bytes]:
+    """The dataset of an undisturbed run, elsewhere in the bucket."""
+    gcs.make_bucket("photos")
+    gcs.make_bucket("datasets")
+    for path in sorted(photos.glob("*/*.jpg")):
+        gcs.put("photos", f"in/{path.parent.name}/{path.name}", path.read_bytes())
+    ran = convert(**{**FLAGS, "output": "gs://datasets/reference"})
+    assert ran.code == 0, ran.err
+    return objects(gcs, "reference")
+
+
+def objects(gcs: GcsServer, folder: str) -> dict[str, bytes]:
+    prefix = f"{folder}/"
+    names = [name for name in gcs.names("datasets") if name.startswith(prefix)]
+    return {name.removeprefix(prefix): gcs.get("datasets", name) for name in names}
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        {"kind": "upload", "object": r"datasets/flowers/\.staging/train-00001.*"},
+        {"kind": "rewrite", "object": r"datasets/flowers/\.staging/train-00002.*[0-9a-f]{32}"},
+        {"kind": "upload", "object": "datasets/flowers/manifest.json"},
+    ],
+    ids=["writing", "publishing", "manifest"],
+)
+def test_permission_that_is_lost_in_the_middle(
+    lost: dict[str, Any], gcs: GcsServer, reference: dict[str, bytes]
+) -> None:
+    gcs.set_faults([{**lost, "status": 403}])
+    ran = convert(**FLAGS)
+    assert ran.code == 1
+    assert "no permission" in ran.error()
+    assert "manifest.json" not in objects(gcs, "flowers")
+    gcs.set_faults([])
+    again = convert(**FLAGS)
+    assert again.code == 0, again.err
+    assert objects(gcs, "flowers") == reference
+
+
+@pytest.mark.usefixtures("dropped_sockets")
+@pytest.mark.parametrize("staged", [1, 3])
+def test_killed_with_some_shards_staged(
+    staged: int, gcs: GcsServer, reference: dict[str, bytes]
+) -> None:
+    gcs.set_latency(get_ms=5, other_ms=40)
+    command = [sys.executable, "-m", "pipeline.convert", *arguments(**FLAGS)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        while sum(name.endswith(".json") for name in sidecars(gcs)) < staged:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    assert "manifest.json" not in objects(gcs, "flowers")
+    gcs.reset()
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert objects(gcs, "flowers") == reference
+    assert sum(gcs.media_gets().values()) < len(gcs.names("photos")) + 20
+
+
+def sidecars(gcs: GcsServer) -> list[str]:
+    return [name for name in gcs.names("datasets") if name.startswith("flowers/.staging/train-")]
