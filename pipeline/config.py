@@ -10,6 +10,7 @@ from transforms.core.csv_rows import CsvColumns
 from transforms.core.layouts import Feature, layout_features
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import Dataset
+from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.shards import ShardPlan
 
 
@@ -37,6 +38,7 @@ class ConvertConfig:
         limits: bytes and pixels an image may have.
         max_rejected: images that may be rejected.
         overwrite: whether a former dataset may be replaced.
+        pixels: what is done to the pixels of every image.
     """
 
     images: tuple[str, ...]
@@ -58,6 +60,7 @@ class ConvertConfig:
     limits: Limits
     max_rejected: RejectionLimit
     overwrite: bool
+    pixels: PixelOptions = AS_THEY_ARE
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -89,6 +92,11 @@ class ConvertConfig:
             "check": self.check,
             "max_pixels": self.limits.max_pixels,
             "max_bytes": self.limits.max_bytes,
+            "transcode": self.pixels.transcode,
+            "resize": str(self.pixels.resize) if self.pixels.resize else None,
+            "color": self.pixels.color,
+            "quality": self.pixels.quality,
+            "exif_orientation": self.pixels.exif_orientation,
         }
 
     @property

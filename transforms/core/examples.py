@@ -15,11 +15,19 @@ from transforms.core.records import ShardImage
 
 
 class CheckedImage(NamedTuple):
-    """An image that may land in a shard: its plan, its bytes as read, and what they hold."""
+    """An image that may land in a shard.
+
+    Attributes:
+        image: its plan.
+        data: the bytes to store.
+        info: what they hold.
+        changes: what was done to its pixels, names from `pixel_options.CHANGES`.
+    """
 
     image: ShardImage
     data: bytes
     info: ImageInfo
+    changes: tuple[str, ...] = ()
 
 
 _SOURCES: dict[str, Callable[[CheckedImage], bytes | int]] = {

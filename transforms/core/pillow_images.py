@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 
 from PIL import Image, ImageFile, UnidentifiedImageError, _imaging
+from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.check import Limits
 from transforms.core.rejections import Reason, RejectedImageError
@@ -33,6 +34,8 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 _BACK = TURNS | {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+
+_SIDEWAYS = (5, 6, 7, 8)
 
 _ORIENTATION = 0x0112
 # Formats whose tag TensorFlow passes over; it turns a JPEG XL.
@@ -70,8 +73,7 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
         limits: checked before anything is decoded.
 
     Returns:
-        The image; its pixels are not decoded. A TIFF that is to be turned has the size that it
-        will have when it is turned.
+        The image; its pixels are not decoded.
 
     Raises:
         RejectedImageError: with reason `NOT_AN_IMAGE`, `UNSUPPORTED_IMAGE`, `CORRUPT_IMAGE` or
@@ -100,7 +102,15 @@ def orientation_of(image: ImageFile.ImageFile) -> int:
         orientation = image.getexif().get(_ORIENTATION, 1)
     except Exception:  # of every kind; a damaged tag says nothing, and the pixels may be sound
         return 1
-    return orientation if orientation in TURNS else 1
+    return int(orientation) if orientation in TURNS else 1
+
+
+def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
+    """Height and width of an opened image's pixels before anything turns them."""
+    width, height = image.size
+    # Pillow gives the size of the turned picture, if the tag is where TIFF has it.
+    is_swapped = isinstance(image, TiffImageFile) and image.tag_v2.get(_ORIENTATION) in _SIDEWAYS
+    return (width, height) if is_swapped else (height, width)
 
 
 def read_orientation(data: bytes, format_: str, limits: Limits) -> int:
@@ -137,7 +147,7 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
             are neither 8 nor 16 bits.
     """
     # Pillow turns a TIFF while it decodes, and forgets the tag.
-    orientation = orientation_of(image) if image.format == "TIFF" else 1
+    orientation = orientation_of(image) if isinstance(image, TiffImageFile) else 1
     with _rejecting():
         image.load()
         mode = _plain_mode(image)

@@ -9,6 +9,17 @@ TRANSCODINGS = ("keep", "auto", "jpeg", "png")
 COLORS = ("keep", "rgb", "gray")
 ORIENTATIONS = ("keep", "apply")
 
+# What changed images are counted as; `untouched` excludes the rest.
+CHANGES = (
+    "untouched",
+    "transcoded",
+    "resized",
+    "turned",
+    "recolored",
+    "flattened",
+    "first_frame",
+)
+
 DEFAULT_QUALITY = 95
 
 # libjpeg's limit, whatever the format.
@@ -102,9 +113,12 @@ class PixelOptions(NamedTuple):
     @property
     def changes_nothing(self) -> bool:
         """Whether every image is stored as it is."""
-        return self._replace(quality=DEFAULT_QUALITY) == PixelOptions()
+        return self._replace(quality=DEFAULT_QUALITY) == AS_THEY_ARE
 
     @property
     def may_write_jpeg(self) -> bool:
         """Whether the quality matters."""
         return not self.changes_nothing and self.transcode != "png"
+
+
+AS_THEY_ARE = PixelOptions()

@@ -23,17 +23,6 @@ from transforms.core.pillow_images import TURNS, open_image, read_orientation
 from transforms.core.pixel_options import MAX_SIDE, PixelOptions
 from transforms.core.rejections import Reason, RejectedImageError
 
-# What changed images are counted as; `untouched` excludes the rest.
-CHANGES = (
-    "untouched",
-    "transcoded",
-    "resized",
-    "turned",
-    "recolored",
-    "flattened",
-    "first_frame",
-)
-
 # Formats whose files are nearly always lossy: as PNG they would be several times as large.
 _PHOTO_FORMATS = ("jpeg", "webp", "avif", "jpeg2000", "jxl")
 
@@ -72,7 +61,7 @@ class StoredImage(NamedTuple):
         data: the bytes to store; `tf.io.decode_image` decodes them.
         info: what they hold.
         original: what the file held.
-        changes: what was done, names from `CHANGES`.
+        changes: what was done, names from `pixel_options.CHANGES`.
     """
 
     data: bytes
@@ -144,6 +133,9 @@ def change_pixels(
     if is_resized:
         _check_target(target, limits)
     image, scale = _decode(data, source, target, options, limits)
+    if image.size != (-(-source.width // scale), -(-source.height // scale)):
+        detail = f"{image.width}x{image.height} pixels, but its header says otherwise"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
     recolored = _recolored(image, options)
     stored_format = _stored_format(data, source, recolored, options)
     final = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
@@ -207,13 +199,14 @@ def _examine_foreign(data: bytes, limits: Limits, refused: RejectedImageError) -
 
 
 def _foreign(opened: ImageFile.ImageFile) -> _Source:
-    orientation = pillow_images.orientation_of(opened)
-    width, height = opened.size
-    if opened.format == "TIFF" and orientation > 4:
-        width, height = height, width
-    format_ = str(opened.format).lower()
-    frames = pillow_images.frame_count(opened)
-    return _Source(format_, height, width, 0, orientation, frames, opened=opened)
+    return _Source(
+        str(opened.format).lower(),
+        *pillow_images.size_in_file(opened),
+        channels=0,
+        orientation=pillow_images.orientation_of(opened),
+        frames=pillow_images.frame_count(opened),
+        opened=opened,
+    )
 
 
 def _target(source: _Source, options: PixelOptions) -> _Target:
