@@ -61,7 +61,7 @@ class ShardSummary:
         image_bytes: bytes of the images in it.
         labels: records of each label text.
         rejections: its images that are not in it.
-        pixels: records of each change, by the names of `pixel_options.CHANGES`; empty when no option
+        pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
             asks for any.
     """
 
