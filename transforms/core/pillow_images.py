@@ -14,6 +14,7 @@ import struct
 import warnings
 from collections.abc import Iterator
 
+import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError, _imaging
 from PIL.TiffImagePlugin import TiffImageFile
 
@@ -150,8 +151,7 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
     orientation = orientation_of(image) if isinstance(image, TiffImageFile) else 1
     with _rejecting():
         image.load()
-        mode = _plain_mode(image)
-        plain: Image.Image = image if image.mode == mode else image.convert(mode)
+        plain = _in_mode(image, _plain_mode(image))
     plain.info.clear()  # what Pillow would write again, such as a colour profile
     return plain if orientation == 1 else plain.transpose(_BACK[orientation])
 
@@ -166,6 +166,14 @@ def _plain_mode(image: ImageFile.ImageFile) -> str:
     if image.has_transparency_data:
         return "LA" if image.mode in _GREY else "RGBA"
     return "L" if image.mode in _GREY else "RGB"
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    if image.mode == mode:
+        return image
+    if mode == "I;16":  # Pillow's own conversion cuts the values off at 255
+        return Image.fromarray(np.asarray(image).astype(np.uint16))
+    return image.convert(mode)
 
 
 def _check_pixels(width: int, height: int, limits: Limits) -> None:
