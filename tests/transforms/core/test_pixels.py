@@ -486,10 +486,12 @@ class TestLimits:
         assert reason(b"", AUTO) is Reason.EMPTY_FILE
 
     def test_what_would_grow_too_large_is_not_made(self) -> None:
-        data = saved(Image.new("L", (3000, 1)), "PNG")
-        options = PixelOptions(resize=Resize("shorter", 6000, 6000))
-        with pytest.raises(RejectedImageError, match="18000000x6000 pixels when it is resized"):
-            changed(data, options)
+        data = saved(Image.new("L", (300, 1)), "PNG")
+        options = PixelOptions(resize=Resize("shorter", 60, 60))
+        few = LIMITS._replace(max_pixels=18_000 * 60)
+        assert changed(data, options, few).info[1:3] == (60, 18_000)
+        with pytest.raises(RejectedImageError, match="18000x60 pixels when it is resized"):
+            changed(data, options, few._replace(max_pixels=few.max_pixels - 1))
 
     def test_what_is_stored_is_within_them(self) -> None:
         limits = LIMITS._replace(max_bytes=len(WHOLE["jpeg"]))
