@@ -38,6 +38,10 @@ _BACK = TURNS | {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
 
 _SIDEWAYS = (5, 6, 7, 8)
 
+# A TIFF's page that is a smaller version of another page.
+_SUBFILE_TYPE = 0x00FE
+_THUMBNAIL = 1
+
 _ORIENTATION = 0x0112
 # Formats whose tag TensorFlow passes over; it turns a JPEG XL.
 _TAGGED = ("jpeg", "png", "webp")
@@ -87,6 +91,9 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
             image = Image.open(io.BytesIO(data), formats=formats)
         except UnidentifiedImageError:
             raise _unidentified(data, formats) from None
+    if isinstance(image, TiffImageFile) and image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
+        detail = "its first page is a thumbnail, as in raw files of cameras"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     _check_pixels(*image.size, limits)
     return image
 
@@ -204,7 +211,8 @@ def _unidentified(data: bytes, formats: tuple[str, ...]) -> RejectedImageError:
         if isinstance(accepted, str):
             return RejectedImageError(Reason.UNSUPPORTED_IMAGE, accepted)
         if accepted:
-            return RejectedImageError(Reason.CORRUPT_IMAGE, f"broken {format_} header")
+            detail = f"begins like {format_}, but its header cannot be read"
+            return RejectedImageError(Reason.CORRUPT_IMAGE, detail)
     detail = f"begins with the bytes {data[:8].hex(' ')}"
     return RejectedImageError(Reason.NOT_AN_IMAGE, detail)
 

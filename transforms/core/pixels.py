@@ -36,6 +36,9 @@ _OVERSAMPLING = 2
 
 _FILTER = Image.Resampling.LANCZOS
 
+# zlib's: photos take 6% more room than at Pillow's 6, and a third of the time.
+_PNG_LEVEL = 3
+
 # An encoded image below this is within every limit of TensorFlow's decoders.
 _TRUSTED_PIXELS = 1 << 27
 
@@ -335,7 +338,7 @@ def _encode(
         data = _encode_jpeg(image, quality, exif)
     else:
         file = io.BytesIO()
-        image.save(file, "PNG", exif=exif)
+        image.save(file, "PNG", exif=exif, compress_level=_PNG_LEVEL)
         data = file.getvalue()
     is_trusted = image.width * image.height < _TRUSTED_PIXELS
     try:

@@ -64,6 +64,11 @@ def test_what_has_other_samples_is_not_guessed_at() -> None:
         assert reason(saved(Image.new(mode, (5, 4)), "TIFF")) is Reason.UNSUPPORTED_IMAGE
 
 
+def test_a_thumbnail_is_not_taken_for_the_picture() -> None:
+    assert reason(saved(picture("RGB"), "TIFF", tiffinfo={254: 1})) is Reason.UNSUPPORTED_IMAGE
+    assert reason(saved(picture("RGB"), "TIFF", tiffinfo={254: 0})) is None
+
+
 @pytest.mark.parametrize("name", foreign_images())
 def test_the_limit_is_checked_before_the_pixels_are_decoded(name: str) -> None:
     data = foreign_images()[name]
