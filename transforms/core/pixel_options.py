@@ -1,4 +1,4 @@
-"""What to do to the pixels of every image, and the size that `--resize` gives it."""
+"""What to do to the pixels of every image, and what positions in it have to follow; no Pillow."""
 
 from __future__ import annotations
 
@@ -89,6 +89,20 @@ class Resize(NamedTuple):
 def _scaled(length: int, to: int, of: int) -> int:
     """`length * to / of`, halves rounded up, at least 1."""
     return max(1, (2 * length * to + of) // (2 * of))
+
+
+class Original(NamedTuple):
+    """The image in the file, and how it was turned: what positions in it have to follow.
+
+    Attributes:
+        height: in pixels, before it was turned or resized.
+        width: likewise.
+        orientation: the EXIF orientation that was applied, 1 (not turned) to 8.
+    """
+
+    height: int
+    width: int
+    orientation: int
 
 
 class PixelOptions(NamedTuple):

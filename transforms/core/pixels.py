@@ -20,7 +20,7 @@ from transforms.core import pillow_images
 from transforms.core.check import ImageInfo, Limits, check_image, checked_header, decode_pixels
 from transforms.core.headers import Header, image_format
 from transforms.core.pillow_images import TURNS, open_image, read_orientation
-from transforms.core.pixel_options import MAX_SIDE, PixelOptions
+from transforms.core.pixel_options import MAX_SIDE, Original, PixelOptions
 from transforms.core.rejections import Reason, RejectedImageError
 
 # Formats whose files are nearly always lossy: as PNG they would be several times as large.
@@ -41,20 +41,6 @@ _PNG_LEVEL = 3
 
 # An encoded image below this is within every limit of TensorFlow's decoders.
 _TRUSTED_PIXELS = 1 << 27
-
-
-class Original(NamedTuple):
-    """The image in the file, and how it was turned: what positions in it have to follow.
-
-    Attributes:
-        height: in pixels, before it was turned or resized.
-        width: likewise.
-        orientation: the EXIF orientation that was applied, 1 (not turned) to 8.
-    """
-
-    height: int
-    width: int
-    orientation: int
 
 
 class StoredImage(NamedTuple):

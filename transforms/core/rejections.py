@@ -39,7 +39,7 @@ HELP: dict[Reason, str] = {
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
     Reason.NOT_AN_IMAGE: "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; --transcode auto reads more",
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
-    Reason.UNSUPPORTED_IMAGE: "no decoder here for its kind of pixels, see detail; convert it",
+    Reason.UNSUPPORTED_IMAGE: "it cannot be converted as asked, see detail; convert it yourself",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
     Reason.NO_LABEL: "no row has this key, or no folder names its class; see detail",
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",

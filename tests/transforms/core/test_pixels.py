@@ -25,8 +25,8 @@ from tests.foreign_images import (
 from tests.images import picture, saved
 from transforms.core import check, pixels
 from transforms.core.check import ImageInfo, Limits, check_image
-from transforms.core.pixel_options import AS_THEY_ARE, CHANGES, PixelOptions, Resize
-from transforms.core.pixels import Original, StoredImage, change_pixels
+from transforms.core.pixel_options import AS_THEY_ARE, CHANGES, Original, PixelOptions, Resize
+from transforms.core.pixels import StoredImage, change_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
 LIMITS = Limits(max_pixels=1 << 24, max_bytes=1 << 30)
