@@ -10,6 +10,7 @@ from transforms.core.csv_rows import CsvColumns
 from transforms.core.layouts import Feature, layout_features
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import Dataset
+from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.shards import ShardPlan
 
 
@@ -38,6 +39,7 @@ class ConvertConfig:
         max_rejected: images that may be rejected.
         quarantine: folder for copies of rejected images, or None.
         overwrite: whether a former dataset may be replaced.
+        pixels: what is done to the pixels of every image.
     """
 
     images: tuple[str, ...]
@@ -60,6 +62,7 @@ class ConvertConfig:
     max_rejected: RejectionLimit
     quarantine: str | None
     overwrite: bool
+    pixels: PixelOptions = AS_THEY_ARE
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -91,6 +94,11 @@ class ConvertConfig:
             "check": self.check,
             "max_pixels": self.limits.max_pixels,
             "max_bytes": self.limits.max_bytes,
+            "transcode": self.pixels.transcode,
+            "resize": str(self.pixels.resize) if self.pixels.resize else None,
+            "color": self.pixels.color,
+            "quality": self.pixels.quality,
+            "exif_orientation": self.pixels.exif_orientation,
         }
 
     @property

@@ -70,7 +70,11 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
     """The conversion: plans, converts and writes every shard, publishes the dataset."""
     plan = build_plan(pipeline, config)
     converter = ImageConverter(
-        root=config.root, features=config.features, limits=config.limits, check=config.check
+        root=config.root,
+        features=config.features,
+        limits=config.limits,
+        check=config.check,
+        pixels=config.pixels,
     )
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,

@@ -17,6 +17,13 @@ from transforms.core.check import MODES
 from transforms.core.keys import KEY_KINDS
 from transforms.core.layouts import LAYOUTS
 from transforms.core.limits import RejectionLimit
+from transforms.core.pixel_options import (
+    COLORS,
+    DEFAULT_QUALITY,
+    ORIENTATIONS,
+    TRANSCODINGS,
+    Resize,
+)
 from transforms.core.shards import MAX_SHARDS
 from transforms.core.splits import parse_splits
 
@@ -90,6 +97,12 @@ def _seed(text: str) -> int:
     return seed
 
 
+def _quality(text: str) -> int:
+    if at_least_one(text) > 100:
+        raise ValueError(f"{text} is more than 100, the best quality of a JPEG")
+    return int(text)
+
+
 def _shard_number(text: str) -> int:
     if at_least_one(text) > MAX_SHARDS:
         raise ValueError(f"{text} is more than {MAX_SHARDS}, which the file names have room for")
@@ -106,6 +119,7 @@ def make_parser(command: str) -> argparse.ArgumentParser:
     )
     _add_inputs(parser.add_argument_group("images and labels"))
     _add_output(parser.add_argument_group("output"))
+    _add_pixels(parser.add_argument_group("pixels"))
     _add_checks(parser.add_argument_group("checks"))
     return parser
 
@@ -154,6 +168,35 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add("--layout", choices=tuple(LAYOUTS), default="slim", help="features of the Examples")
     add("--compression", choices=("none", "gzip"), default="none", help="of the shards")
     add("--overwrite", action="store_true", help="replace a dataset that is there already")
+
+
+def _add_pixels(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--transcode",
+        choices=TRANSCODINGS,
+        default="keep",
+        help="formats: as they are, what TensorFlow cannot read converted, or all in one",
+    )
+    add(
+        "--resize",
+        type=typed(Resize.parse),
+        metavar="SIZE",
+        help="shorter=N, longer=N or WIDTHxHEIGHT; ,never_enlarge leaves small images small",
+    )
+    add("--color", choices=COLORS, default="keep", help="channels: as they are, three or one")
+    add(
+        "--quality",
+        type=typed(_quality),
+        metavar="N",
+        help=f"1 to 100, of JPEGs that are written anew; without it: {DEFAULT_QUALITY}",
+    )
+    add(
+        "--exif_orientation",
+        choices=ORIENTATIONS,
+        default="keep",
+        help="keep the tag, or apply it by turning the pixels",
+    )
 
 
 def _add_checks(group: argparse._ArgumentGroup) -> None:

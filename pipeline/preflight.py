@@ -22,6 +22,7 @@ from transforms.core.globs import glob_regex
 from transforms.core.keys import KEY_KINDS, fixed_root, image_key, relative_path, row_key
 from transforms.core.labels import read_class_names, resolve_columns
 from transforms.core.manifest import MANIFEST, ManifestError
+from transforms.core.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.match import is_local, list_files
 
 # Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
@@ -63,6 +64,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     Raises:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
     """
+    pixels = _pixel_options(flags)
     sample = _sample_images(flags.images)
     label_from = _label_source(flags, sample)
     key = flags.key or ("stem" if label_from == "csv" else "path")
@@ -92,9 +94,32 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         max_rejected=flags.max_rejected,
         quarantine=_quarantine(flags, sample),
         overwrite=flags.overwrite,
+        pixels=pixels,
     )
     _check_output(config)
     return config
+
+
+def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
+    pixels = PixelOptions(
+        transcode=flags.transcode,
+        resize=flags.resize,
+        color=flags.color,
+        quality=flags.quality or DEFAULT_QUALITY,
+        exif_orientation=flags.exif_orientation,
+    )
+    if flags.quality is not None and not pixels.may_write_jpeg:
+        why = (
+            "does not go with --transcode png, which writes no JPEG"
+            if flags.transcode == "png"
+            else "changes nothing alone: it is of the JPEGs that another flag, such as --resize "
+            "or --transcode, makes it write anew"
+        )
+        raise UsageError(f"--quality {why}")
+    resize = pixels.resize
+    if resize and resize.rule == "exact" and resize.height * resize.width > flags.max_pixels:
+        raise UsageError(f"--resize {resize} is more than --max_pixels {flags.max_pixels}")
+    return pixels
 
 
 def _sample_images(globs: list[str]) -> ImageSample:

@@ -39,6 +39,7 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     lines = _split_lines(manifest["splits"])
     lines += _class_lines(manifest["splits"])
     lines += ledger_lines(manifest["ledger"], written="written")
+    lines += _pixel_lines(manifest.get("pixels", {}))
     return lines + reason_lines(manifest["rejected"])
 
 
@@ -77,6 +78,12 @@ def _class_lines(splits: Mapping[str, Any]) -> list[str]:
     if len(names) > _MAX_CLASSES:
         lines.append(f"... and {len(names) - _MAX_CLASSES} more classes")
     return lines
+
+
+def _pixel_lines(changes: Mapping[str, int]) -> list[str]:
+    """What was done to the pixels; an image can be counted more than once."""
+    counts = [f"{count} {name.replace('_', ' ')}" for name, count in changes.items()]
+    return [f"pixels   {', '.join(counts)}"] if counts else []
 
 
 def reason_lines(rejected: Mapping[str, int]) -> list[str]:

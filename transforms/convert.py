@@ -1,13 +1,16 @@
-"""One shard's images to one shard's Examples: fetch, check, encode, as pure generators."""
+"""One shard's images to one shard's Examples: fetch, check, change, encode, as pure generators."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from transforms.core.check import ImageInfo, Limits, check_image
+from transforms.core.check import Limits, check_image
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
 from transforms.core.layouts import Feature
+from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.fetch import ReadAhead, read_file, reading_threads
@@ -15,6 +18,10 @@ from transforms.fetch import ReadAhead, read_file, reading_threads
 # Images encoded by one call; all of them are in memory.
 _BATCH_IMAGES = 16
 _BATCH_BYTES = 8 << 20
+
+# Images of this process whose pixels are in memory at once: the threads that wait for a remote
+# file are many more than the cores, and an image is many times as large as its file.
+_DECODING = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 def image_uri(root: str, path: str) -> str:
@@ -33,12 +40,19 @@ class ImageConverter:
     """
 
     def __init__(
-        self, *, root: str, features: Sequence[Feature], limits: Limits, check: str
+        self,
+        *,
+        root: str,
+        features: Sequence[Feature],
+        limits: Limits,
+        check: str,
+        pixels: PixelOptions = AS_THEY_ARE,
     ) -> None:
         self._root = root
         self._features = tuple(features)
         self._limits = limits
         self._check = check
+        self._pixels = pixels
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
@@ -46,9 +60,13 @@ class ImageConverter:
         self._read_ahead = ReadAhead(threads=reading_threads(self._root))
         self._suspects = suspects()
         self._in_flight = in_flight()
+        if not self._pixels.changes_nothing:
+            from transforms.core.pillow_images import quiet_pillow
+
+            quiet_pillow()
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
-        """Reads and checks images, in their order, several at once."""
+        """Reads, checks and changes images, in their order, several at once."""
         return self._read_ahead.map(self._load_one, images, size=_listed_bytes)
 
     def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
@@ -58,29 +76,50 @@ class ImageConverter:
 
     def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
         try:
-            data, info = self._read_and_check(image)
+            return self._checked(image, self._read(image))
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
-        return CheckedImage(image, data, info)
 
-    def _read_and_check(self, image: ShardImage) -> tuple[bytes, ImageInfo]:
+    def _read(self, image: ShardImage) -> bytes:
         if image.size > self._limits.max_bytes:
             detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
             raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
-        uri = image_uri(self._root, image.path)
         try:
-            data = read_file(uri, version=image.version, max_bytes=self._limits.max_bytes)
+            return read_file(
+                image_uri(self._root, image.path),
+                version=image.version,
+                max_bytes=self._limits.max_bytes,
+            )
         except OSError as error:
             detail = error.strerror or str(error).splitlines()[0]
             raise RejectedImageError(Reason.UNREADABLE, detail) from error
-        return data, self._check_guarded(data, image_note(uri, image.version))
 
-    def _check_guarded(self, data: bytes, note: bytes) -> ImageInfo:
-        """Checks an image so that a crash of its decoder costs this image, on the next try."""
+    def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
+        """Decodes an image so that a crash of its decoder costs this image, on the next try."""
+        note = image_note(image_uri(self._root, image.path), image.version)
+        arguments = (data, self._pixels, self._limits, self._check)
         if note in self._suspects:
-            return call_in_child(check_image, data, limits=self._limits, mode=self._check)
-        with self._in_flight.noted(note):
-            return check_image(data, limits=self._limits, mode=self._check)
+            stored = call_in_child(stored_image, *arguments)
+        else:
+            with self._in_flight.noted(note):
+                stored = stored_image(*arguments)
+        return CheckedImage(image, *stored)
+
+
+def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) -> StoredImage:
+    """What is stored of an image file: its own bytes, or changed ones.
+
+    Raises:
+        RejectedImageError: see `check_image` and `change_pixels`.
+    """
+    if pixels.changes_nothing:
+        info = check_image(data, limits=limits, mode=check)
+        return StoredImage(data, info, Original(info.height, info.width, 1), ())
+    # It brings Pillow, which other runs do without.
+    from transforms.core.pixels import change_pixels
+
+    with _DECODING:
+        return change_pixels(data, pixels, limits=limits, check=check)
 
 
 def _listed_bytes(image: ShardImage) -> int:

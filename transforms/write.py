@@ -214,6 +214,7 @@ class _WriteShardFn(beam.DoFn):
             image_bytes=tally.image_bytes,
             labels=dict(sorted(tally.labels.items())),
             rejections=tuple(tally.rejections),
+            pixels=dict(sorted(tally.pixels.items())),
         )
 
     def _compressed(self, file: ChecksummedFile) -> Any:
@@ -244,6 +245,7 @@ class _Tally:
     image_bytes: int = 0
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
+    pixels: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""
@@ -254,5 +256,6 @@ class _Tally:
             else:
                 self.labels[result.image.label] += 1
                 self.image_bytes += len(result.data)
+                self.pixels.update(result.changes)
                 PROGRESS.advance(1)
                 yield result

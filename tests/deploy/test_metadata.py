@@ -65,12 +65,18 @@ VALUES = {
     "num_shards": Values(["1", "64", "99999"], ["", "0", "-1", "x", "1.5", "100000"]),
     "shard_size": SIZES,
     "max_bytes": SIZES,
+    "resize": Values(
+        ["shorter=256", "longer=9", "640x480", "65500x1,never_enlarge", "shorter=1,never_enlarge"],
+        ["", "256", "shorter", "shorter=0", "0x5", "5x", "1x1x1", "wide=5", "5x5,enlarge", "5 x 5"],
+    ),
+    "quality": Values(["1", "10", "95", "100"], ["", "0", "101", "-1", "x", "9.5"]),
     "overwrite": Values(["true", "false"], [], ["", "yes", "1"]),
     "max_pixels": Values(["1", "178956970"], ["", "0", "-1", "x", "1.5"]),
     "max_rejected": Values(
         ["0", "25", "1%", "0.5%", "100%", "0.01", ".5", "1.0"],
         ["", "-1", "101%", "1.5", "x", "%", "1%%"],
     ),
+    "quarantine": Values(["gs://bucket/rejected"], ["", "/tmp/rejected", "gs://bucket"]),
 }
 VALUES |= {
     name: Values([str(choice) for choice in action.choices], ["", "else", f"{action.choices}"])

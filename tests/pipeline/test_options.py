@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from PIL import Image
 
 import pipeline.progress
 from pipeline.convert import main
 from pipeline.options import make_parser
 from tests.conftest import draw
-from tests.images import chunk
+from tests.images import chunk, picture, saved
 from tests.pipeline.commands import Dataset, Ran, convert, digests
 from tests.pipeline.reading import (
     LANDMARK,
@@ -25,6 +26,7 @@ from tests.pipeline.reading import (
     label_ids,
     labels,
     read,
+    shape,
 )
 
 
@@ -137,6 +139,36 @@ def _overwrite(without: Made, made: Made) -> None:
     assert made.ran.code == 0
 
 
+def _shapes(made: Made) -> set[tuple[int, ...]]:
+    return {shape(record["image/encoded"]) for record in read(made.dataset)}
+
+
+def _transcode(without: Made, made: Made) -> None:
+    assert {record["image/format"] for record in read(without.dataset)} == {b"jpeg"}
+    assert {record["image/format"] for record in read(made.dataset)} == {b"png"}
+
+
+def _resize(without: Made, made: Made) -> None:
+    assert _shapes(without) == {(12, 16, 3)}
+    assert _shapes(made) == {(6, 8, 3)}
+
+
+def _color(without: Made, made: Made) -> None:
+    assert _shapes(without) == {(12, 16, 3)}
+    assert _shapes(made) == {(12, 16, 1)}
+
+
+def _quality(without: Made, made: Made) -> None:
+    best, worst = (read(each.dataset) for each in (without, made))
+    for one, other in zip(best, worst, strict=True):
+        assert len(other["image/encoded"]) < len(one["image/encoded"])
+
+
+def _exif_orientation(without: Made, made: Made) -> None:
+    assert _shapes(without) == {(12, 16, 3)}
+    assert _shapes(made) == {(16, 12, 3)}
+
+
 def _check(without: Made, made: Made) -> None:
     assert _reasons(without) == ["corrupt_image"]
     assert _reasons(made) == []
@@ -174,6 +206,7 @@ def _progress_json(without: Made, made: Made) -> None:
 
 ALL = {"max_rejected": "100%"}
 DIRECTORY = {"label_from": "directory"}
+TURNED = {"images": "{in}/turned/*/*.jpg"}
 ROWS = {
     "--images": Row("{in}/photos/*/dog-*.jpg", _images, DIRECTORY, "{in}/photos/*/*.jpg"),
     "--labels": Row("{in}/letters.csv", _labels),
@@ -191,6 +224,11 @@ ROWS = {
     "--layout": Row("tutorial", _layout),
     "--compression": Row("gzip", _compression),
     "--overwrite": Row(True, _overwrite, {"output": "{out}/finished", "seed": 3}),
+    "--transcode": Row("png", _transcode),
+    "--resize": Row("8x6", _resize),
+    "--color": Row("gray", _color),
+    "--quality": Row(30, _quality, {"resize": "64x48"}),
+    "--exif_orientation": Row("apply", _exif_orientation, {**TURNED, **DIRECTORY}),
     "--check": Row("header", _check, {"images": "{in}/cut/*/*.png", **ALL, **DIRECTORY}),
     "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
     "--max_bytes": Row("100B", _max_bytes, ALL),
@@ -228,6 +266,11 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text("\n".join(content), encoding)
     draw(folder / "empty" / "cat" / "good.jpg")
     (folder / "empty" / "cat" / "empty.jpg").touch()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    (folder / "turned" / "cat").mkdir(parents=True)
+    turned = saved(picture("RGB", 12, 16), "JPEG", exif=exif)
+    (folder / "turned" / "cat" / "turned.jpg").write_bytes(turned)
     # The pixels are missing: only the header is right.
     header = bytes.fromhex("00000002000000020802000000")
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"cut") + chunk(b"IEND")

@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from threading import BoundedSemaphore, Lock
 from typing import Any
 
 import pytest
 
 from tests.images import picture, saved
+from transforms import convert
 from transforms.convert import ImageConverter
+from transforms.core import pixels
 from transforms.core.check import Limits
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.layouts import LAYOUTS
+from transforms.core.pixel_options import PixelOptions, Resize
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
+from transforms.fetch import ReadAhead
 
 LIMITS = Limits(max_pixels=10_000, max_bytes=50_000)
 
@@ -106,3 +111,53 @@ def test_large_images_make_small_batches(tmp_path: Path) -> None:
     next(records)
     assert pulled == 3  # 9 MB; the next batch is not begun
     assert len(list(records)) == 5
+
+
+def test_pixels_are_changed_between_reading_and_encoding(tmp_path: Path) -> None:
+    files = {
+        "1.jpg": saved(picture("RGB"), "JPEG"),
+        "2.tif": saved(picture("RGBA"), "TIFF"),
+        "3.png": saved(picture("L", 10, 14), "PNG"),
+        "4.tif": saved(picture("RGB"), "TIFF")[:-100],
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    options = PixelOptions("auto", Resize("exact", 10, 14))
+    images = [planned(name, len(data)) for name, data in files.items()]
+    *loaded, damaged = converter(tmp_path, pixels=options).load(images)
+    assert isinstance(damaged, Rejection) and damaged.reason == "corrupt_image"
+    found = [(each.info, each.changes) for each in loaded if isinstance(each, CheckedImage)]
+    assert found == [
+        (("jpeg", 10, 14, 3), ("resized",)),
+        (("png", 10, 14, 4), ("transcoded", "resized")),
+        (("png", 10, 14, 1), ("untouched",)),
+    ]
+    assert isinstance(loaded[2], CheckedImage) and loaded[2].data == files["3.png"]
+
+
+def test_no_more_images_are_decoded_at_once_than_there_are_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = saved(picture("RGB", 300, 400), "JPEG")
+    (tmp_path / "1.jpg").write_bytes(data)
+    lock, original = Lock(), pixels.change_pixels
+    running = highest = 0
+
+    def change_pixels(*arguments: Any, **options: Any) -> Any:
+        nonlocal running, highest
+        with lock:
+            running += 1
+            highest = max(highest, running)
+        try:
+            return original(*arguments, **options)
+        finally:
+            with lock:
+                running -= 1
+
+    monkeypatch.setattr(pixels, "change_pixels", change_pixels)
+    monkeypatch.setattr(convert, "_DECODING", BoundedSemaphore(2))
+    made = converter(tmp_path, limits=Limits(10**6, 10**6), pixels=PixelOptions("png"))
+    made._read_ahead = ReadAhead(threads=8)
+    loaded = list(made.load([planned("1.jpg", len(data))] * 40))
+    assert all(isinstance(each, CheckedImage) for each in loaded)
+    assert highest == 2

@@ -111,14 +111,19 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
     """
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
-    header = _checked_header(data, limits)
+    header = checked_header(data, limits)
     if mode == "full" and not _is_beyond_doubt(data, header):
         height, width, channels = _judge(data, header.format)
         return ImageInfo(header.format, height, width, channels)
     return ImageInfo(header.format, header.height, header.width, header.channels)
 
 
-def _checked_header(data: bytes, limits: Limits) -> headers.Header:
+def checked_header(data: bytes, limits: Limits) -> headers.Header:
+    """The header of an image of a format that TensorFlow reads, and that is within the limits.
+
+    Raises:
+        RejectedImageError: as `check_image` in mode `header`.
+    """
     if not data:
         raise RejectedImageError(Reason.EMPTY_FILE, "0 bytes")
     if len(data) > limits.max_bytes:
@@ -285,7 +290,17 @@ def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> b
 
 
 def _judge(data: bytes, format_: str) -> tuple[int, int, int]:
-    """Asks TensorFlow: height, width and channels.
+    """Asks TensorFlow: height, width and channels; raises as `decode_pixels` does."""
+    height, width, channels = (int(side) for side in decode_pixels(data, format_).shape[-3:])
+    return height, width, channels
+
+
+def decode_pixels(data: bytes, format_: str) -> Any:
+    """The pixels that TensorFlow makes of a file whose header was checked.
+
+    Returns:
+        uint8 `[height, width, channels]` with a `numpy()` method; `[frames, ...]` of a GIF and of
+        an animation.
 
     Raises:
         RejectedImageError: with reason `CORRUPT_IMAGE`; TensorFlow refuses the file.
@@ -295,11 +310,9 @@ def _judge(data: bytes, format_: str) -> tuple[int, int, int]:
     quiet = _without_noise() if format_ == "jpeg" else contextlib.nullcontext()
     try:
         with quiet:
-            shape = tensorflow.io.decode_image(data).shape
+            return tensorflow.io.decode_image(data)
     except tensorflow.errors.InvalidArgumentError as error:
         raise RejectedImageError(Reason.CORRUPT_IMAGE, _condense(str(error.message))) from None
-    height, width, channels = (int(side) for side in shape[-3:])
-    return height, width, channels
 
 
 def _import_tensorflow() -> Any:

@@ -11,15 +11,26 @@ from tfx_bsl.coders.example_coder import ExampleToNumpyDict, RecordBatchToExampl
 
 from transforms.core.check import ImageInfo
 from transforms.core.layouts import Feature
+from transforms.core.pixel_options import Original
 from transforms.core.records import ShardImage
 
 
 class CheckedImage(NamedTuple):
-    """An image that may land in a shard: its plan, its bytes as read, and what they hold."""
+    """An image that may land in a shard.
+
+    Attributes:
+        image: its plan.
+        data: the bytes to store.
+        info: what they hold.
+        original: what the file held.
+        changes: what was done to its pixels, names from `pixel_options.CHANGES`.
+    """
 
     image: ShardImage
     data: bytes
     info: ImageInfo
+    original: Original
+    changes: tuple[str, ...] = ()
 
 
 _SOURCES: dict[str, Callable[[CheckedImage], bytes | int]] = {

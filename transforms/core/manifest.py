@@ -14,7 +14,7 @@ import google_crc32c
 from transforms.core.layouts import Feature
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
-from transforms.core.stats import Ledger, ShardSummary, split_classes
+from transforms.core.stats import Ledger, ShardSummary, count_changes, split_classes
 
 MANIFEST = "manifest.json"
 LABELS = "labels.txt"
@@ -25,7 +25,15 @@ FORMAT_VERSION = 1
 
 _KEYS = ("recipe", "options_digest", "options", "features", "ledger", "rejected", "splits", "files")
 
-_VERSIONED = ("image-tfrecords", "apache-beam", "tfx-bsl", "tensorflow", "simplejpeg", "pyarrow")
+_VERSIONED = (
+    "image-tfrecords",
+    "apache-beam",
+    "tfx-bsl",
+    "tensorflow",
+    "simplejpeg",
+    "pillow",
+    "pyarrow",
+)
 
 
 class ManifestError(ValueError):
@@ -104,6 +112,7 @@ def build_manifest(
         files: the small files beside the shards: name to content.
     """
     classes = split_classes(shards)
+    changes = count_changes(shards)
     return {
         "format_version": FORMAT_VERSION,
         "recipe": recipe,
@@ -116,6 +125,7 @@ def build_manifest(
         "labels": label_kind,
         "ledger": dataclasses.asdict(ledger),
         "rejected": dict(rejected),
+        **({"pixels": changes} if changes else {}),
         "splits": {
             split: _split(split, shards, classes.get(split, {})) for split in dataset.splits
         },

@@ -21,6 +21,7 @@ class Reason(str, enum.Enum):
     NOT_AN_IMAGE = "not_an_image"
     CORRUPT_IMAGE = "corrupt_image"
     DECODER_CRASH = "decoder_crash"
+    UNSUPPORTED_IMAGE = "unsupported_image"
     NAME_NOT_UTF8 = "name_not_utf8"
     # images: joining
     NO_LABEL = "no_label"
@@ -37,9 +38,10 @@ HELP: dict[Reason, str] = {
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
-    Reason.NOT_AN_IMAGE: "not a JPEG, PNG, GIF, BMP, WebP or JPEG XL by its content; convert it",
+    Reason.NOT_AN_IMAGE: "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; --transcode auto reads more",
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.DECODER_CRASH: "it makes a decoder crash; re-encode it, and report it to the decoder",
+    Reason.UNSUPPORTED_IMAGE: "it cannot be converted as asked, see detail; convert it yourself",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
     Reason.NO_LABEL: "no row has this key, or no folder names its class; see detail",
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",

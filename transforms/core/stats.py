@@ -61,6 +61,8 @@ class ShardSummary:
         image_bytes: bytes of the images in it.
         labels: records of each label text.
         rejections: its images that are not in it.
+        pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
+            asks for any.
     """
 
     file: str
@@ -71,6 +73,7 @@ class ShardSummary:
     image_bytes: int = 0
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     rejections: tuple[Rejection, ...] = ()
+    pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
@@ -143,6 +146,14 @@ def split_classes(shards: Sequence[ShardSummary]) -> dict[str, dict[str, int]]:
     for shard in shards:
         counts.setdefault(ShardName.parse(shard.file).split, Counter()).update(shard.labels)
     return {split: dict(sorted(labels.items())) for split, labels in counts.items()}
+
+
+def count_changes(shards: Iterable[ShardSummary]) -> dict[str, int]:
+    """Records of each change to the pixels, by name."""
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        counts.update(shard.pixels)
+    return dict(sorted(counts.items()))
 
 
 def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from transforms.core.check import ImageInfo
 from transforms.core.examples import CheckedImage, ExampleEncoder, decode_example, sort_features
 from transforms.core.layouts import LAYOUTS, Feature, layout_features
+from transforms.core.pixel_options import Original
 from transforms.core.records import ShardImage
 
 
@@ -26,7 +27,7 @@ def checked(
     info: ImageInfo | None = None,
 ) -> CheckedImage:
     image = ShardImage(0, key, f"photos/{key}.jpg", len(data), 0, label, label_id)
-    return CheckedImage(image, data, info or ImageInfo("jpeg", 37, 45, 3))
+    return CheckedImage(image, data, info or ImageInfo("jpeg", 37, 45, 3), Original(37, 45, 1))
 
 
 # What the encoder may meet: other scripts, no label, negative ids, no bytes, long values.

@@ -26,6 +26,7 @@ def test_reasons_are_stable() -> None:
         "too_many_pixels",
         "not_an_image",
         "corrupt_image",
+        "unsupported_image",
         "name_not_utf8",
         "no_label",
         "unknown_label",

@@ -1,0 +1,340 @@
+"""Changes an image's pixels: format, size, colour and orientation, and says what was done.
+
+An image that is right already is stored byte for byte. Any other is decoded once to the pixels
+that TensorFlow would make of it, changed, and encoded as JPEG or PNG. What TensorFlow cannot read,
+Pillow decodes.
+
+All functions may be called from several threads.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, NamedTuple
+
+import numpy as np
+import simplejpeg
+from PIL import Image, ImageFile
+
+from transforms.core import pillow_images
+from transforms.core.check import ImageInfo, Limits, check_image, checked_header, decode_pixels
+from transforms.core.headers import Header, image_format
+from transforms.core.pillow_images import TURNS, open_image, read_orientation
+from transforms.core.pixel_options import MAX_SIDE, Original, PixelOptions, StoredImage
+from transforms.core.rejections import Reason, RejectedImageError
+
+# Formats whose files are nearly always lossy: as PNG they would be several times as large.
+_PHOTO_FORMATS = ("jpeg", "webp", "avif", "jpeg2000", "jxl")
+
+# What of a header that TensorFlow does not take Pillow may still read.
+_SECOND_CHANCE = {"": pillow_images.FOREIGN, "bmp": ("BMP",), "webp": ("WEBP",)}
+_MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
+
+# A JPEG is decoded at the smallest of the scales 1, 1/2, 1/4 and 1/8 that is this many times as
+# large as its new size: the difference to decoding all of it is far below what encoding loses.
+_OVERSAMPLING = 2
+
+_FILTER = Image.Resampling.LANCZOS
+
+# zlib's: photos take 6% more room than at Pillow's 6, and a third of the time.
+_PNG_LEVEL = 3
+
+# An encoded image below this is within every limit of TensorFlow's decoders.
+_TRUSTED_PIXELS = 1 << 27
+
+
+class _Source(NamedTuple):
+    """An image before it is changed, as its header describes it.
+
+    Attributes:
+        format: `jpeg`, `png` ... in lower case.
+        height: of the pixels as they are in the file.
+        width: likewise.
+        channels: that TensorFlow would give; 0 when it cannot read the file.
+        orientation: of its EXIF tag.
+        frames: frames or pages.
+        header: None when TensorFlow cannot read the file.
+        opened: by Pillow, when TensorFlow cannot read the file.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+    orientation: int
+    frames: int
+    header: Header | None = None
+    opened: ImageFile.ImageFile | None = None
+
+
+class _Target(NamedTuple):
+    """The size to give the pixels before they are turned, and the turn (1 to 8)."""
+
+    height: int
+    width: int
+    turn: int
+
+
+def change_pixels(
+    data: bytes, options: PixelOptions, *, limits: Limits, check: str = "full"
+) -> StoredImage:
+    """Gives the bytes to store of an image.
+
+    The same options and library versions give the same bytes. Metadata of a changed image is left
+    out, but for an orientation that is kept. Colour profiles are not applied: TensorFlow ignores
+    them too.
+
+    Args:
+        data: the file, whole.
+        options: what to do.
+        limits: checked before anything is decoded, and on what is to be stored.
+        check: mode of `check_image` for images that are stored as they are; others are always
+            decoded and so checked.
+
+    Raises:
+        RejectedImageError: as `check_image`, and `UNSUPPORTED_IMAGE` for an image that cannot be
+            converted.
+    """
+    source = _examine(data, options, limits)
+    target = _target(source, options)
+    if _is_right(source, target, options):
+        info = check_image(data, limits=limits, mode=check)
+        return StoredImage(data, info, Original(info.height, info.width, 1), ("untouched",))
+    if options.exif_orientation == "keep" and source.header is not None:
+        source = source._replace(orientation=read_orientation(data, source.format, limits))
+    is_resized = (target.height, target.width) != (source.height, source.width)
+    if is_resized:
+        _check_target(target, limits)
+    image, scale = _decode(data, source, target, options, limits)
+    if image.size != (-(-source.width // scale), -(-source.height // scale)):
+        detail = f"{image.width}x{image.height} pixels, but its header says otherwise"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+    recolored = _recolored(image, options)
+    stored_format = _stored_format(data, source, recolored, options)
+    final = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
+    if is_resized:
+        # Rows and columns that a smaller scale rounded up to lie outside of the picture.
+        box = (0, 0, source.width / scale, source.height / scale)
+        final = final.resize((target.width, target.height), _FILTER, box)
+    if target.turn != 1:
+        final = final.transpose(TURNS[target.turn])
+    kept = source.orientation if options.exif_orientation == "keep" else 1
+    stored, info = _encode(final, stored_format, options.quality, kept, limits)
+    was_done = {
+        "transcoded": stored_format != source.format,
+        "resized": is_resized,
+        "turned": target.turn != 1,
+        "recolored": options.color != "keep" and _is_recolored(source, image, info),
+        "flattened": _has_alpha(image) and not _has_alpha(final),
+        "first_frame": source.frames > 1,
+    }
+    changes = tuple(name for name, is_so in was_done.items() if is_so)
+    return StoredImage(stored, info, Original(source.height, source.width, target.turn), changes)
+
+
+def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
+    """Reads the header: with Pillow where TensorFlow could not, or would misread the file."""
+    try:
+        header = checked_header(data, limits)
+    except RejectedImageError as refused:
+        if options.transcode == "keep" or refused.reason not in _MAY_BE_FOREIGN:
+            raise
+        return _examine_foreign(data, limits, refused)
+    if options.transcode != "keep" and header.format == "bmp":
+        opened = open_image(data, ("BMP",), limits)
+        if not _is_plain_bmp(opened, len(data)):
+            return _foreign(opened)
+    orientation = 1
+    if options.exif_orientation == "apply":
+        orientation = read_orientation(data, header.format, limits)
+    return _Source(*header[:4], orientation=orientation, frames=header.frames, header=header)
+
+
+def _is_plain_bmp(opened: ImageFile.ImageFile, size: int) -> bool:
+    """Whether TensorFlow sees the same in a BMP of `size` bytes.
+
+    It passes over palettes, masks and compression, and refuses a file with bytes at its end.
+    """
+    codec, _, start, arguments = opened.tile[0]
+    layout: Any = arguments
+    return (
+        codec == "raw"
+        and layout[0] in ("L", "BGR", "BGRX", "BGRA")
+        and start + layout[1] * opened.height == size
+    )
+
+
+def _examine_foreign(data: bytes, limits: Limits, refused: RejectedImageError) -> _Source:
+    formats = _SECOND_CHANCE.get(image_format(data))
+    if formats is None:
+        raise refused
+    return _foreign(open_image(data, formats, limits))
+
+
+def _foreign(opened: ImageFile.ImageFile) -> _Source:
+    return _Source(
+        str(opened.format).lower(),
+        *pillow_images.size_in_file(opened),
+        channels=0,
+        orientation=pillow_images.orientation_of(opened),
+        frames=pillow_images.frame_count(opened),
+        opened=opened,
+    )
+
+
+def _target(source: _Source, options: PixelOptions) -> _Target:
+    turn = source.orientation if options.exif_orientation == "apply" else 1
+    height, width = source.height, source.width
+    if options.resize is not None:
+        if turn > 4:
+            width, height = options.resize.size(width, height)
+        else:
+            height, width = options.resize.size(height, width)
+    return _Target(height, width, turn)
+
+
+def _is_right(source: _Source, target: _Target, options: PixelOptions) -> bool:
+    """Whether the file can be stored as it is."""
+    return (
+        source.header is not None
+        and options.transcode in ("keep", "auto", source.format)
+        and target == (source.height, source.width, 1)
+        and options.color in ("keep", {1: "gray", 3: "rgb"}.get(source.channels))
+    )
+
+
+def _check_target(target: _Target, limits: Limits) -> None:
+    """Refuses what enlarging makes too large, before it is made."""
+    if target.height * target.width > limits.max_pixels:
+        size = f"{target.width}x{target.height} pixels"
+        detail = f"{size} when it is resized, more than {limits.max_pixels}"
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
+
+
+def _decode(
+    data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
+) -> tuple[Image.Image, int]:
+    """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
+    if source.opened is not None:
+        return pillow_images.decode(source.opened), 1
+    if source.format == "jpeg" and source.header is not None and source.header.plain:
+        scale = _decoding_scale(source, target)
+        pixels = _decode_jpeg(data, source, scale, is_grey=options.color == "gray")
+        if pixels is not None:
+            return pixels, scale
+    elif source.format in ("png", "bmp"):
+        check_image(data, limits=limits)
+        try:
+            opened = open_image(data, (source.format.upper(),), limits)
+            return pillow_images.decode(opened), 1
+        except RejectedImageError:
+            pass  # TensorFlow decodes it, as was just seen
+    shown = decode_pixels(data, source.format).numpy()
+    return _image_of(shown[0] if shown.ndim == 4 else shown), 1
+
+
+def _decoding_scale(source: _Source, target: _Target) -> int:
+    """How many times smaller a JPEG can be decoded: 8, 4, 2 or 1."""
+    times = min(source.height // target.height, source.width // target.width)
+    return next((scale for scale in (8, 4, 2) if scale * _OVERSAMPLING <= times), 1)
+
+
+def _decode_jpeg(data: bytes, source: _Source, scale: int, *, is_grey: bool) -> Image.Image | None:
+    """A JPEG as TensorFlow decodes it, so many times smaller; None when in doubt."""
+    height, width = -(-source.height // scale), -(-source.width // scale)
+    try:
+        pixels = simplejpeg.decode_jpeg(
+            data,
+            "GRAY" if is_grey or source.channels == 1 else "RGB",
+            fastdct=True,
+            fastupsample=False,
+            min_height=height,
+            min_width=width,
+            min_factor=scale,
+            strict=True,
+        )
+    except ValueError:
+        return None
+    return _image_of(pixels) if pixels.shape[:2] == (height, width) else None
+
+
+def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Image.Image:
+    """The image with the pixels `[height, width, channels]`."""
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _recolored(image: Image.Image, options: PixelOptions) -> Image.Image:
+    if options.color == "keep" or (options.color == "gray" and image.mode == "I;16"):
+        return image
+    flat = _fitting_jpeg(image)
+    return flat.convert("RGB" if options.color == "rgb" else "L")
+
+
+def _fitting_jpeg(image: Image.Image) -> Image.Image:
+    """The image in 8 bits and without alpha: over white, where it was transparent."""
+    if image.mode == "I;16":
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if not _has_alpha(image):
+        return image
+    white = Image.new("RGBA", image.size, "white")
+    flat = Image.alpha_composite(white, image.convert("RGBA"))
+    return flat.convert("L" if image.mode == "LA" else "RGB")
+
+
+def _has_alpha(image: Image.Image) -> bool:
+    return image.mode in ("LA", "RGBA")
+
+
+def _is_recolored(source: _Source, image: Image.Image, info: ImageInfo) -> bool:
+    """Whether other channels are stored than there were."""
+    return info.channels != (source.channels or len(image.getbands()))
+
+
+def _stored_format(data: bytes, source: _Source, image: Image.Image, options: PixelOptions) -> str:
+    """`jpeg` or `png`: as asked for, or JPEG for what was a photo and PNG for everything else."""
+    if options.transcode in ("jpeg", "png"):
+        return options.transcode
+    is_lossless_webp = source.format == "webp" and b"VP8L" in data
+    is_photo = source.format in _PHOTO_FORMATS and not is_lossless_webp
+    return "jpeg" if is_photo and image.mode in ("L", "RGB") else "png"
+
+
+def _encode(
+    image: Image.Image, format_: str, quality: int, orientation: int, limits: Limits
+) -> tuple[bytes, ImageInfo]:
+    """The file that holds an image, within the limits, with its orientation if that is not 1."""
+    exif = pillow_images.exif_of(orientation) if orientation != 1 else b""
+    if format_ == "jpeg":
+        data = _encode_jpeg(image, quality, exif)
+    else:
+        file = io.BytesIO()
+        image.save(file, "PNG", exif=exif, compress_level=_PNG_LEVEL)
+        data = file.getvalue()
+    is_trusted = image.width * image.height < _TRUSTED_PIXELS
+    try:
+        return data, check_image(data, limits=limits, mode="header" if is_trusted else "full")
+    except RejectedImageError as error:
+        detail = f"as the {format_} to be stored: {error.detail}"
+        raise RejectedImageError(error.reason, detail) from None
+
+
+def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
+    """A baseline JPEG; colour in 4:2:0, as `tf.io.encode_jpeg` writes it."""
+    if max(image.size) > MAX_SIDE:
+        detail = f"{image.width}x{image.height} pixels; a JPEG has {MAX_SIDE} a side at most"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    is_grey = image.mode == "L"
+    pixels = np.asarray(image)
+    data: bytes = simplejpeg.encode_jpeg(
+        pixels[:, :, None] if is_grey else pixels,
+        quality,
+        "GRAY" if is_grey else "RGB",
+        "Gray" if is_grey else "420",
+        fastdct=False,
+    )
+    if not exif:
+        return data
+    # Behind the JFIF segment, which comes first.
+    start = 4 + int.from_bytes(data[4:6], "big")
+    segment = b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif
+    return data[:start] + segment + data[start:]
