@@ -76,7 +76,7 @@ VALUES = {
         ["0", "25", "1%", "0.5%", "100%", "0.01", ".5", "1.0"],
         ["", "-1", "101%", "1.5", "x", "%", "1%%"],
     ),
-    "quarantine": Values(["gs://bucket/rejected"], ["", "/tmp/rejected", "gs://bucket"]),
+    "quarantine": PATHS._replace(wrong=[""]),
 }
 VALUES |= {
     name: Values([str(choice) for choice in action.choices], ["", "else", f"{action.choices}"])
