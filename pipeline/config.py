@@ -7,7 +7,8 @@ from typing import Any
 
 from transforms.core.check import Limits
 from transforms.core.csv_rows import CsvColumns
-from transforms.core.layouts import Feature, layout_features
+from transforms.core.embeddings import Embedding
+from transforms.core.layouts import Feature, layout_features, with_embedding
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import Dataset
 from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
@@ -40,6 +41,7 @@ class ConvertConfig:
         quarantine: folder for copies of rejected images, or None.
         overwrite: whether a former dataset may be replaced.
         pixels: what is done to the pixels of every image.
+        embedding: the model for a layout that needs one, or None.
     """
 
     images: tuple[str, ...]
@@ -63,6 +65,7 @@ class ConvertConfig:
     quarantine: str | None
     overwrite: bool
     pixels: PixelOptions = AS_THEY_ARE
+    embedding: Embedding | None = None
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -73,7 +76,10 @@ class ConvertConfig:
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of the Examples."""
-        return layout_features(self.layout, labelled=self.label_from != "none")
+        features = layout_features(self.layout, labelled=self.label_from != "none")
+        if self.embedding is None:
+            return features
+        return with_embedding(features, self.embedding.shape, self.embedding.dtype)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -99,14 +105,36 @@ class ConvertConfig:
             "color": self.pixels.color,
             "quality": self.pixels.quality,
             "exif_orientation": self.pixels.exif_orientation,
+            **self._model_options,
         }
+
+    @property
+    def _model_options(self) -> dict[str, Any]:
+        """The name, or what is in the files: where they lie decides no bytes."""
+        if self.embedding is None:
+            return {}
+        model, weights = self.embedding.digests
+        return {
+            "model": model or self.embedding.model,
+            "model_weights": weights or None,
+            "embed_dtype": self.embedding.dtype,
+        }
+
+    @property
+    def _inputs(self) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"images": list(self.images), "labels": list(self.csv_paths)}
+        if self.embedding is not None:
+            inputs["model"] = self.embedding.model
+            if self.embedding.weights is not None:
+                inputs["model_weights"] = self.embedding.weights
+        return inputs
 
     @property
     def dataset(self) -> Dataset:
         """The description of the dataset that goes into its manifest."""
         return Dataset(
             options=self.options,
-            inputs={"images": list(self.images), "labels": list(self.csv_paths)},
+            inputs=self._inputs,
             root=self.root,
             features=self.features,
             splits=self.shard_plan.splits,

@@ -7,7 +7,7 @@ read labels ─┘        └────────── rejections and count
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import apache_beam as beam
 
@@ -24,6 +24,9 @@ from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
 from transforms.quarantine import CopyRejected
 from transforms.write import WriteShards
+
+if TYPE_CHECKING:
+    from transforms.embed import Embedder
 
 
 class Plan(NamedTuple):
@@ -66,6 +69,15 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     )
 
 
+def _embedder(config: ConvertConfig) -> Embedder | None:
+    if config.embedding is None:
+        return None
+    # It brings Beam's inference, which other runs do without.
+    from transforms.embed import Embedder
+
+    return Embedder(config.embedding)
+
+
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
     """The conversion: plans, converts and writes every shard, publishes the dataset."""
     plan = build_plan(pipeline, config)
@@ -75,6 +87,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         limits=config.limits,
         check=config.check,
         pixels=config.pixels,
+        embedder=_embedder(config),
     )
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,

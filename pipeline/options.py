@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
 from transforms.core.check import MODES
+from transforms.core.embeddings import DTYPES
 from transforms.core.keys import KEY_KINDS
 from transforms.core.layouts import LAYOUTS
 from transforms.core.limits import RejectionLimit
@@ -83,7 +84,7 @@ def at_least_one(text: str) -> int:
 
 def _not_empty(text: str) -> str:
     if not text.strip():
-        raise ValueError("it is empty: give a folder")
+        raise ValueError("it is empty: give a path")
     return text
 
 
@@ -120,6 +121,7 @@ def make_parser(command: str) -> argparse.ArgumentParser:
     _add_inputs(parser.add_argument_group("images and labels"))
     _add_output(parser.add_argument_group("output"))
     _add_pixels(parser.add_argument_group("pixels"))
+    _add_model(parser.add_argument_group("embeddings"))
     _add_checks(parser.add_argument_group("checks"))
     return parser
 
@@ -196,6 +198,22 @@ def _add_pixels(group: argparse._ArgumentGroup) -> None:
         choices=ORIENTATIONS,
         default="keep",
         help="keep the tag, or apply it by turning the pixels",
+    )
+
+
+def _add_model(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--model",
+        type=typed(_not_empty),
+        metavar="MODEL",
+        help="Keras file, SavedModel folder or keras.applications name, for --layout embedding",
+    )
+    add("--model_weights", type=typed(_not_empty), metavar="FILE", help="weights of such a name")
+    add(
+        "--embed_dtype",
+        choices=DTYPES,
+        help="floats, or bytes of half the size; without it: float32",
     )
 
 

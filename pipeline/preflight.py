@@ -14,6 +14,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, one_line
+from pipeline.model import check_model, check_model_flags
 from transforms import files, gcs
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
@@ -65,6 +66,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
     """
     pixels = _pixel_options(flags)
+    check_model_flags(flags)
     sample = _sample_images(flags.images)
     label_from = _label_source(flags, sample)
     key = flags.key or ("stem" if label_from == "csv" else "path")
@@ -95,6 +97,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         quarantine=_quarantine(flags, sample),
         overwrite=flags.overwrite,
         pixels=pixels,
+        embedding=check_model(flags),
     )
     _check_output(config)
     return config

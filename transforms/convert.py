@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from transforms.core.check import Limits, check_image
 from transforms.core.examples import CheckedImage, ExampleEncoder
@@ -14,6 +15,12 @@ from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, S
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.fetch import ReadAhead, read_file, reading_threads
+
+if TYPE_CHECKING:
+    from transforms.embed import Embedder
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 # Images encoded by one call; all of them are in memory.
 _BATCH_IMAGES = 16
@@ -47,12 +54,14 @@ class ImageConverter:
         limits: Limits,
         check: str,
         pixels: PixelOptions = AS_THEY_ARE,
+        embedder: Embedder | None = None,
     ) -> None:
         self._root = root
         self._features = tuple(features)
         self._limits = limits
         self._check = check
         self._pixels = pixels
+        self._embedder = embedder
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
@@ -64,10 +73,13 @@ class ImageConverter:
             from transforms.core.pillow_images import quiet_pillow
 
             quiet_pillow()
+        if self._embedder is not None:
+            self._embedder.setup()
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
-        """Reads, checks and changes images, in their order, several at once."""
-        return self._read_ahead.map(self._load_one, images, size=_listed_bytes)
+        """Reads, checks, changes and embeds images, in their order, several at once."""
+        loaded = self._read_ahead.map(self._load_one, images, size=self._held_bytes)
+        return loaded if self._embedder is None else self._embedder.embed(loaded)
 
     def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
         """Serialized Examples in the order of the images, encoded in small batches."""
@@ -97,13 +109,30 @@ class ImageConverter:
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
         note = image_note(image_uri(self._root, image.path), image.version)
-        arguments = (data, self._pixels, self._limits, self._check)
+        stored = self._guarded(note, stored_image, data, self._pixels, self._limits, self._check)
+        checked = CheckedImage(image, *stored)
+        if self._embedder is None:
+            return checked
+        from transforms.core.embeddings import input_pixels
+
+        shape = self._embedder.input_shape
+        pixels = self._guarded(note, input_pixels, stored.data, stored.info.format, shape)
+        return checked._replace(pixels=pixels)
+
+    def _guarded(
+        self,
+        note: bytes,
+        function: Callable[Parameters, Result],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result:
         if note in self._suspects:
-            stored = call_in_child(stored_image, *arguments)
-        else:
-            with self._in_flight.noted(note):
-                stored = stored_image(*arguments)
-        return CheckedImage(image, *stored)
+            return call_in_child(function, *args, **kwargs)
+        with self._in_flight.noted(note):
+            return function(*args, **kwargs)
+
+    def _held_bytes(self, image: ShardImage) -> int:
+        return image.size + (self._embedder.input_bytes if self._embedder else 0)
 
 
 def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) -> StoredImage:
@@ -120,10 +149,6 @@ def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) 
 
     with _DECODING:
         return change_pixels(data, pixels, limits=limits, check=check)
-
-
-def _listed_bytes(image: ShardImage) -> int:
-    return image.size
 
 
 def _batches(images: Iterable[CheckedImage]) -> Iterator[list[CheckedImage]]:

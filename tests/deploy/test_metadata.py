@@ -77,6 +77,8 @@ VALUES = {
         ["", "-1", "101%", "1.5", "x", "%", "1%%"],
     ),
     "quarantine": PATHS._replace(wrong=[""]),
+    "model": Values(["gs://b/m.keras", "EfficientNetB0"], [""], ["m.keras", "/m", "s3://b/m"]),
+    "model_weights": PATHS._replace(wrong=[""]),
 }
 VALUES |= {
     name: Values([str(choice) for choice in action.choices], ["", "else", f"{action.choices}"])

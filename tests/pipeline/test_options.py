@@ -18,6 +18,7 @@ from pipeline.convert import main
 from pipeline.options import make_parser
 from tests.conftest import draw
 from tests.images import chunk, picture, saved
+from tests.models import efficientnet, saved_to, small_model
 from tests.pipeline.commands import Dataset, Ran, convert, digests
 from tests.pipeline.reading import (
     LANDMARK,
@@ -169,6 +170,22 @@ def _exif_orientation(without: Made, made: Made) -> None:
     assert _shapes(made) == {(16, 12, 3)}
 
 
+def _model(without: Made, made: Made) -> None:
+    assert without.ran.code == 2 and "--layout embedding needs --model" in without.ran.error()
+    assert feature_names(made.dataset) == {"Feature", "Label"}
+
+
+def _model_weights(without: Made, made: Made) -> None:
+    assert without.ran.code == 2 and "needs --model_weights FILE" in without.ran.error()
+    assert made.dataset.manifest["features"][0]["shape"] == [7, 7, 1280]
+
+
+def _embed_dtype(without: Made, made: Made) -> None:
+    exact, rounded = (each.dataset.manifest["features"][0] for each in (without, made))
+    assert (exact["dtype"], exact.get("encoding")) == ("float", None)
+    assert (rounded["dtype"], rounded["encoding"]) == ("bytes", "bfloat16")
+
+
 def _check(without: Made, made: Made) -> None:
     assert _reasons(without) == ["corrupt_image"]
     assert _reasons(made) == []
@@ -229,6 +246,13 @@ ROWS = {
     "--color": Row("gray", _color),
     "--quality": Row(30, _quality, {"resize": "64x48"}),
     "--exif_orientation": Row("apply", _exif_orientation, {**TURNED, **DIRECTORY}),
+    "--model": Row("{in}/small.keras", _model, {"layout": "embedding"}),
+    "--model_weights": Row(
+        "{in}/b0.weights.h5", _model_weights, {"layout": "embedding", "model": "EfficientNetB0"}
+    ),
+    "--embed_dtype": Row(
+        "bfloat16", _embed_dtype, {"layout": "embedding", "model": "{in}/small.keras"}
+    ),
     "--check": Row("header", _check, {"images": "{in}/cut/*/*.png", **ALL, **DIRECTORY}),
     "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
     "--max_bytes": Row("100B", _max_bytes, ALL),
@@ -264,6 +288,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in lines.items():
         encoding = "cp949" if name == "korean.csv" else "utf-8"
         (folder / name).write_text("\n".join(content), encoding)
+    saved_to(folder / "small.keras", small_model().save)
+    saved_to(folder / "b0.weights.h5", efficientnet().save_weights)
     draw(folder / "empty" / "cat" / "good.jpg")
     (folder / "empty" / "cat" / "empty.jpg").touch()
     exif = Image.Exif()

@@ -295,8 +295,16 @@ def _judge(data: bytes, format_: str) -> tuple[int, int, int]:
     return height, width, channels
 
 
-def decode_pixels(data: bytes, format_: str) -> Any:
+def decode_pixels(
+    data: bytes, format_: str, *, channels: int = 0, expand_animations: bool = True
+) -> Any:
     """The pixels that TensorFlow makes of a file whose header was checked.
+
+    Args:
+        data: the file, whole.
+        format_: of the header.
+        channels: as `tf.io.decode_image` takes it; 0 for those of the file.
+        expand_animations: likewise; False gives the first frame.
 
     Returns:
         uint8 `[height, width, channels]` with a `numpy()` method; `[frames, ...]` of a GIF and of
@@ -305,17 +313,19 @@ def decode_pixels(data: bytes, format_: str) -> Any:
     Raises:
         RejectedImageError: with reason `CORRUPT_IMAGE`; TensorFlow refuses the file.
     """
-    tensorflow = _import_tensorflow()
+    tensorflow = import_tensorflow()
     # libjpeg writes about damaged files to the standard error; nobody else does.
     quiet = _without_noise() if format_ == "jpeg" else contextlib.nullcontext()
     try:
         with quiet:
-            return tensorflow.io.decode_image(data)
+            return tensorflow.io.decode_image(
+                data, channels=channels, expand_animations=expand_animations
+            )
     except tensorflow.errors.InvalidArgumentError as error:
         raise RejectedImageError(Reason.CORRUPT_IMAGE, _condense(str(error.message))) from None
 
 
-def _import_tensorflow() -> Any:
+def import_tensorflow() -> Any:
     """The module; it takes seconds and hundreds of megabytes, so only the first doubt pays."""
     if "tensorflow" not in sys.modules:
         with _without_noise():

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tfx_bsl.coders.example_coder import ExampleToNumpyDict, RecordBatchToExamplesEncoder
 
 from transforms.core.check import ImageInfo
-from transforms.core.layouts import Feature
+from transforms.core.layouts import EMBEDDING, Feature
 from transforms.core.pixel_options import Original
 from transforms.core.records import ShardImage
 
@@ -24,6 +24,8 @@ class CheckedImage(NamedTuple):
         info: what they hold.
         original: what the file held.
         changes: what was done to its pixels, names from `pixel_options.CHANGES`.
+        pixels: float32 `[height, width, channels]` for a model that has not seen it yet.
+        embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
     """
 
     image: ShardImage
@@ -31,10 +33,22 @@ class CheckedImage(NamedTuple):
     info: ImageInfo
     original: Original
     changes: tuple[str, ...] = ()
+    pixels: Any = None
+    embedding: bytes = b""
 
+
+# What is spliced into a record, not encoded: it is nearly all of it.
+_LARGE: dict[str, Callable[[CheckedImage], bytes]] = {
+    "image.bytes": lambda checked: checked.data,
+    EMBEDDING: lambda checked: checked.embedding,
+}
+
+# The field of `tf.train.Feature` that a large value is in.
+_LISTS = {"bytes": 1, "float": 2}
+
+_NO_FEATURES = b"\x0a\x00"
 
 _SOURCES: dict[str, Callable[[CheckedImage], bytes | int]] = {
-    "image.bytes": lambda checked: checked.data,
     "image.format": lambda checked: checked.info.format.encode(),
     "image.height": lambda checked: checked.info.height,
     "image.width": lambda checked: checked.info.width,
@@ -50,23 +64,25 @@ class ExampleEncoder:
     """Encodes batches of images with the features of one layout.
 
     The bytes are those of protobuf's deterministic serialization: features sorted by name. Arrow
-    and tfx-bsl encode all features but the image's bytes, which are put in at their place: they
-    are nearly all of a record, and this way they are copied once and not five times.
+    and tfx-bsl encode all features but the image's bytes and embedding, which are put in at their
+    place: they are nearly all of a record, and this way they are copied once and not five times.
     """
 
     def __init__(self, features: Sequence[Feature]) -> None:
-        self._large = [f.name.encode() for f in features if f.source == "image.bytes"]
-        self._small = [f for f in features if f.source != "image.bytes"]
+        self._large = [f for f in features if f.source in _LARGE]
+        self._small = [f for f in features if f.source not in _LARGE]
         self._encoder = RecordBatchToExamplesEncoder()
 
     def encode(self, images: Sequence[CheckedImage]) -> list[bytes]:
         """Serialized Examples, one for each image, in their order."""
         return [
-            sort_features(example, [(name, image.data) for name in self._large])
+            sort_features(example, [_large_value(feature, image) for feature in self._large])
             for example, image in zip(self._encode_small(images), images, strict=True)
         ]
 
     def _encode_small(self, images: Sequence[CheckedImage]) -> Sequence[bytes]:
+        if not self._small:
+            return [_NO_FEATURES] * len(images)
         offsets = _int64_array(range(len(images) + 1))
         columns = [
             pa.LargeListArray.from_arrays(offsets, self._values(feature, images))
@@ -80,6 +96,10 @@ class ExampleEncoder:
     def _values(feature: Feature, images: Sequence[CheckedImage]) -> Any:
         values: list[Any] = [_SOURCES[feature.source](image) for image in images]
         return _ARRAYS[feature.dtype](values)
+
+
+def _large_value(feature: Feature, image: CheckedImage) -> tuple[bytes, bytes, int]:
+    return feature.name.encode(), _LARGE[feature.source](image), _LISTS[feature.dtype]
 
 
 # `pa.array` imports pandas, which takes 0.3 s and 25 MB, to see whether a list is a Series.
@@ -97,7 +117,7 @@ def _bytes_array(values: Sequence[bytes]) -> Any:
 _ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {"bytes": _bytes_array, "int64": _int64_array}
 
 
-def sort_features(example: bytes, large: Sequence[tuple[bytes, bytes]] = ()) -> bytes:
+def sort_features(example: bytes, large: Sequence[tuple[bytes, bytes, int]] = ()) -> bytes:
     """The same serialized Example with its features sorted by name, and more features.
 
     tfx-bsl writes the feature map in the order of a hash table that is seeded anew for every
@@ -106,12 +126,15 @@ def sort_features(example: bytes, large: Sequence[tuple[bytes, bytes]] = ()) -> 
     (https://protobuf.dev/programming-guides/encoding/#maps).
 
     Args:
-        example: a serialized Example with at least one feature.
-        large: names and values of features of one bytes value each, to be added.
+        example: a serialized Example whose field `features` is set.
+        large: name, value and list of features to be added. The list is 1 for a feature of one
+            bytes value, 2 for one of floats, whose value is these packed (little endian).
     """
     _, start = _read_varint(example, 1)
     entries = [(_entry_name(entry), entry, b"") for entry in _map_entries(example, start)]
-    entries += [(name, _bytes_entry_head(name, len(value)), value) for name, value in large]
+    entries += [
+        (name, _large_entry_head(name, len(value), list_), value) for name, value, list_ in large
+    ]
     parts = [part for _, head, value in sorted(entries) for part in (head, value)]
     return b"".join([_field_head(1, sum(map(len, parts))), *parts])
 
@@ -146,11 +169,11 @@ def _entry_name(entry: bytes) -> bytes:
     return entry[name : name + length]
 
 
-def _bytes_entry_head(name: bytes, size: int) -> bytes:
+def _large_entry_head(name: bytes, size: int, list_: int) -> bytes:
     """The map entry of a feature that holds one value of `size` bytes, up to that value."""
     value = _field_head(1, size)
-    bytes_list = _field_head(1, len(value) + size) + value
-    feature = _field_head(2, len(bytes_list) + size) + bytes_list
+    values = _field_head(list_, len(value) + size) + value
+    feature = _field_head(2, len(values) + size) + values
     key = _field_head(1, len(name)) + name
     return _field_head(1, len(key) + len(feature) + size) + key + feature
 

@@ -70,7 +70,7 @@ class Dataset:
     @property
     def digest(self) -> str:
         """Digest of the options, the features and the format version."""
-        features = [list(feature) for feature in self.features]
+        features = [feature.to_manifest() for feature in self.features]
         text = json.dumps([FORMAT_VERSION, dict(self.options), features], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -121,7 +121,7 @@ def build_manifest(
         "inputs": dict(dataset.inputs),
         "root": dataset.root,
         "versions": {name: _version(name) for name in _VERSIONED},
-        "features": [feature._asdict() for feature in dataset.features],
+        "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
         "ledger": dataclasses.asdict(ledger),
         "rejected": dict(rejected),

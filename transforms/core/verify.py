@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from transforms.core.check import ImageInfo, Limits, check_image
+from transforms.core.embeddings import read_bfloat16
 from transforms.core.examples import decode_example
 from transforms.core.layouts import Feature
 from transforms.core.rejections import RejectedImageError
@@ -61,7 +65,7 @@ class RecordVerifier:
         """The verifier of the dataset that `manifest` describes."""
         options = manifest["options"]
         return cls(
-            features=tuple(Feature(**feature) for feature in manifest["features"]),
+            features=tuple(Feature.from_manifest(each) for each in manifest["features"]),
             labels=tuple(labels) if manifest["labels"] == "text" else None,
             limits=Limits(max_pixels=options["max_pixels"], max_bytes=options["max_bytes"]),
         )
@@ -78,6 +82,7 @@ class RecordVerifier:
         values = {feature.source: example[feature.name][0] for feature in self.features}
         problems += self._label_problems(values)
         problems += self._image_problems(values)
+        problems += self._array_problems(example)
         return RecordCheck(tuple(problems), self._label(values))
 
     def _schema_problems(self, example: Mapping[str, Any]) -> Iterator[str]:
@@ -86,10 +91,33 @@ class RecordVerifier:
             yield f"has the feature {extra[0]!r}, which the manifest does not list"
         for feature in self.features:
             values = example.get(feature.name)
-            if values is None or len(values) != 1:
+            if feature.shape and not feature.encoding:
+                if values is None or len(values) != math.prod(feature.shape):
+                    count = 0 if values is None else len(values)
+                    told = f"{math.prod(feature.shape)} of shape {list(feature.shape)}"
+                    yield f"feature {feature.name!r} has {count} values, not {told}"
+                    continue
+            elif values is None or len(values) != 1:
                 yield f"feature {feature.name!r} has no single value"
-            elif values.dtype.kind != _KINDS[feature.dtype]:
+                continue
+            if values.dtype.kind != _KINDS[feature.dtype]:
                 yield f"feature {feature.name!r} is not {feature.dtype}"
+
+    def _array_problems(self, example: Mapping[str, Any]) -> Iterator[str]:
+        """Whether the arrays have the size of their shape and only finite values."""
+        for feature in self.features:
+            if not feature.shape:
+                continue
+            array = example[feature.name]
+            if feature.encoding:
+                data = array[0]
+                if len(data) != 2 * math.prod(feature.shape):
+                    told = f"{feature.encoding} of shape {list(feature.shape)}"
+                    yield f"feature {feature.name!r} has {len(data)} bytes, not those of {told}"
+                    continue
+                array = read_bfloat16(data)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                yield f"feature {feature.name!r} has values that are not finite"
 
     def _label_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
         label_id = values.get("label.id")
@@ -101,6 +129,8 @@ class RecordVerifier:
             yield f"label {label_id} is {self.labels[label_id]!r} in labels.txt, but not here"
 
     def _image_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
+        if "image.bytes" not in values:
+            return
         try:
             info = check_image(values["image.bytes"], limits=self.limits)
         except RejectedImageError as error:

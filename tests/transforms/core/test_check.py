@@ -46,7 +46,7 @@ def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def tensorflow() -> Any:
-    return check._import_tensorflow()
+    return check.import_tensorflow()
 
 
 def disagreements(tensorflow: Any, cases: dict[str, bytes]) -> list[str]:

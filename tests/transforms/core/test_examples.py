@@ -27,7 +27,9 @@ def checked(
     info: ImageInfo | None = None,
 ) -> CheckedImage:
     image = ShardImage(0, key, f"photos/{key}.jpg", len(data), 0, label, label_id)
-    return CheckedImage(image, data, info or ImageInfo("jpeg", 37, 45, 3), Original(37, 45, 1))
+    found = info or ImageInfo("jpeg", 37, 45, 3)
+    embedding = np.arange(1 + label_id % 400, dtype="<f4").tobytes()
+    return CheckedImage(image, data, found, Original(37, 45, 1), embedding=embedding)
 
 
 # What the encoder may meet: other scripts, no label, negative ids, no bytes, long values.
@@ -57,7 +59,9 @@ def expected(image: CheckedImage, features: tuple[Feature, ...]) -> bytes:
     example = tf.train.Example()
     for feature in features:
         value = example.features.feature[feature.name]
-        if feature.dtype == "bytes":
+        if feature.dtype == "float":
+            value.float_list.value.extend(np.frombuffer(image.embedding, "<f4"))
+        elif feature.dtype == "bytes":
             value.bytes_list.value.append(values[feature.source])
         else:
             value.int64_list.value.append(values[feature.source])

@@ -59,7 +59,7 @@ Pixels = np.ndarray[Any, np.dtype[Any]]
 
 @pytest.fixture(scope="module")
 def tensorflow() -> Any:
-    return check._import_tensorflow()
+    return check.import_tensorflow()
 
 
 def changed(data: bytes, options: PixelOptions, limits: Limits = LIMITS) -> StoredImage:

@@ -1,0 +1,197 @@
+"""`--layout embedding`: what a model makes of images, from files to records."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.verify import find_problems
+from tests.conftest import draw
+from tests.models import (
+    KERAS,
+    SMALL_INPUT,
+    SMALL_OUTPUT,
+    efficientnet,
+    saved_to,
+    small_model,
+)
+from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
+from tests.pipeline.reading import read
+from transforms.core.embeddings import BATCH_IMAGES, read_bfloat16
+
+DOCUMENT = (ROOT / "docs" / "embeddings.md").read_text()
+COUNT = BATCH_IMAGES + 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos and the model files that the documentation names."""
+    folder = tmp_path_factory.mktemp("embeddings")
+    for number in range(COUNT):
+        draw(folder / "photos" / "ab"[number % 2] / f"{number}.jpg", seed=number)
+    saved_to(folder / "backbone.keras", small_model().save)
+    saved_to(folder / "saved", lambda path: small_model().export(path, verbose=False))
+    saved_to(folder / "b0.weights.h5", efficientnet().save_weights)
+    return folder
+
+
+def flags(folder: Path, **changes: Any) -> dict[str, Any]:
+    right = {
+        "images": f"{folder}/photos/*/*.jpg",
+        "label_from": "directory",
+        "layout": "embedding",
+        "model": folder / "backbone.keras",
+    }
+    return {**right, **changes}
+
+
+def direct(folder: Path, model: Any, size: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """What the model itself makes of the photos, by file name, in one batch."""
+    paths = sorted(folder.glob("photos/*/*.jpg"))
+    pixels = [
+        tf.image.resize(
+            tf.io.decode_image(path.read_bytes(), channels=3, expand_animations=False), size
+        )
+        for path in paths
+    ]
+    return np.stack([values.numpy() for values in model(tf.stack(pixels), training=False)])
+
+
+def rows(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """One row an image, in an order that does not depend on the shards."""
+    flat = values.reshape(len(values), -1)
+    return flat[np.argsort(flat.sum(axis=1))]
+
+
+def stored(dataset: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    spec = {
+        "Feature": tf.io.FixedLenFeature(shape, tf.float32),
+        "Label": tf.io.FixedLenFeature([], tf.int64),
+    }
+    return np.stack([record["Feature"] for record in read(dataset, spec)])
+
+
+def test_a_keras_file_and_a_saved_model_give_what_the_model_gives(
+    folder: Path, tmp_path: Path
+) -> None:
+    expected = rows(direct(folder, small_model(), SMALL_INPUT[:2]))
+    for model in ("backbone.keras", "saved"):
+        dataset = make_dataset(tmp_path / model, **flags(folder, model=folder / model))
+        np.testing.assert_allclose(rows(stored(dataset, SMALL_OUTPUT)), expected, rtol=1e-5)
+        assert dataset.manifest["features"][0]["shape"] == list(SMALL_OUTPUT)
+        assert list(find_problems(str(dataset.folder), dataset.manifest)) == []
+
+
+def test_efficientnet_gives_62720_values(folder: Path, tmp_path: Path) -> None:
+    weights = folder / "b0.weights.h5"
+    changes = {"model": "EfficientNetB0", "model_weights": weights}
+    dataset = make_dataset(tmp_path / "out", **flags(folder, **changes))
+    values = stored(dataset, (62_720,))
+    assert values.std() > 1e-3
+    expected = rows(direct(folder, efficientnet(), (224, 224)))
+    np.testing.assert_allclose(rows(values), expected, rtol=1e-3, atol=1e-4 * values.std())
+
+
+def test_the_shards_and_a_rerun_change_no_value(folder: Path, tmp_path: Path) -> None:
+    one = make_dataset(tmp_path / "one", **flags(folder, num_shards=1))
+    again = make_dataset(tmp_path / "again", **flags(folder, num_shards=1))
+    many = make_dataset(tmp_path / "many", **flags(folder, num_shards=7))
+    assert digests(one.folder) == digests(again.folder)
+    assert np.array_equal(stored(one, SMALL_OUTPUT), stored(many, SMALL_OUTPUT))
+
+
+def test_bfloat16_is_the_nearest(folder: Path, tmp_path: Path) -> None:
+    exact = stored(make_dataset(tmp_path / "exact", **flags(folder)), SMALL_OUTPUT)
+    packed = make_dataset(tmp_path / "packed", **flags(folder, embed_dtype="bfloat16"))
+    spec = {"Feature": tf.io.FixedLenFeature([], tf.string)}
+    values = [read_bfloat16(record["Feature"]) for record in read(packed, spec)]
+    nearest = tf.cast(tf.cast(exact.reshape(COUNT, -1), tf.bfloat16), tf.float32).numpy()
+    assert np.array_equal(np.stack(values), nearest)
+    assert list(find_problems(str(packed.folder), packed.manifest)) == []
+
+
+def test_verify_sees_another_shape_and_another_model_is_another_dataset(
+    folder: Path, tmp_path: Path
+) -> None:
+    for dtype, told in (("float32", "has 48 values, not 2"), ("bfloat16", "has 96 bytes")):
+        dataset = make_dataset(tmp_path / dtype, **flags(folder, embed_dtype=dtype))
+        manifest = dataset.manifest
+        manifest["features"][0]["shape"] = [2]
+        problems = [str(each) for each in find_problems(str(dataset.folder), manifest)]
+        assert len(problems) >= COUNT and told in problems[0]
+    ran = convert(**flags(folder, model=folder / "saved", output=tmp_path / "float32"))
+    assert ran.code == 2 and "--model is" in ran.error()
+
+
+def test_pictures_of_embeddings_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
+    from pipeline.show import main
+
+    dataset = make_dataset(tmp_path / "out", **flags(folder))
+    shown = run_here(main, "show", [str(dataset.folder), "--limit", "1"])
+    assert "float[48]" in shown.out
+    refused = run_here(main, "show", [str(dataset.folder), "--images", str(tmp_path / "p")])
+    assert refused.code == 2 and "there are no pictures" in refused.error()
+
+
+L = KERAS.layers
+UNFIT = {
+    "takes float32 ?x5": [KERAS.Input((5,)), L.Dense(2)],
+    "takes float32 ?x?x?x3": [KERAS.Input((None, None, 3)), L.Conv2D(1, 3)],
+    "takes float32 ?x8x8x4": [KERAS.Input((8, 8, 4)), L.Flatten()],
+    "takes float32 2x8x8x3": [KERAS.Input((8, 8, 3), batch_size=2), L.Flatten()],
+    "does not give floats": [KERAS.Input((8, 8, 3)), L.Discretization(bin_boundaries=[9.0])],
+    "not finite": [KERAS.Input((8, 8, 3)), L.Rescaling(float("inf"))],
+}
+
+
+@pytest.mark.parametrize("told", UNFIT)
+def test_a_model_that_does_not_fit_is_refused(told: str, folder: Path, tmp_path: Path) -> None:
+    path = saved_to(tmp_path / "m.keras", KERAS.Sequential(UNFIT[told]).save)
+    ran = convert(**flags(folder, model=path, output=tmp_path / "out"))
+    assert ran.code == 2 and told in ran.error()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model": None}, "--layout embedding needs --model"),
+        ({"model": "EfficientNetB0"}, "needs --model_weights FILE"),
+        ({"model": "no/such.keras"}, "cannot read --model no/such.keras"),
+        ({"model": "EfficientNetB9", "model_weights": "b0.weights.h5"}, "did you mean"),
+        ({"model": "ResNet50", "model_weights": "b0.weights.h5"}, "weights of another model"),
+        ({"model": "ResNet50", "model_weights": "none.h5"}, "cannot read --model_weights"),
+        ({"model_weights": "b0.weights.h5"}, "goes with a name"),
+        ({"layout": "slim"}, "--model does nothing with --layout slim"),
+        ({"layout": "slim", "model": None, "embed_dtype": "bfloat16"}, "--embed_dtype does"),
+        ({"model": "photos"}, "cannot be loaded"),
+    ],
+)
+def test_wrong_flags_are_one_line(
+    changes: dict[str, Any], told: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    ran = convert(**flags(folder, **changes, output="refused"))
+    assert ran.code == 2 and told in ran.error()
+
+
+def test_the_documentation_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    commands, reader = (
+        re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)[0]
+        for language in ("bash", "python")
+    )
+    for command in commands.splitlines():
+        ran = convert(*shlex.split(command)[3:])
+        assert ran.code == 0, ran.err
+    for output, shape in (("out/embedded", SMALL_OUTPUT), ("out/features", (7, 7, 1280))):
+        names: dict[str, Any] = {}
+        exec(reader.replace("out/embedded", output), names)
+        values, labels = next(iter(names["dataset"]))
+        assert values.shape == (2, *shape) and labels.shape == (2,)
