@@ -16,6 +16,7 @@ INSTALL_REQUIRES = [
     "requests>=2.32,<3",
     "simplejpeg>=1.8,<2",
     "tqdm>=4.66,<5",
+    "urllib3>=2,<3",
 ]
 
 TEST_REQUIRES = [
