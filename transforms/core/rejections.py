@@ -18,6 +18,7 @@ class Reason(str, enum.Enum):
     EMPTY_FILE = "empty_file"
     TOO_MANY_BYTES = "too_many_bytes"
     TOO_MANY_PIXELS = "too_many_pixels"
+    TOO_COSTLY = "too_costly"
     NOT_AN_IMAGE = "not_an_image"
     CORRUPT_IMAGE = "corrupt_image"
     NAME_NOT_UTF8 = "name_not_utf8"
@@ -36,6 +37,7 @@ HELP: dict[Reason, str] = {
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
+    Reason.TOO_COSTLY: "made so that decoding it takes very long, see detail; re-encode it",
     Reason.NOT_AN_IMAGE: "not a JPEG, PNG, GIF, BMP, WebP or JPEG XL by its content; convert it",
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",

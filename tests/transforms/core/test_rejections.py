@@ -24,6 +24,7 @@ def test_reasons_are_stable() -> None:
         "empty_file",
         "too_many_bytes",
         "too_many_pixels",
+        "too_costly",
         "not_an_image",
         "corrupt_image",
         "name_not_utf8",
