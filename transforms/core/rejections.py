@@ -9,6 +9,8 @@ import enum
 import json
 from typing import NamedTuple
 
+from transforms.core.shown_text import redacted
+
 
 class Reason(str, enum.Enum):
     """A stable code for one way of being left out; `HELP` says what to do about each."""
@@ -68,12 +70,13 @@ class Rejection(NamedTuple):
     key: str
 
     def to_json(self) -> str:
-        """The line of `rejected.jsonl`, without its newline.
+        """The line of `rejected.jsonl`, without its newline and without secrets.
 
         >>> Rejection("image", "empty_file", "0 bytes", "a.jpg", "a").to_json()[:44]
         '{"subject": "image", "reason": "empty_file",'
         """
-        return json.dumps(self._asdict(), ensure_ascii=False)
+        fields = {name: redacted(value) for name, value in self._asdict().items()}
+        return json.dumps(fields, ensure_ascii=False)
 
 
 class RejectedImageError(Exception):

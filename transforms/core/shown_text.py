@@ -1,0 +1,51 @@
+"""Text that people get to see: on one line, without control characters and without secrets."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "[hidden]"
+"""What stands in the place of a secret."""
+
+# Parameters that let whoever has the address read or write, and what tells whose they are.
+_PARAMETERS = (
+    r"x-(?:goog|amz)-[a-z-]+|signature|sig|awsaccesskeyid|googleaccessid|key|upload_id|password"
+    r"|api_?key|client_secret|(?:access_|refresh_|id_)?token"
+)
+_SECRETS = (
+    re.compile(rf"([?&](?:{_PARAMETERS})=)[^\s&'\"<>]+", re.IGNORECASE),
+    re.compile(r"(\bBearer\s+)[^\s'\"<>]+", re.IGNORECASE),
+    re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
+)
+
+
+def redacted(text: str) -> str:
+    """`text` without what would let a reader act as its writer.
+
+    That is the values of signed addresses (`X-Goog-Signature=`, `sig=`, `token=` ...), the password
+    in an address, and bearer tokens.
+
+    >>> redacted("https://host/a.jpg?X-Goog-Signature=abc&size=2: 403")
+    'https://host/a.jpg?X-Goog-Signature=[hidden]&size=2: 403'
+    >>> redacted("s3://me:secret@bucket/a.jpg")
+    's3://me:[hidden]@bucket/a.jpg'
+    """
+    for secret in _SECRETS:
+        text = secret.sub(rf"\g<1>{HIDDEN}", text)
+    return text
+
+
+def holds_secret(text: str) -> bool:
+    """Whether `redacted` would hide a part of `text`."""
+    return any(secret.search(text) for secret in _SECRETS)
+
+
+def printable(text: str) -> str:
+    r"""`text` on one line, with what is not printable escaped: a name may hold anything.
+
+    >>> printable("two\nlines")
+    'two\\nlines'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
