@@ -232,7 +232,7 @@ def _check_any_match(
     hint = f"try --key {other}" if other else "check --label_key and --key"
     raise UsageError(
         f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
-        f"{cells[0]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
+        f"{cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
     )
 
 
