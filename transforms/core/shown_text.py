@@ -9,12 +9,14 @@ HIDDEN = "[hidden]"
 
 # Parameters that let whoever has the address read or write, and what tells whose they are.
 _PARAMETERS = (
-    r"x-(?:goog|amz)-[a-z-]+|signature|sig|awsaccesskeyid|googleaccessid|key|upload_id|password"
+    r"x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|awsaccesskeyid|googleaccessid|key|upload_id|password"
     r"|api_?key|client_secret|(?:access_|refresh_|id_)?token"
 )
+# What such a value ends before; a full stop or colon after it belongs to the sentence.
+_VALUE = r"[^\s&'\"<>]*[^\s&'\"<>.,:;)]"
 _SECRETS = (
-    re.compile(rf"([?&](?:{_PARAMETERS})=)[^\s&'\"<>]+", re.IGNORECASE),
-    re.compile(r"(\bBearer\s+)[^\s'\"<>]+", re.IGNORECASE),
+    re.compile(rf"([?&](?:{_PARAMETERS})=){_VALUE}", re.IGNORECASE),
+    re.compile(rf"(\bBearer\s+){_VALUE}", re.IGNORECASE),
     re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
 )
 
