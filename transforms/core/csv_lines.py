@@ -22,7 +22,7 @@ _BUFFER_BYTES = 64 << 10
 # These make half surrogate pairs out of plain text, or are no encodings of files.
 _NOT_OF_FILES = frozenset({"unicode-escape", "raw-unicode-escape", "utf-7", "idna", "punycode"})
 
-MAX_ROW = 8 << 20
+MAX_ROW = 4 << 20
 """The longest line, and the longest row of several lines, in characters: it is held in memory."""
 
 

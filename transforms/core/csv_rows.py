@@ -95,7 +95,7 @@ class MalformedRow(NamedTuple):
 def first_rows(
     binary_file: ReadableBytes, n: int, *, encoding: str = "utf-8", path: str
 ) -> FirstRows:
-    """The delimiter and the first `n` rows, to resolve the columns from.
+    """The delimiter and the first `n` rows, to resolve the columns from; fewer if they are long.
 
     Raises:
         LabelsError: the file cannot be read as CSV, as far as these rows go.
@@ -103,12 +103,14 @@ def first_rows(
     first_line, lines = _peeked(read_lines(binary_file, encoding=encoding, path=path))
     delimiter = delimiter_of(first_line)
     rows: list[tuple[str, ...]] = []
+    held = 0
     for line, cells, problem in _parsed(lines, delimiter, path):
         if problem and not rows:
             raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
         if not problem:
             rows.append(tuple(cells))
-        if len(rows) >= n:
+            held += len(cells) + sum(map(len, cells))
+        if len(rows) >= n or held > MAX_ROW:
             break
     return FirstRows(delimiter, tuple(rows))
 
