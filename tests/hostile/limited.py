@@ -40,7 +40,7 @@ def run_limited(
         subprocess.TimeoutExpired: it takes longer than `seconds`.
     """
     done = subprocess.run(
-        [sys.executable, "-c", _LIMITED, str(memory), module, *arguments(**flags), *words],
+        [sys.executable, "-c", _LIMITED, str(memory), module, *words, *arguments(**flags)],
         cwd=cwd,
         env={**os.environ, **ENVIRONMENT},
         capture_output=True,

@@ -156,7 +156,7 @@ def label_text(label: str) -> str:
     >>> label_text(" big" + chr(10) + "cat")
     'big cat'
     """
-    if "\n" in label or "\r" in label:
+    if not label.isprintable() and len(label.splitlines()) > 1:
         label = " ".join(label.split())
     return nfc(label.strip())
 

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from transforms.core.shown_text import redacted
 
+# Characters that JSON lets stand and that end a line for many a reader, or move a cursor.
+_ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+
 
 class Reason(str, enum.Enum):
     """A stable code for one way of being left out; `HELP` says what to do about each."""
@@ -76,7 +79,7 @@ class Rejection(NamedTuple):
         '{"subject": "image", "reason": "empty_file",'
         """
         fields = {name: redacted(value) for name, value in self._asdict().items()}
-        return json.dumps(fields, ensure_ascii=False)
+        return json.dumps(fields, ensure_ascii=False).translate(_ESCAPED)
 
 
 class RejectedImageError(Exception):
