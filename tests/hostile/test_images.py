@@ -335,7 +335,7 @@ def test_what_takes_too_much_or_dies_would_be_noticed() -> None:
     checker = Checker(DEFAULT, 64 << 20)
     try:
         large = images.saved(Image.new("RGB", (SIDE, SIDE)), "WEBP", lossless=True, method=0)
-        with pytest.raises(BrokenCheckError, match="a file: ResourceExhaustedError"):
+        with pytest.raises(BrokenCheckError, match="a file: (ResourceExhaustedError|no ans)"):
             checker.check(large, "a file")
         with pytest.raises(BrokenCheckError, match="a file: it ended the process with SIGKILL"):
             checker.kill()

@@ -9,12 +9,15 @@ HIDDEN = "[hidden]"
 
 # Parameters that let whoever has the address read or write, and what tells whose they are.
 _PARAMETERS = (
-    r"x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|awsaccesskeyid|googleaccessid|key|upload_id|password"
-    r"|api_?key|client_secret|(?:access_|refresh_|id_)?token"
+    r"x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|awsaccesskeyid"
+    r"|googleaccessid|key|upload_id|password|api_?key|client_secret"
+    r"|(?:access_|refresh_|id_)?token"
 )
 # What such a value ends before; a full stop or colon after it belongs to the sentence.
 _VALUE = r"[^\s&'\"<>]*[^\s&'\"<>.,:;)]"
 _SECRETS = (
+    # Of an unknown web server, any parameter may be the secret.
+    re.compile(r"(https?://[^\s?'\"<>]{1,1000}\?)[^\s'\"<>]*[^\s'\"<>.,:;)]", re.IGNORECASE),
     re.compile(rf"([?&](?:{_PARAMETERS})=){_VALUE}", re.IGNORECASE),
     re.compile(rf"(\bBearer\s+){_VALUE}", re.IGNORECASE),
     re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
@@ -24,11 +27,13 @@ _SECRETS = (
 def redacted(text: str) -> str:
     """`text` without what would let a reader act as its writer.
 
-    That is the values of signed addresses (`X-Goog-Signature=`, `sig=`, `token=` ...), the password
-    in an address, and bearer tokens.
+    That is what follows the `?` of a web address, the signature of others (`X-Goog-Signature=`,
+    `sig=`, `token=` ...), the password in an address, and bearer tokens.
 
-    >>> redacted("https://host/a.jpg?X-Goog-Signature=abc&size=2: 403")
-    'https://host/a.jpg?X-Goog-Signature=[hidden]&size=2: 403'
+    >>> redacted("https://host/a.jpg?size=2&X-Goog-Signature=abc: 403")
+    'https://host/a.jpg?[hidden]: 403'
+    >>> redacted("gs://bucket/a.jpg?X-Goog-Signature=abc")
+    'gs://bucket/a.jpg?X-Goog-Signature=[hidden]'
     >>> redacted("s3://me:secret@bucket/a.jpg")
     's3://me:[hidden]@bucket/a.jpg'
     """
