@@ -14,6 +14,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, one_line
+from pipeline.path_flags import check_path
 from transforms import files, gcs
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
@@ -64,6 +65,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     Raises:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
     """
+    _check_paths(flags)
     pixels = _pixel_options(flags)
     sample = _sample_images(flags.images)
     label_from = _label_source(flags, sample)
@@ -122,6 +124,14 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
     return pixels
 
 
+def _check_paths(flags: argparse.Namespace) -> None:
+    for pattern in flags.images:
+        check_path("--images", pattern)
+    for name in ("labels", "class_names", "output", "quarantine"):
+        if getattr(flags, name) is not None:
+            check_path(f"--{name}", getattr(flags, name))
+
+
 def _sample_images(globs: list[str]) -> ImageSample:
     uris: list[str] = []
     is_all = True
@@ -159,6 +169,8 @@ def _why_empty(pattern: str) -> str:
         return f"there is no folder {folder!r}"
     if not os.access(folder, os.R_OK | os.X_OK):
         return f"no permission to read the folder {folder!r}"
+    if os.path.lexists(pattern):
+        return "it is no regular file"
     return "check the pattern; quote it so that the shell leaves it alone"
 
 
@@ -190,6 +202,8 @@ def _label_files(
     paths = tuple(sorted(file.uri for file in _list(flags.labels, "--labels")))
     if not paths:
         raise UsageError(f"no file matches --labels {flags.labels!r}; {_why_empty(flags.labels)}")
+    for path in paths:
+        check_path("--labels", path)
     keys = sample.keys(key)
     with _open_csv(paths[0]) as file:
         first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
@@ -244,7 +258,7 @@ def _check_any_match(
     hint = f"try --key {other}" if other else "check --label_key and --key"
     raise UsageError(
         f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
-        f"{cells[0]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
+        f"{cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
     )
 
 
@@ -257,7 +271,7 @@ def _class_names(path: str | None) -> tuple[str, ...] | None:
         return None
     try:
         text = files.read_text(path)
-    except (BeamIOError, OSError, UnicodeDecodeError) as error:
+    except (BeamIOError, OSError, ValueError) as error:
         raise UsageError(f"cannot read --class_names {path}: {one_line(error)}") from error
     if text is None:
         raise UsageError(f"there is no file --class_names {path}")
@@ -296,7 +310,7 @@ def _check_output(config: ConvertConfig) -> None:
         former = files.read_manifest(path)
     except ManifestError as error:
         raise UsageError(f"{error}; or choose another --output") from error
-    except (BeamIOError, OSError, UnicodeDecodeError) as error:
+    except (BeamIOError, OSError, ValueError) as error:
         raise UsageError(f"cannot read --output {config.output}: {one_line(error)}") from error
     if former is None and gcs.is_gcs(config.output):
         _check_bucket_output(config.output)

@@ -21,6 +21,10 @@ from transforms.read import open_records
 # Characters of a bytes value that are shown as text.
 _MAX_TEXT = 80
 
+# Bytes of an image's name that a saved picture keeps, from its end; with shard and number before
+# it, the name must still be one that file systems take.
+_MAX_NAME = 100
+
 
 class Record(NamedTuple):
     """One record of a dataset, decoded: see `decode_example`."""
@@ -111,6 +115,7 @@ def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path
     given = record.example[named][0].decode() if named else "image"
     # A name out of a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
+    safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
     shard = record.file.split(".")[0]
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{shard}-{record.number:05d}-{safe}"

@@ -87,6 +87,7 @@ class ImageConverter:
         try:
             return read_file(
                 image_uri(self._root, image.path),
+                size=image.size,
                 version=image.version,
                 max_bytes=self._limits.max_bytes,
             )

@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,48 @@ def test_links_to_folders_are_followed_but_not_for_ever(tmp_path: Path) -> None:
     (tmp_path / "a/b/back").symlink_to(tmp_path / "a")
     (tmp_path / "link").symlink_to(tmp_path / "a/b")
     assert listed("**/*.jpg", tmp_path) == ["a/b/1.jpg", "link/1.jpg"]
+
+
+def test_links_in_circles_are_an_error_in_one_line(tmp_path: Path) -> None:
+    """A dozen folders that link to each other have 12! ways through them."""
+    names = [f"{number}" for number in range(12)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.jpg").touch()
+        for other in set(names) - {name}:
+            (tmp_path / name / f"to{other}").symlink_to(tmp_path / other)
+    with pytest.raises(OSError, match="links lead to it in more than 1000 ways"):
+        for _ in list_files(f"{tmp_path}/**/*.jpg"):
+            pass
+
+
+def make_nested(folder: Path, depth: int) -> int:
+    """Makes folders `d` in each other, too deep for any path; gives the last one, open."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=descriptor)
+        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    return descriptor
+
+
+@pytest.mark.parametrize("depth", [1500, 2500])
+def test_folders_are_listed_however_deep(shared_folder: Path, depth: int) -> None:
+    """What is too deep for a path is an error: its images are not missed in silence."""
+    descriptor = make_nested(shared_folder, depth)
+    os.close(os.open("1.jpg", os.O_CREAT, dir_fd=descriptor))
+    os.close(descriptor)
+    try:
+        for pattern in ("**", "d/" * depth):
+            if depth < 2000:
+                assert len(list(list_files(f"{shared_folder}/{pattern}/*.jpg"))) == 1
+                continue
+            with pytest.raises(OSError, match="File name too long"):
+                list(list_files(f"{shared_folder}/{pattern}/*.jpg"))
+    finally:
+        # It is too deep for Python, too.
+        subprocess.run(["rm", "-r", shared_folder / "d"], check=True)
 
 
 @given(

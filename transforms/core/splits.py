@@ -16,6 +16,9 @@ from typing import NamedTuple
 HASH_SPACE = 2**64
 """The number of split hashes."""
 
+# Staged shards are called after their split, and file systems take names of 255 bytes.
+_MAX_NAME = 100
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _EXAMPLE = "write it like --splits train=0.8,validation=0.1,test=0.1"
 
@@ -103,6 +106,9 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
         raise _usage(text, f"{part.strip()!r} has no '='; {_EXAMPLE}")
     if not _NAME.fullmatch(name):
         raise _usage(text, f"{name!r} is not a name; use a letter, then letters, digits and '_'")
+    if len(name) > _MAX_NAME:
+        problem = f"a name of {len(name)} characters is too long; use at most {_MAX_NAME}"
+        raise _usage(f"{text[:40]}...", problem)
     try:
         share = _share(number)
     except (ArithmeticError, ValueError):

@@ -56,6 +56,7 @@ def test_parse_splits(text: str, shares: tuple[tuple[str, float], ...]) -> None:
         ("a-b=1", "'a-b' is not a name"),
         ("한강=1", "is not a name"),
         ("=1", "'' is not a name"),
+        (f"{'a' * 101}=1", "a name of 101 characters is too long; use at most 100"),
         ("train=0.8,test=0.1", "add up to 0.9; make them add up to 1"),
         ("train=0.8,test=0.200002", "add up to 1"),
         ("train=80,test=20", "add up to 100"),
