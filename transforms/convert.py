@@ -113,13 +113,13 @@ def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) 
     Raises:
         RejectedImageError: see `check_image` and `change_pixels`.
     """
-    if pixels.changes_nothing:
-        info = check_image(data, limits=limits, mode=check)
-        return StoredImage(data, info, Original(info.height, info.width, 1), ())
-    # It brings Pillow, which other runs do without.
-    from transforms.core.pixels import change_pixels
-
     with _DECODING:
+        if pixels.changes_nothing:
+            info = check_image(data, limits=limits, mode=check)
+            return StoredImage(data, info, Original(info.height, info.width, 1), ())
+        # It brings Pillow, which other runs do without.
+        from transforms.core.pixels import change_pixels
+
         return change_pixels(data, pixels, limits=limits, check=check)
 
 

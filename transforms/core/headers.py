@@ -21,7 +21,7 @@ from transforms.core import jxl
 
 MAX_PARTS = 1 << 20
 """Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
-ones TensorFlow's GIF decoder takes 40 times the file in memory."""
+ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
 
 MAX_SCANS = 24
 """Scans of a JPEG. Encoders write 10, 18 for CMYK; each costs a pass over all pixels, although 100
