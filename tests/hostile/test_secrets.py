@@ -61,7 +61,7 @@ def buckets(
     credentials.token = SECRETS["token"]
     client = functools.partial(storage.Client, credentials=credentials)
     monkeypatch.setattr(storage, "Client", client)
-    monkeypatch.setattr(gcs_module, "_RETRY_SECONDS", 1)
+    monkeypatch.setattr(gcs_module, "RETRY_SECONDS", 1)
     gcs_module.client.cache_clear()
     gcs_module._retry.cache_clear()
     yield gcs
