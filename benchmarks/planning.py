@@ -110,7 +110,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
         mock.patch.object(preflight, "list_files", list_files),
     ):
         start = time.perf_counter()
-        config = preflight.check_flags(flags, writes=False)
+        config = preflight.check_flags(flags)
         checked = time.perf_counter()
         dry_run.plan_dataset(config, str(result), [], progress="off")
         seconds = time.perf_counter() - checked
