@@ -22,6 +22,7 @@ from transforms.core.csv_rows import CsvColumns, LabelRow, first_rows, read_rows
 from transforms.core.globs import glob_regex
 from transforms.core.keys import KEY_KINDS, fixed_root, image_key, relative_path, row_key
 from transforms.core.labels import read_class_names, resolve_columns
+from transforms.core.layouts import is_layout_file
 from transforms.core.manifest import MANIFEST, ManifestError
 from transforms.core.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.match import is_local, list_files
@@ -347,9 +348,11 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
         for name in sorted({*was, *now})
         if now.get(name) != was.get(name)
     ]
+    is_own = is_layout_file(config.layout)
+    other = f"--layout {config.layout} has changed" if is_own else "another format"
     raise UsageError(
         f"--output {config.output} holds a dataset made with other options: "
-        f"{'; '.join(changed) or 'another format'}. Use --overwrite or another --output"
+        f"{'; '.join(changed) or other}. Use --overwrite or another --output"
     )
 
 

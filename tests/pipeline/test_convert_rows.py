@@ -283,3 +283,37 @@ def test_mistakes_before_the_job(folder: Path, flags: dict[str, Any], text: str,
     assert ran.code == 2
     assert says in ran.error()
     assert not (folder / "out").exists()
+
+
+def test_records_without_an_image(folder: Path) -> None:
+    dataset = from_rows(folder, "id,n\na,1\nb,2\n", layout=write_layout(folder, "  n: csv.n\n"))
+    assert sorted(int(record["n"]) for record in read_lists(dataset, {"n": NUMBER})) == [1, 2]
+    pictures = folder / "pictures"
+    ran = run_here(pipeline.show.main, "show", [str(dataset.folder), f"--images={pictures}"])
+    assert ran.code == 2
+    assert "hold no image" in ran.error()
+
+
+def test_a_layout_that_has_changed_is_told(folder: Path) -> None:
+    flags = {"layout": write_layout(folder, "  n: csv.n\n")}
+    from_rows(folder, "id,n\na,1\nb,2\n", **flags)
+    write_layout(folder, "  number: csv.n\n")
+    files = {"images": f"{folder}/[ab].jpg", "labels": folder / "rows.csv"}
+    ran = convert(**files, **flags, output=folder / "out")
+    assert ran.code == 2
+    assert f"--layout {flags['layout']} has changed" in ran.error()
+
+
+@pytest.mark.parametrize("files", ["rows.csv", "rows*.csv"])
+def test_columns_are_found_by_name_in_every_file(folder: Path, files: str) -> None:
+    (folder / "rows.csv").write_text("id,label,n\na,x,1\n")
+    (folder / "rows2.csv").write_text("n,id,label\n2,b,x\n")
+    dataset = make_dataset(
+        folder / "out",
+        images=f"{folder}/[ab].jpg",
+        labels=folder / files,
+        layout=write_layout(folder, "  id: image.key\n  n: csv.n\n"),
+        max_rejected=1,
+    )
+    found = {record["id"]: record["n"] for record in read_lists(dataset, {"id": TEXT, "n": NUMBER})}
+    assert found == ({b"a": 1, b"b": 2} if "*" in files else {b"a": 1})
