@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from transforms.core.check import Limits
+from transforms.core.columns import RowUse, RowValues, row_use
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.layouts import Feature, layout_features
 from transforms.core.limits import RejectionLimit
@@ -32,7 +33,7 @@ class ConvertConfig:
         seed: of the order and of the splits.
         num_shards: shards of each split, or None to plan them from the bytes.
         shard_size: bytes.
-        layout: name of the feature layout.
+        layout: name of the feature layout, or the path of its file.
         gzip: whether shards are compressed.
         check: `full` or `header`.
         limits: bytes and pixels an image may have.
@@ -40,6 +41,10 @@ class ConvertConfig:
         quarantine: folder for copies of rejected images, or None.
         overwrite: whether a former dataset may be replaced.
         pixels: what is done to the pixels of every image.
+        layout_features: of the layout as it was resolved; None for those of a preset.
+        box_columns: the columns of `boxes.SIDES`, in this order, when the layout has boxes.
+        box_units: of them: `pixel` or `normalized`.
+        label_separator: between the labels in one cell; empty when a cell is one label.
     """
 
     images: tuple[str, ...]
@@ -63,6 +68,10 @@ class ConvertConfig:
     quarantine: str | None
     overwrite: bool
     pixels: PixelOptions = AS_THEY_ARE
+    layout_features: tuple[Feature, ...] | None = None
+    box_columns: tuple[str, ...] = ()
+    box_units: str | None = None
+    label_separator: str = ""
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -73,7 +82,23 @@ class ConvertConfig:
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of the Examples."""
+        if self.layout_features is not None:
+            return self.layout_features
         return layout_features(self.layout, labelled=self.label_from != "none")
+
+    @property
+    def row_use(self) -> RowUse:
+        """What the layout asks of the rows."""
+        return row_use(self.features, box_columns=self.box_columns, separator=self.label_separator)
+
+    @property
+    def row_values(self) -> RowValues | None:
+        """What makes features of rows, if the layout asks for any."""
+        if not self.row_use.is_asked:
+            return None
+        return RowValues(
+            self.features, self.row_use, box_columns=self.box_columns, box_units=self.box_units
+        )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -90,6 +115,8 @@ class ConvertConfig:
             "num_shards": self.num_shards,
             "shard_size": self.shard_size,
             "layout": self.layout,
+            "box_units": self.box_units,
+            "label_separator": self.label_separator or None,
             "compression": "gzip" if self.gzip else "none",
             "check": self.check,
             "max_pixels": self.limits.max_pixels,

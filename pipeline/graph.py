@@ -45,12 +45,20 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
             label_from_directory=config.label_from == "directory",
         ),
         config.csv_paths,
-        RowReader(config.columns, key=config.key, encoding=config.csv_encoding)
+        RowReader(
+            config.columns,
+            key=config.key,
+            encoding=config.csv_encoding,
+            keeps_rows=config.row_use.is_asked,
+        )
         if config.columns
         else None,
     )
     joined = inputs.sides | "Join labels" >> JoinLabels(
-        label_from=config.label_from, splits=Splits(config.splits), seed=config.seed
+        label_from=config.label_from,
+        splits=Splits(config.splits),
+        seed=config.seed,
+        use=config.row_use,
     )
     images: beam.PCollection[LabelledImage] = joined.images
     totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
@@ -75,6 +83,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         limits=config.limits,
         check=config.check,
         pixels=config.pixels,
+        rows=config.row_values,
     )
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
+from transforms.core.boxes import UNITS
 from transforms.core.check import MODES
 from transforms.core.keys import KEY_KINDS
-from transforms.core.layouts import LAYOUTS
+from transforms.core.layouts import LAYOUTS, is_layout_file
 from transforms.core.limits import RejectionLimit
 from transforms.core.pixel_options import (
     COLORS,
@@ -87,6 +88,20 @@ def _not_empty(text: str) -> str:
     return text
 
 
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank: give a text such as |")
+    return text
+
+
+def _layout(text: str) -> str:
+    if text not in LAYOUTS and not is_layout_file(text):
+        raise ValueError(
+            f"{text!r} is none of {', '.join(LAYOUTS)}, and no file of your own, .yaml"
+        )
+    return text
+
+
 def _seed(text: str) -> int:
     try:
         seed = int(text)
@@ -135,6 +150,12 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
     )
     add("--label_key", metavar="COL", help="column that names the image; a name, or 1, 2 ...")
     add("--label_column", metavar="COL", help="column that holds the label; likewise")
+    add(
+        "--label_separator",
+        type=typed(_not_blank),
+        metavar="TEXT",
+        help="between several labels in one cell, such as |",
+    )
     add("--key", choices=KEY_KINDS, help="what of an image's path a row must name")
     add("--csv_encoding", default="utf-8", metavar="ENC", help="such as cp949 or utf-16")
     add("--class_names", metavar="FILE", help="class names in the order of their ids, one a line")
@@ -165,7 +186,14 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="SIZE",
         help="plan shards of about this size",
     )
-    add("--layout", choices=tuple(LAYOUTS), default="slim", help="features of the Examples")
+    add(
+        "--layout",
+        type=typed(_layout),
+        default="slim",
+        metavar="NAME|FILE",
+        help=f"features of the Examples: {', '.join(LAYOUTS)}, or a .yaml file of your own",
+    )
+    add("--box_units", choices=UNITS, help="of boxes; without it told from the first rows")
     add("--compression", choices=("none", "gzip"), default="none", help="of the shards")
     add("--overwrite", action="store_true", help="replace a dataset that is there already")
 

@@ -14,6 +14,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, one_line
+from pipeline.layouts import Layout, read_layout
 from pipeline.path_flags import check_path
 from transforms import files, gcs
 from transforms.core.check import Limits
@@ -22,6 +23,7 @@ from transforms.core.csv_rows import CsvColumns, LabelRow, first_rows, read_rows
 from transforms.core.globs import glob_regex
 from transforms.core.keys import KEY_KINDS, fixed_root, image_key, relative_path, row_key
 from transforms.core.labels import read_class_names, resolve_columns
+from transforms.core.layouts import is_layout_file
 from transforms.core.manifest import MANIFEST, ManifestError
 from transforms.core.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.match import is_local, list_files
@@ -69,9 +71,13 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     pixels = _pixel_options(flags)
     sample = _sample_images(flags.images)
     label_from = _label_source(flags, sample)
+    layout = read_layout(flags, label_from)
     key = flags.key or ("stem" if label_from == "csv" else "path")
     try:
-        csv_paths, columns = _label_files(flags, sample, key) if label_from == "csv" else ((), None)
+        csv_paths: tuple[str, ...] = ()
+        columns: CsvColumns | None = None
+        if label_from == "csv":
+            csv_paths, columns, layout = _label_files(flags, sample, key, layout)
         class_names = _class_names(flags.class_names)
     except LabelsError as error:
         raise UsageError(str(error)) from error
@@ -97,6 +103,10 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         quarantine=_quarantine(flags, sample),
         overwrite=flags.overwrite,
         pixels=pixels,
+        layout_features=layout.features,
+        box_columns=layout.box_columns,
+        box_units=layout.box_units,
+        label_separator=layout.label_separator,
     )
     _check_output(config)
     return config
@@ -197,8 +207,8 @@ def _label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
 
 
 def _label_files(
-    flags: argparse.Namespace, sample: ImageSample, key: str
-) -> tuple[tuple[str, ...], CsvColumns]:
+    flags: argparse.Namespace, sample: ImageSample, key: str, layout: Layout
+) -> tuple[tuple[str, ...], CsvColumns, Layout]:
     paths = tuple(sorted(file.uri for file in _list(flags.labels, "--labels")))
     if not paths:
         raise UsageError(f"no file matches --labels {flags.labels!r}; {_why_empty(flags.labels)}")
@@ -213,12 +223,15 @@ def _label_files(
         label=flags.label_column,
         is_image_key=lambda cell: row_key(cell, kind=key) in keys,
         path=paths[0],
+        label_required=layout.needs_label,
     )
+    layout, columns = layout.asking(columns, first, paths[0])
     for path in paths[1:]:
         next(_rows(path, columns, flags.csv_encoding), None)
     if sample.is_all:
         _check_any_match(flags, sample, key, paths, columns)
-    return paths, columns
+    rows = itertools.chain.from_iterable(_rows(path, columns, flags.csv_encoding) for path in paths)
+    return paths, columns, layout.resolved(rows, flags.box_units)
 
 
 @contextlib.contextmanager
@@ -349,9 +362,11 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
         for name in sorted({*was, *now})
         if now.get(name) != was.get(name)
     ]
+    is_own = is_layout_file(config.layout)
+    other = f"--layout {config.layout} has changed" if is_own else "another format"
     raise UsageError(
         f"--output {config.output} holds a dataset made with other options: "
-        f"{'; '.join(changed) or 'another format'}. Use --overwrite or another --output"
+        f"{'; '.join(changed) or other}. Use --overwrite or another --output"
     )
 
 

@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         names = ", ".join(manifest["splits"])
         raise UsageError(f"there is no --split {flags.split}; the dataset has {names}")
     sources = {feature["source"]: feature["name"] for feature in manifest["features"]}
+    if flags.images is not None and "image.bytes" not in sources:
+        raise UsageError(f"--images {flags.images}: the records of {flags.output} hold no image")
     for record in read_dataset(flags.output, manifest, split=flags.split, limit=flags.limit):
         for line in record_lines(record):
             print(line)

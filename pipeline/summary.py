@@ -40,6 +40,8 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     lines = _split_lines(manifest["splits"])
     lines += _class_lines(manifest["splits"])
     lines += ledger_lines(manifest["ledger"], written="written")
+    if units := manifest["options"].get("box_units"):
+        lines.append(f"boxes    read as {units} coordinates (--box_units)")
     lines += _pixel_lines(manifest.get("pixels", {}))
     return lines + reason_lines(manifest["rejected"])
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 from transforms.core.check import Limits, check_image
+from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
 from transforms.core.layouts import Feature
@@ -47,12 +48,14 @@ class ImageConverter:
         limits: Limits,
         check: str,
         pixels: PixelOptions = AS_THEY_ARE,
+        rows: RowValues | None = None,
     ) -> None:
         self._root = root
         self._features = tuple(features)
         self._limits = limits
         self._check = check
         self._pixels = pixels
+        self._rows = rows
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
@@ -104,7 +107,8 @@ class ImageConverter:
         else:
             with self._in_flight.noted(note):
                 stored = stored_image(*arguments)
-        return CheckedImage(image, *stored)
+        values = self._rows.of(image, stored.original) if self._rows else {}
+        return CheckedImage(image, *stored, values)
 
 
 def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) -> StoredImage:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.columns import ONE_LABEL, RowUse
 from transforms.core.joins import Match, join_group
 from transforms.core.keys import key_hashes
 from transforms.core.records import Count, JoinSide, LabelledImage
@@ -108,8 +109,9 @@ class JoinedImages(NamedTuple):
 
 
 class _JoinFn(beam.DoFn):
-    def __init__(self, *, label_from: str, splits: Splits, seed: int) -> None:
+    def __init__(self, *, label_from: str, splits: Splits, seed: int, use: RowUse) -> None:
         self._label_from = label_from
+        self._use = use
         self._splits = splits
         self._seed = seed
 
@@ -117,7 +119,7 @@ class _JoinFn(beam.DoFn):
         self, group: tuple[str, Iterable[JoinSide]]
     ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
         key, sides = group
-        for result in join_group(key, sides, label_from=self._label_from):
+        for result in join_group(key, sides, label_from=self._label_from, use=self._use):
             if isinstance(result, Match):
                 yield self._place(key, result)
             elif isinstance(result, Rejection):
@@ -138,19 +140,22 @@ class _JoinFn(beam.DoFn):
             version=image.version,
             label=match.label,
             rows=match.rows,
+            cells=match.cells,
         )
 
 
 class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys, and gives each image its split and order.
 
-    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. What crosses the shuffle is names
-    and label texts.
+    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. What crosses the shuffle is names,
+    label texts, and the cells that the layout asks for.
     """
 
-    def __init__(self, *, label_from: str, splits: Splits, seed: int) -> None:
+    def __init__(
+        self, *, label_from: str, splits: Splits, seed: int, use: RowUse = ONE_LABEL
+    ) -> None:
         super().__init__()
-        self._fn = _JoinFn(label_from=label_from, splits=splits, seed=seed)
+        self._fn = _JoinFn(label_from=label_from, splits=splits, seed=seed, use=use)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
         joined = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from transforms import files
+from transforms.core.columns import cells_text
 from transforms.core.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
 from transforms.core.keys import row_key
 from transforms.core.records import Count, JoinSide
@@ -18,12 +19,16 @@ class RowReader:
         columns: where key and label stand.
         key: kind of the join key.
         encoding: a Python codec name.
+        keeps_rows: whether the layout asks for more of the rows than one label.
     """
 
-    def __init__(self, columns: CsvColumns, *, key: str, encoding: str) -> None:
+    def __init__(
+        self, columns: CsvColumns, *, key: str, encoding: str, keeps_rows: bool = False
+    ) -> None:
         self._columns = columns
         self._key = key
         self._encoding = encoding
+        self._keeps_rows = keeps_rows
 
     def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
         """Reads one CSV: every row with its key, and at the end how many there were.
@@ -43,6 +48,7 @@ class RowReader:
     ) -> tuple[str, JoinSide] | Rejection:
         key = row_key(row.key, kind=self._key)
         if isinstance(row, LabelRow) and key:
-            return key, JoinSide("", 0, 0, row.label, where)
+            cells = cells_text(row.cells) if self._keeps_rows else ""
+            return key, JoinSide("", 0, 0, row.label, where, cells)
         detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
         return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)

@@ -16,6 +16,7 @@ from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms import files
 from transforms.convert import ImageConverter
+from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
 from transforms.core.manifest import MANIFEST
 from transforms.core.records import ShardImage
@@ -255,7 +256,7 @@ class _Tally:
                 self.rejections.append(result)
                 PROGRESS.advance(1, 1)
             else:
-                self.labels[result.image.label] += 1
+                self.labels.update(class_texts(result.image))
                 self.image_bytes += len(result.data)
                 self.pixels.update(result.changes)
                 PROGRESS.advance(1)

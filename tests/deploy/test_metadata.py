@@ -54,6 +54,12 @@ VALUES = {
     "labels": PATHS,
     "class_names": PATHS,
     "output": PATHS,
+    "layout": Values(
+        ["slim", "tutorial", "landmark", "detection", "gs://b/a b/my.yaml", "gs://b/l.yml"],
+        ["", "else", "gs://b/my.json"],
+        ["my.yaml", "/d/my.yaml"],
+    ),
+    "label_separator": Values(["|", ", ", ";"], ["", " "]),
     "label_key": Values(["id", "2", "image name", "이름"]),
     "label_column": Values(["label", "2"]),
     "csv_encoding": Values(["utf-8", "cp949", "UTF_16"], [], ["utf 8"]),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 import pipeline.progress
@@ -26,6 +27,7 @@ from tests.pipeline.reading import (
     label_ids,
     labels,
     read,
+    read_lists,
     shape,
 )
 
@@ -127,6 +129,18 @@ def _layout(without: Made, made: Made) -> None:
     assert feature_names(made.dataset) == {"height", "width", "depth", "label", "image_raw"}
 
 
+def _box_units(without: Made, made: Made) -> None:
+    features = {"image/object/bbox/xmax": tf.io.VarLenFeature(tf.float32)}
+    whole, small = (read_lists(each.dataset, features)[0] for each in (without, made))
+    assert whole["image/object/bbox/xmax"] == [1]
+    assert small["image/object/bbox/xmax"] == [1 / 16]
+
+
+def _label_separator(without: Made, made: Made) -> None:
+    assert without.dataset.classes == ["a", "a|b", "b"]
+    assert made.dataset.classes == ["a", "b"]
+
+
 def _compression(without: Made, made: Made) -> None:
     (plain,), (packed,) = without.dataset.shards(), made.dataset.shards()
     assert packed == f"{plain}.gz"
@@ -222,6 +236,10 @@ ROWS = {
     "--num_shards": Row(3, _shards),
     "--shard_size": Row("1.2KB", _shards),
     "--layout": Row("tutorial", _layout),
+    "--box_units": Row("pixel", _box_units, {"labels": "{in}/boxes.csv", "layout": "detection"}),
+    "--label_separator": Row(
+        "|", _label_separator, {"labels": "{in}/many.csv", "layout": "{in}/many.yaml"}
+    ),
     "--compression": Row("gzip", _compression),
     "--overwrite": Row(True, _overwrite, {"output": "{out}/finished", "seed": 3}),
     "--transcode": Row("png", _transcode),
@@ -260,6 +278,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "names.csv": ["id,label", *(f"{stem}.jpg,{letter}" for stem, letter in letters)],
         "korean.csv": ["id,label", *(f"{stem},고양이" for stem in stems)],
         "classes.txt": ["dog", "cat"],
+        "many.csv": ["id,label", "cat-0,a", "cat-1,b", "dog-0,a|b", "dog-1,b"],
+        "many.yaml": ["features: {image: image.bytes, classes: label.ids}"],
+        "boxes.csv": ["id,label,xmin,xmax,ymin,ymax", *(f"{stem},x,0,1,0,1" for stem in stems)],
     }
     for name, content in lines.items():
         encoding = "cp949" if name == "korean.csv" else "utf-8"

@@ -53,6 +53,8 @@ class CsvColumns(NamedTuple):
         key_name: the key's column as the header spells it, or `column N`.
         label_name: the same for the label, or None.
         width: the number of columns.
+        cell_names: further columns whose cells rows carry.
+        cells: their indexes.
     """
 
     delimiter: str
@@ -62,6 +64,8 @@ class CsvColumns(NamedTuple):
     key_name: str
     label_name: str | None
     width: int
+    cell_names: tuple[str, ...] = ()
+    cells: tuple[int, ...] = ()
 
 
 class LabelRow(NamedTuple):
@@ -71,11 +75,14 @@ class LabelRow(NamedTuple):
         key: the key's cell as it stands; `keys.row_key` makes a join key of it.
         label: the label as `label_text` gives it; empty without a label column.
         line: the physical line on which the row starts, from 1.
+        cells: those of `CsvColumns.cells`, without whitespace at their ends; empty where there is
+            none.
     """
 
     key: str
     label: str
     line: int
+    cells: tuple[str, ...] = ()
 
 
 class MalformedRow(NamedTuple):
@@ -147,7 +154,7 @@ def read_rows(
             yield MalformedRow(line, problem, key[:MAX_KEY])
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            yield LabelRow(cells[key_at], label, line)
+            yield LabelRow(cells[key_at], label, line, _asked_cells(cells, columns.cells))
 
 
 def label_text(label: str) -> str:
@@ -217,7 +224,12 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
         key=find(columns.key_name),
         label=None if label_name is None else find(label_name),
         width=len(names),
+        cells=tuple(find(name) for name in columns.cell_names),
     )
+
+
+def _asked_cells(cells: list[str], asked: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(cells[at].strip() if at < len(cells) else "" for at in asked) if asked else ()
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:

@@ -121,7 +121,7 @@ def build_manifest(
         "inputs": dict(dataset.inputs),
         "root": dataset.root,
         "versions": {name: _version(name) for name in _VERSIONED},
-        "features": [feature._asdict() for feature in dataset.features],
+        "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
         "ledger": dataclasses.asdict(ledger),
         "rejected": dict(rejected),

@@ -34,6 +34,10 @@ class Reason(str, enum.Enum):
     UNKNOWN_LABEL = "unknown_label"
     LABEL_CONFLICT = "label_conflict"
     DUPLICATE_KEY = "duplicate_key"
+    # images: the cells of their rows
+    BAD_CELL = "bad_cell"
+    BAD_BOX = "bad_box"
+    ROW_CONFLICT = "row_conflict"
     # rows
     ROW_WITHOUT_IMAGE = "row_without_image"
     MALFORMED_ROW = "malformed_row"
@@ -54,6 +58,9 @@ HELP: dict[Reason, str] = {
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
+    Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
+    Reason.BAD_BOX: "a box is outside of its image or has no area; correct it, or --box_units",
+    Reason.ROW_CONFLICT: "rows disagree on a single value; correct them, or make it a list",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label; correct it",
 }
