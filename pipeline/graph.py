@@ -15,7 +15,6 @@ from pipeline.config import ConvertConfig
 from transforms.convert import ImageConverter
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
-from transforms.core.splits import Splits
 from transforms.core.stats import PlanTotals
 from transforms.join import JoinLabels, ReadInputs
 from transforms.labels import RowReader
@@ -39,18 +38,14 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     """Finds, joins, splits and shards. Only names, sizes and labels move."""
     inputs = pipeline | "Read inputs" >> ReadInputs(
         config.images,
-        ImageFinder(
-            root=config.root,
-            key=config.key,
-            label_from_directory=config.label_from == "directory",
-        ),
+        ImageFinder(root=config.root, key=config.key, rules=config.path_rules),
         config.csv_paths,
         RowReader(config.columns, key=config.key, encoding=config.csv_encoding)
         if config.columns
         else None,
     )
     joined = inputs.sides | "Join labels" >> JoinLabels(
-        label_from=config.label_from, splits=Splits(config.splits), seed=config.seed
+        label_from=config.label_from, placer=config.placer
     )
     images: beam.PCollection[LabelledImage] = joined.images
     totals = images | "Total images" >> beam.CombineGlobally(TotalImages())

@@ -43,6 +43,6 @@ class RowReader:
     ) -> tuple[str, JoinSide] | Rejection:
         key = row_key(row.key, kind=self._key)
         if isinstance(row, LabelRow) and key:
-            return key, JoinSide("", 0, 0, row.label, where)
+            return key, JoinSide("", 0, 0, row.label, where, row.split, row.group)
         detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
         return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from transforms.core.csv_lines import LabelsError, ReadableBytes, read_lines
 from transforms.core.keys import nfc
+from transforms.core.splits import split_text
 
 MAX_CELL = 1 << 20
 """The longest cell, in characters. A longer one is a quote that is never closed."""
@@ -44,6 +45,10 @@ class CsvColumns(NamedTuple):
         key_name: the key's column as the header spells it, or `column N`.
         label_name: the same for the label, or None.
         width: the number of columns.
+        split: index of the column that names the split, or None.
+        group: index of the column whose cells share a split, or None.
+        split_name: the split's column as the header spells it, or `column N`; None without one.
+        group_name: the same for the group.
     """
 
     delimiter: str
@@ -53,6 +58,10 @@ class CsvColumns(NamedTuple):
     key_name: str
     label_name: str | None
     width: int
+    split: int | None = None
+    group: int | None = None
+    split_name: str | None = None
+    group_name: str | None = None
 
 
 class LabelRow(NamedTuple):
@@ -62,11 +71,15 @@ class LabelRow(NamedTuple):
         key: the key's cell as it stands; `keys.row_key` makes a join key of it.
         label: the label as `label_text` gives it; empty without a label column.
         line: the physical line on which the row starts, from 1.
+        split: the split's cell, as `split_text` gives it; empty without such a column.
+        group: the group's cell, as `label_text` gives it; empty without such a column.
     """
 
     key: str
     label: str
     line: int
+    split: str = ""
+    group: str = ""
 
 
 class MalformedRow(NamedTuple):
@@ -130,12 +143,14 @@ def read_rows(
             return
         columns = _columns_by_name(header_names(header[1]), columns, path)
     key_at, label_at = columns.key, columns.label
+    is_placed = columns.split is not None or columns.group is not None
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
             yield MalformedRow(line, problem, cells[key_at] if key_at < len(cells) else "")
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            yield LabelRow(cells[key_at], label, line)
+            places = _places(cells, columns) if is_placed else ("", "")
+            yield LabelRow(cells[key_at], label, line, *places)
 
 
 def label_text(label: str) -> str:
@@ -200,12 +215,25 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
             )
         return at
 
-    label_name = columns.label_name
+    def find_any(wanted: str | None) -> int | None:
+        return None if wanted is None else find(wanted)
+
     return columns._replace(
         key=find(columns.key_name),
-        label=None if label_name is None else find(label_name),
+        label=find_any(columns.label_name),
         width=len(names),
+        split=find_any(columns.split_name),
+        group=find_any(columns.group_name),
     )
+
+
+def _places(cells: list[str], columns: CsvColumns) -> tuple[str, str]:
+    """What a row says of its split and its group; a cell that is missing is empty."""
+
+    def cell(at: int | None) -> str:
+        return cells[at] if at is not None and at < len(cells) else ""
+
+    return split_text(cell(columns.split)), label_text(cell(columns.group))
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:

@@ -11,13 +11,29 @@ from transforms.core.rejections import Reason, Rejection
 # Rows and images named in one detail; a key that matches thousands is still one line.
 _MAX_NAMED = 5
 
+# Why an image brings no label of its own.
+_NO_LABEL = {
+    "directory": "it lies in no folder of a class",
+    "regex": "--label_regex finds no label in its path",
+}
+
 
 class Match(NamedTuple):
-    """One image and the label rows that agree on it; `rows` is 0 when labels need no CSV."""
+    """One image and the label rows that agree on it.
+
+    Attributes:
+        image: the image.
+        label: label text; empty when the dataset has no labels.
+        rows: label rows that named it; 0 when labels need no CSV.
+        split: what its rows, or its folder, say of the split.
+        group: what its rows say of the group.
+    """
 
     image: JoinSide
     label: str
     rows: int
+    split: str = ""
+    group: str = ""
 
 
 def join_group(
@@ -32,8 +48,8 @@ def join_group(
     Args:
         key: the join key.
         group: the images and rows that have it.
-        label_from: `csv` when labels come from rows; `directory` or `none` when an image brings
-            its own, or needs none.
+        label_from: `csv` when labels come from rows; `directory`, `regex` or `none` when an image
+            brings its own, or needs none.
 
     Yields:
         at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
@@ -50,12 +66,15 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        yield _label_image(key, images[0], rows, labels, label_from=label_from)
+        result = _label_image(key, images[0], rows, labels, label_from=label_from)
+        yield result
+        if rows and isinstance(result, Rejection):
+            yield Count("rows_rejected", len(rows))
     else:
         for row in rows:
             detail = f"no image has the key {key!r}"
             yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
-    if rows and (len(images) > 1 or (images and len(labels) > 1)):
+    if rows and len(images) > 1:
         yield Count("rows_rejected", len(rows))
 
 
@@ -71,17 +90,25 @@ def _label_image(
     key: str, image: JoinSide, rows: list[JoinSide], labels: list[str], *, label_from: str
 ) -> Match | Rejection:
     if label_from == "none":
-        return Match(image, "", 0)
-    if label_from == "directory":
+        return Match(image, "", 0, image.split)
+    if label_from != "csv":
         if not image.label:
-            return _reject_image(Reason.NO_LABEL, "it lies in no folder of a class", image, key)
-        return Match(image, image.label, 0)
+            return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
+        return Match(image, image.label, 0, image.split)
     if not labels:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
     if len(labels) > 1:
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
         return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
-    return Match(image, labels[0], len(rows))
+    row = rows[0]
+    if any((other.split, other.group) != (row.split, row.group) for other in rows):
+        return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
+    return Match(image, labels[0], len(rows), row.split or image.split, row.group)
+
+
+def _places(rows: list[JoinSide]) -> str:
+    said = (f"split {row.split!r}, group {row.group!r} ({row.where})" for row in sorted(rows))
+    return f"its rows say {_names(said)}"
 
 
 def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:

@@ -28,6 +28,9 @@ class Reason(str, enum.Enum):
     UNKNOWN_LABEL = "unknown_label"
     LABEL_CONFLICT = "label_conflict"
     DUPLICATE_KEY = "duplicate_key"
+    NO_GROUP = "no_group"
+    BAD_SPLIT = "bad_split"
+    SPLIT_CONFLICT = "split_conflict"
     # rows
     ROW_WITHOUT_IMAGE = "row_without_image"
     MALFORMED_ROW = "malformed_row"
@@ -47,6 +50,9 @@ HELP: dict[Reason, str] = {
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
+    Reason.NO_GROUP: "its row has no cell in the column of --group_by; fill it in",
+    Reason.BAD_SPLIT: "its row or folder names no split, see detail; correct it there",
+    Reason.SPLIT_CONFLICT: "several rows give it different splits or groups; make them agree",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label; correct it",
 }
