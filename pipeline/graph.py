@@ -18,6 +18,7 @@ from transforms.core.rejections import Rejection
 from transforms.core.stats import PlanTotals
 from transforms.join import JoinLabels, ReadInputs
 from transforms.labels import RowReader
+from transforms.listed import RowImages
 from transforms.match import ImageFinder
 from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
@@ -40,7 +41,12 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         config.images,
         ImageFinder(root=config.root, key=config.key, rules=config.path_rules),
         config.csv_paths,
-        RowReader(config.columns, key=config.key, encoding=config.csv_encoding)
+        RowReader(
+            config.columns,
+            key=config.key,
+            encoding=config.csv_encoding,
+            images=None if config.images else RowImages(root=config.root, key=config.key),
+        )
         if config.columns
         else None,
     )
@@ -70,6 +76,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         limits=config.limits,
         check=config.check,
         pixels=config.pixels,
+        waits=not config.images,
     )
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,

@@ -89,7 +89,7 @@ def label_files(
     if not paths:
         raise UsageError(f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels)}")
     keys = sample.keys(key)
-    with _open_csv(paths[0]) as file:
+    with open_csv(paths[0]) as file:
         first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
     columns = resolve_columns(
         first,
@@ -107,7 +107,12 @@ def label_files(
 
 
 @contextlib.contextmanager
-def _open_csv(path: str) -> Iterator[BinaryIO]:
+def open_csv(path: str) -> Iterator[BinaryIO]:
+    """A label file, open for reading.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
     try:
         with files.open_reader(path) as file:
             yield file
@@ -116,7 +121,7 @@ def _open_csv(path: str) -> Iterator[BinaryIO]:
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
-    with _open_csv(path) as file:
+    with open_csv(path) as file:
         for row in read_rows(file, columns, encoding=encoding, path=path):
             if isinstance(row, LabelRow):
                 yield row

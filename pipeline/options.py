@@ -132,7 +132,12 @@ def make_parser(command: str) -> argparse.ArgumentParser:
 
 def _add_inputs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--images", action="append", required=True, metavar="GLOB", help="images; repeatable")
+    add(
+        "--images",
+        action="append",
+        metavar="GLOB",
+        help="images; repeatable; without: those of the rows",
+    )
     add("--labels", metavar="CSV", help="label file, a path or a glob; .gz is fine")
     add(
         "--label_from",

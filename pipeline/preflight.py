@@ -11,6 +11,7 @@ from apache_beam.io.filesystem import BeamIOError
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, one_line
 from pipeline.label_flags import label_files, label_source, read_classes
+from pipeline.listing_flags import read_listing
 from pipeline.samples import ImageSample, list_inputs, sample_images
 from pipeline.split_flags import split_source
 from transforms import files, gcs
@@ -33,17 +34,28 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
     """
     pixels = _pixel_options(flags)
-    sample = sample_images(flags.images)
+    try:
+        listing = None if flags.images else read_listing(flags)
+    except LabelsError as error:
+        raise UsageError(str(error)) from error
+    flags = listing.flags if listing else flags
+    sample = listing.sample if listing else sample_images(flags.images)
     label_from = label_source(flags, sample)
     split_from = split_source(flags, sample, label_from)
-    key = flags.key or ("stem" if label_from == "csv" else "path")
+    key = flags.key or ("stem" if label_from == "csv" and not listing else "path")
     try:
-        csv_paths, columns = label_files(flags, sample, key) if label_from == "csv" else ((), None)
+        csv_paths, columns = (
+            listing.files
+            if listing
+            else label_files(flags, sample, key)
+            if label_from == "csv"
+            else ((), None)
+        )
         class_names = read_classes(flags.class_names)
     except LabelsError as error:
         raise UsageError(str(error)) from error
     config = ConvertConfig(
-        images=tuple(flags.images),
+        images=tuple(flags.images or ()),
         root=sample.root,
         output=flags.output.rstrip("/") or "/",
         label_from=label_from,
@@ -100,8 +112,8 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
     inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
     if inner.startswith(outer) or outer.startswith(inner):
         raise UsageError(f"--quarantine {folder} and --output {flags.output} lie in each other")
-    copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
-    for glob in flags.images:
+    for glob in flags.images or ():
+        copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
         if glob_regex(_absolute(glob)).fullmatch(_absolute(copied)):
             raise UsageError(
                 f"--images {glob!r} would match the copies in --quarantine {folder}: "

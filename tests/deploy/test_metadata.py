@@ -27,7 +27,9 @@ NOT_HERE = {
 OF_BEAM = {"sdk_container_image", "number_of_worker_harness_threads"}
 
 # What can be said of a parameter that is given once.
-HELP = {"images": "images; one glob, in which ** is any depth of folders"}
+HELP = {
+    "images": "images; one glob, in which ** is any depth of folders; without: those of the rows"
+}
 
 
 class Values(NamedTuple):

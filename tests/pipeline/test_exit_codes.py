@@ -47,7 +47,16 @@ class Case(NamedTuple):
 
 CASES = {
     # images
-    "no_images": Case(("--images",), {"images": None}),
+    "no_images": Case(("give --images GLOB", "--labels CSV"), {"images": None, "labels": None}),
+    "rows_that_list_no_image": Case(
+        ("--labels {in}/labels.csv list the images", "'{in}/cat-0'", "give --images"),
+        {"images": None},
+    ),
+    "listing_without_an_image_column": Case(
+        ("labels.csv", "--label_key"),
+        {"images": None},
+        {"labels.csv": b"u,v\nw,x\n"},
+    ),
     "empty_glob": Case(
         ("no file matches --images", "*.gif", "check the pattern"),
         {"images": "{in}/photos/*/*.gif"},

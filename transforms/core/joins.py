@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from transforms.core.listed import MISSING
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
 
@@ -66,7 +67,7 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        result = _label_image(key, images[0], rows, labels, label_from=label_from)
+        result = _match(key, images[0], rows, labels, label_from=label_from)
         yield result
         if rows and isinstance(result, Rejection):
             yield Count("rows_rejected", len(rows))
@@ -84,6 +85,14 @@ def _sides(group: Iterable[JoinSide]) -> tuple[list[JoinSide], list[JoinSide]]:
     for side in group:
         (rows if side.where else images).append(side)
     return images, rows
+
+
+def _match(
+    key: str, image: JoinSide, rows: list[JoinSide], labels: list[str], *, label_from: str
+) -> Match | Rejection:
+    if image.version == MISSING:
+        return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
+    return _label_image(key, image, rows, labels, label_from=label_from)
 
 
 def _label_image(
