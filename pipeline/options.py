@@ -18,6 +18,7 @@ from transforms.core.check import MODES
 from transforms.core.keys import KEY_KINDS
 from transforms.core.layouts import LAYOUTS, is_layout_file
 from transforms.core.limits import RejectionLimit
+from transforms.core.path_labels import parse_label_regex
 from transforms.core.pixel_options import (
     COLORS,
     DEFAULT_QUALITY,
@@ -25,6 +26,7 @@ from transforms.core.pixel_options import (
     TRANSCODINGS,
     Resize,
 )
+from transforms.core.placing import SPLIT_SOURCES
 from transforms.core.shards import MAX_SHARDS
 from transforms.core.splits import parse_splits
 
@@ -112,6 +114,10 @@ def _seed(text: str) -> int:
     return seed
 
 
+def _label_regex(text: str) -> str:
+    return parse_label_regex(text) and text
+
+
 def _quality(text: str) -> int:
     if at_least_one(text) > 100:
         raise ValueError(f"{text} is more than 100, the best quality of a JPEG")
@@ -141,12 +147,23 @@ def make_parser(command: str) -> argparse.ArgumentParser:
 
 def _add_inputs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--images", action="append", required=True, metavar="GLOB", help="images; repeatable")
+    add(
+        "--images",
+        action="append",
+        metavar="GLOB",
+        help="images; repeatable; without: those of the rows",
+    )
     add("--labels", metavar="CSV", help="label file, a path or a glob; .gz is fine")
     add(
         "--label_from",
-        choices=("csv", "directory", "none"),
+        choices=("csv", "directory", "regex", "none"),
         help="where labels are; without it: csv with --labels, directory if there are folders",
+    )
+    add(
+        "--label_regex",
+        type=typed(_label_regex),
+        metavar="EXPR",
+        help="finds the label in an image's path: its group 'label', or its only group",
     )
     add("--label_key", metavar="COL", help="column that names the image; a name, or 1, 2 ...")
     add("--label_column", metavar="COL", help="column that holds the label; likewise")
@@ -177,6 +194,13 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=SHARE,...",
         help="splits by a hash of the key",
     )
+    add("--group_by", metavar="COL", help="column whose cells stay together in one split")
+    add(
+        "--split_from",
+        choices=SPLIT_SOURCES,
+        help="what decides the split; without it: csv with --split_column, else hash",
+    )
+    add("--split_column", metavar="COL", help="column that names the split; a name, or 1, 2 ...")
     add("--seed", type=typed(_seed), default=0, metavar="N", help="of the order and the splits")
     add("--num_shards", type=typed(_shard_number), metavar="N", help="shards of each split")
     add(

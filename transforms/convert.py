@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
+from transforms import gcs
 from transforms.core.check import Limits, check_image
 from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
@@ -15,6 +16,7 @@ from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, S
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.fetch import ReadAhead, read_file, reading_threads
+from transforms.match import is_local
 
 # Images encoded by one call; all of them are in memory.
 _BATCH_IMAGES = 16
@@ -30,7 +32,10 @@ def image_uri(root: str, path: str) -> str:
 
     >>> image_uri("gs://bucket/photos", "a/1.jpg"), image_uri("", "1.jpg")
     ('gs://bucket/photos/a/1.jpg', '1.jpg')
+    An image that a row lists may lie elsewhere; its path is then the whole URI.
     """
+    if path.startswith(gcs.SCHEME) or (path.startswith("/") and is_local(root)):
+        return path
     return f"{root.removesuffix('/')}/{path}" if root else path
 
 
@@ -49,7 +54,20 @@ class ImageConverter:
         check: str,
         pixels: PixelOptions = AS_THEY_ARE,
         rows: RowValues | None = None,
+        waits: bool = False,
     ) -> None:
+        """Describes the work.
+
+        Args:
+            root: common folder of the images.
+            features: of the Examples.
+            limits: bytes and pixels an image may have.
+            check: `full` or `header`.
+            pixels: what is done to the pixels.
+            rows: what the layout asks of the rows, or None.
+            waits: whether images may be remote though `root` is local.
+        """
+        self._waits = waits
         self._root = root
         self._features = tuple(features)
         self._limits = limits
@@ -60,7 +78,9 @@ class ImageConverter:
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
-        self._read_ahead = ReadAhead(threads=reading_threads(self._root))
+        self._read_ahead = ReadAhead(
+            threads=reading_threads(gcs.SCHEME if self._waits else self._root)
+        )
         self._suspects = suspects()
         self._in_flight = in_flight()
         if not self._pixels.changes_nothing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from transforms import files
 from transforms.core.columns import cells_text
@@ -10,6 +11,8 @@ from transforms.core.csv_rows import CsvColumns, LabelRow, MalformedRow, read_ro
 from transforms.core.keys import row_key
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
+from transforms.gcs import is_gcs
+from transforms.listed import RowImages
 
 
 class RowReader:
@@ -20,11 +23,19 @@ class RowReader:
         key: kind of the join key.
         encoding: a Python codec name.
         keeps_rows: whether the layout asks for more of the rows than one label.
+        images: looks up the images that rows list, or None when globs find them.
     """
 
     def __init__(
-        self, columns: CsvColumns, *, key: str, encoding: str, keeps_rows: bool = False
+        self,
+        columns: CsvColumns,
+        *,
+        key: str,
+        encoding: str,
+        keeps_rows: bool = False,
+        images: RowImages | None = None,
     ) -> None:
+        self._images = images
         self._columns = columns
         self._key = key
         self._encoding = encoding
@@ -36,11 +47,38 @@ class RowReader:
         Raises:
             LabelsError: the file cannot be read as CSV.
         """
+        if self._images is not None:
+            yield from self._read_listing(path, self._images)
+            return
         read = 0
         with files.open_reader(path) as file:
             for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
                 read += 1
                 yield self._describe(row, f"{path}:{row.line}")
+        yield Count("rows_read", read)
+
+    def _read_listing(
+        self, path: str, images: RowImages
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
+        read = 0
+        malformed: list[Rejection] = []
+
+        def usable(file: BinaryIO) -> Iterator[tuple[str, JoinSide]]:
+            nonlocal read
+            for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
+                read += 1
+                where = f"{path}:{row.line}"
+                if isinstance(row, LabelRow) and ("://" not in row.key or is_gcs(row.key.strip())):
+                    yield row.key, JoinSide("", 0, 0, row.label, where, row.split, row.group)
+                else:
+                    detail = row.detail if isinstance(row, MalformedRow) else "only gs:// is read"
+                    reason = Reason.MALFORMED_ROW.value
+                    malformed.append(Rejection("row", reason, detail, where, row.key))
+
+        with files.open_reader(path) as file:
+            yield from images.find(usable(file), path)
+        yield from malformed
+        yield Count("images_found", read - len(malformed))
         yield Count("rows_read", read)
 
     def _describe(
@@ -49,6 +87,6 @@ class RowReader:
         key = row_key(row.key, kind=self._key)
         if isinstance(row, LabelRow) and key:
             cells = cells_text(row.cells) if self._keeps_rows else ""
-            return key, JoinSide("", 0, 0, row.label, where, cells)
+            return key, JoinSide("", 0, 0, row.label, where, row.split, row.group, cells)
         detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
         return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)

@@ -17,6 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from transforms import gcs
 from transforms.core.csv_rows import label_text
 from transforms.core.keys import image_key, relative_path
+from transforms.core.path_labels import PathRules
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
 
@@ -167,18 +168,19 @@ class ImageFinder:
     Attributes:
         root: the globs' common folder.
         key: kind of the join key.
-        label_from_directory: whether an image's folder is its label.
+        rules: what an image's path says of its label and its split.
     """
 
-    def __init__(self, *, root: str, key: str, label_from_directory: bool) -> None:
+    def __init__(self, *, root: str, key: str, rules: PathRules) -> None:
         self._root = root
         self._key = key
-        self._label_from_directory = label_from_directory
+        self._rules = rules
+        self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
 
     def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
         """Lists one glob: every image with its key, and at the end how many there were."""
         found = 0
-        folder = named_folder(pattern) if self._label_from_directory else ""
+        folder = named_folder(pattern)
         for file in list_files(pattern):
             found += 1
             yield self._describe(file, folder)
@@ -192,9 +194,11 @@ class ImageFinder:
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"
             return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
-        label = directory_label(path) or folder if self._label_from_directory else ""
         key = image_key(file.uri, kind=self._key, root=self._root)
-        return key, JoinSide(path, file.size, file.version, label, "")
+        if not self._reads_paths:
+            return key, JoinSide(path, file.size, file.version, "", "")
+        label, split = self._rules.label(path, folder=folder), self._rules.split(path)
+        return key, JoinSide(path, file.size, file.version, label, "", split)
 
 
 def named_folder(pattern: str) -> str:
@@ -207,12 +211,3 @@ def named_folder(pattern: str) -> str:
     """
     folder = os.path.dirname(pattern)
     return "" if glob.has_magic(folder) else label_text(os.path.basename(folder))
-
-
-def directory_label(path: str) -> str:
-    """The class of an image that lies in a folder named after its class.
-
-    >>> directory_label("flowers/roses/1.jpg")
-    'roses'
-    """
-    return label_text(os.path.basename(os.path.dirname(path)))

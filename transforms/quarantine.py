@@ -71,7 +71,7 @@ def quarantined(folder: str, rejection: Rejection) -> str:
     >>> quarantined("q/", Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"))
     'q/empty_file/cat/1.jpg'
     """
-    return files.join(folder, rejection.reason, rejection.path.lstrip("/"))
+    return files.join(folder, rejection.reason, rejection.path.replace("://", "/").lstrip("/"))
 
 
 def copy_file(source: str, target: str) -> bool:

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.limits import RejectionLimit
+from transforms.core.path_labels import PathRules
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
-from transforms.match import FoundFile, ImageFinder, directory_label, list_files
+from transforms.match import FoundFile, ImageFinder, list_files
 
+FOLDERS = PathRules("directory")
 LATIN_1 = os.fsdecode(b"caf\xe9.jpg")
 
 
@@ -82,16 +84,8 @@ def test_a_dangling_link_is_listed_for_the_reader_to_reject(tmp_path: Path) -> N
     assert list(list_files(f"{tmp_path}/*")) == [FoundFile(f"{tmp_path}/link.jpg", 0, 0)]
 
 
-@pytest.mark.parametrize(
-    ("path", "label"),
-    [("roses/1.jpg", "roses"), ("a/b/1.jpg", "b"), ("1.jpg", ""), ("e\u0301/1.jpg", "\xe9")],
-)
-def test_directory_label(path: str, label: str) -> None:
-    assert directory_label(path) == label
-
-
 def find(folder: Path, pattern: str, **changes: Any) -> list[Any]:
-    options = {"root": str(folder), "key": "path", "label_from_directory": True, **changes}
+    options = {"root": str(folder), "key": "path", "rules": FOLDERS, **changes}
     return list(ImageFinder(**options).find(f"{folder}/{pattern}"))
 
 
@@ -113,7 +107,7 @@ def test_find_images(tmp_path: Path) -> None:
 def test_labels_of_folders_only_where_asked(tmp_path: Path) -> None:
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat/1.jpg").touch()
-    [(key, side), count] = find(tmp_path, "**/*.jpg", label_from_directory=False, key="stem")
+    [(key, side), count] = find(tmp_path, "**/*.jpg", rules=PathRules(), key="stem")
     assert (key, side.path, side.label) == ("1", "cat/1.jpg", "")
     assert count == Count("images_found", 1)
     assert find(tmp_path, "*.png") == [Count("images_found", 0)]
@@ -123,7 +117,7 @@ def test_one_folder_named_by_the_glob_is_a_class(tmp_path: Path) -> None:
     for name in ("cat/1.jpg", "stray.jpg"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    finder = ImageFinder(root=f"{tmp_path}/cat", key="stem", label_from_directory=True)
+    finder = ImageFinder(root=f"{tmp_path}/cat", key="stem", rules=FOLDERS)
     [(_, side), _] = finder.find(f"{tmp_path}/cat/*.jpg")
     assert side.label == "cat"
     labels = [result[1].label for result in find(tmp_path, "**/*.jpg")[:-1]]

@@ -20,6 +20,7 @@ from transforms.core.csv_lines import (
     too_long_error,
 )
 from transforms.core.keys import nfc
+from transforms.core.splits import split_text
 
 MAX_CELL = 1 << 20
 """The longest cell, in characters. A longer one is a quote that is never closed."""
@@ -53,6 +54,10 @@ class CsvColumns(NamedTuple):
         key_name: the key's column as the header spells it, or `column N`.
         label_name: the same for the label, or None.
         width: the number of columns.
+        split: index of the column that names the split, or None.
+        group: index of the column whose cells share a split, or None.
+        split_name: the split's column as the header spells it, or `column N`; None without one.
+        group_name: the same for the group.
         cell_names: further columns whose cells rows carry.
         cells: their indexes.
     """
@@ -64,6 +69,10 @@ class CsvColumns(NamedTuple):
     key_name: str
     label_name: str | None
     width: int
+    split: int | None = None
+    group: int | None = None
+    split_name: str | None = None
+    group_name: str | None = None
     cell_names: tuple[str, ...] = ()
     cells: tuple[int, ...] = ()
 
@@ -75,6 +84,8 @@ class LabelRow(NamedTuple):
         key: the key's cell as it stands; `keys.row_key` makes a join key of it.
         label: the label as `label_text` gives it; empty without a label column.
         line: the physical line on which the row starts, from 1.
+        split: the split's cell, as `split_text` gives it; empty without such a column.
+        group: the group's cell, as `label_text` gives it; empty without such a column.
         cells: those of `CsvColumns.cells`, without whitespace at their ends; empty where there is
             none.
     """
@@ -82,6 +93,8 @@ class LabelRow(NamedTuple):
     key: str
     label: str
     line: int
+    split: str = ""
+    group: str = ""
     cells: tuple[str, ...] = ()
 
 
@@ -148,13 +161,16 @@ def read_rows(
             return
         columns = _columns_by_name(header_names(header[1]), columns, path)
     key_at, label_at = columns.key, columns.label
+    is_placed = columns.split is not None or columns.group is not None
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
             key = cells[key_at] if key_at < len(cells) else ""
             yield MalformedRow(line, problem, key[:MAX_KEY])
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            yield LabelRow(cells[key_at], label, line, _asked_cells(cells, columns.cells))
+            places = _places(cells, columns) if is_placed else ("", "")
+            asked = _asked_cells(cells, columns.cells)
+            yield LabelRow(cells[key_at], label, line, *places, asked)
 
 
 def label_text(label: str) -> str:
@@ -219,17 +235,30 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
             )
         return at
 
-    label_name = columns.label_name
+    def find_any(wanted: str | None) -> int | None:
+        return None if wanted is None else find(wanted)
+
     return columns._replace(
         key=find(columns.key_name),
-        label=None if label_name is None else find(label_name),
+        label=find_any(columns.label_name),
         width=len(names),
+        split=find_any(columns.split_name),
+        group=find_any(columns.group_name),
         cells=tuple(find(name) for name in columns.cell_names),
     )
 
 
 def _asked_cells(cells: list[str], asked: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(cells[at].strip() if at < len(cells) else "" for at in asked) if asked else ()
+
+
+def _places(cells: list[str], columns: CsvColumns) -> tuple[str, str]:
+    """What a row says of its split and its group; a cell that is missing is empty."""
+
+    def cell(at: int | None) -> str:
+        return cells[at] if at is not None and at < len(cells) else ""
+
+    return split_text(cell(columns.split)), label_text(cell(columns.group))
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:

@@ -16,6 +16,8 @@ class JoinSide(NamedTuple):
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
         where: `CSV:LINE` of a label row; empty for an image.
+        split: what the row, or the image's folder, says of the split, as `split_text` gives it.
+        group: the row's group; images of one group share a split.
         cells: the cells that the layout asks for, see `columns`; empty when it asks for none.
     """
 
@@ -24,6 +26,8 @@ class JoinSide(NamedTuple):
     version: int
     label: str
     where: str
+    split: str = ""
+    group: str = ""
     cells: str = ""
 
 

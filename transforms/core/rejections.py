@@ -38,6 +38,9 @@ class Reason(str, enum.Enum):
     BAD_CELL = "bad_cell"
     BAD_BOX = "bad_box"
     ROW_CONFLICT = "row_conflict"
+    NO_GROUP = "no_group"
+    BAD_SPLIT = "bad_split"
+    SPLIT_CONFLICT = "split_conflict"
     # rows
     ROW_WITHOUT_IMAGE = "row_without_image"
     MALFORMED_ROW = "malformed_row"
@@ -61,6 +64,9 @@ HELP: dict[Reason, str] = {
     Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
     Reason.BAD_BOX: "a box is outside of its image or has no area; correct it, or --box_units",
     Reason.ROW_CONFLICT: "rows disagree on a single value; correct them, or make it a list",
+    Reason.NO_GROUP: "its row has no cell in the column of --group_by; fill it in",
+    Reason.BAD_SPLIT: "its row or folder names no split, see detail; correct it there",
+    Reason.SPLIT_CONFLICT: "several rows give it different splits or groups; make them agree",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label; correct it",
 }

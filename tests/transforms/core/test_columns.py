@@ -166,8 +166,8 @@ def test_boxes_that_reject_their_image(cells: list[str], detail: str) -> None:
 
 def test_rows_from_the_join_to_the_shard() -> None:
     use = RowUse(("a",), True, True, True, "|")
-    sides = [JoinSide("", 0, 0, "cat| dog", "in/a.csv:2", '["1"]')]
-    sides += [JoinSide("", 0, 0, "cat", "in/a.csv:10", '[""]')]
+    sides = [JoinSide("", 0, 0, "cat| dog", "in/a.csv:2", cells='["1"]')]
+    sides += [JoinSide("", 0, 0, "cat", "in/a.csv:10", cells='[""]')]
     text = rows_text(sides, use)
     assert row_labels(text) == (2, ["cat", "dog", "cat"])
     assert json.loads(with_ids(text, {"cat": 0, "dog": 1}.get, str.upper)) == [

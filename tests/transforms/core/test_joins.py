@@ -165,7 +165,7 @@ def test_rows_are_kept_in_the_order_of_their_lines() -> None:
 def test_rows_that_say_the_same_are_kept_once_unless_all_count() -> None:
     use = RowUse(("a",), is_asked=True)
     assert joined(cells("cat", 3, "1"), A, cells("cat", 2, "1"), use=use) == [
-        Match(A, "cat", 2, '[["labels.csv:2",["cat"],["1"]]]')
+        Match(A, "cat", 2, cells='[["labels.csv:2",["cat"],["1"]]]')
     ]
     conflict = joined(cells("cat", 3, "1"), A, cells("dog", 2, "1"), use=use)
     assert conflict[1] == Count("rows_rejected", 2)
