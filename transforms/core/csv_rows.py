@@ -149,8 +149,8 @@ def read_rows(
             yield MalformedRow(line, problem, cells[key_at] if key_at < len(cells) else "")
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            places = _places(cells, columns) if is_placed else ("", "")
-            yield LabelRow(cells[key_at], label, line, *places)
+            row = LabelRow(cells[key_at], label, line)
+            yield _placed(row, cells, columns) if is_placed else row
 
 
 def label_text(label: str) -> str:
@@ -227,13 +227,14 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
     )
 
 
-def _places(cells: list[str], columns: CsvColumns) -> tuple[str, str]:
-    """What a row says of its split and its group; a cell that is missing is empty."""
+def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
+    """A row with what it says of its split and its group; a cell that is missing is empty."""
 
     def cell(at: int | None) -> str:
         return cells[at] if at is not None and at < len(cells) else ""
 
-    return split_text(cell(columns.split)), label_text(cell(columns.group))
+    split, group = split_text(cell(columns.split)), label_text(cell(columns.group))
+    return row._replace(split=split, group=group)
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:

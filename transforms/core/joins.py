@@ -67,7 +67,7 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        result = _match(key, images[0], rows, labels, label_from=label_from)
+        result = _label_image(key, images[0], rows, labels, label_from=label_from)
         yield result
         if rows and isinstance(result, Rejection):
             yield Count("rows_rejected", len(rows))
@@ -87,17 +87,11 @@ def _sides(group: Iterable[JoinSide]) -> tuple[list[JoinSide], list[JoinSide]]:
     return images, rows
 
 
-def _match(
+def _label_image(
     key: str, image: JoinSide, rows: list[JoinSide], labels: list[str], *, label_from: str
 ) -> Match | Rejection:
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
-    return _label_image(key, image, rows, labels, label_from=label_from)
-
-
-def _label_image(
-    key: str, image: JoinSide, rows: list[JoinSide], labels: list[str], *, label_from: str
-) -> Match | Rejection:
     if label_from == "none":
         return Match(image, "", 0, image.split)
     if label_from != "csv":
@@ -110,7 +104,9 @@ def _label_image(
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
         return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
     row = rows[0]
-    if any((other.split, other.group) != (row.split, row.group) for other in rows):
+    if len(rows) > 1 and any(
+        (other.split, other.group) != (row.split, row.group) for other in rows
+    ):
         return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
     return Match(image, labels[0], len(rows), row.split or image.split, row.group)
 
