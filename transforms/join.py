@@ -119,23 +119,19 @@ class _JoinFn(beam.DoFn):
         key, sides = group
         for result in join_group(key, sides, label_from=self._label_from, use=self._use):
             if isinstance(result, Match):
-                yield from self._placed(key, result)
+                try:
+                    yield self._placed(key, result)
+                except RejectedImageError as error:
+                    yield from _rejected(key, result, error)
             elif isinstance(result, Rejection):
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             else:
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
 
-    def _placed(self, key: str, match: Match) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
+    def _placed(self, key: str, match: Match) -> LabelledImage:
         image = match.image
-        try:
-            split, order = self._placer.place(key, split=match.split, group=match.group)
-        except RejectedImageError as error:
-            rejection = Rejection("image", error.reason.value, error.detail, image.path, key)
-            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-            if match.rows:
-                yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", match.rows))
-            return
-        yield LabelledImage(
+        split, order = self._placer.place(key, split=match.split, group=match.group)
+        return LabelledImage(
             split=split,
             order=order,
             key=key,
@@ -146,6 +142,16 @@ class _JoinFn(beam.DoFn):
             rows=match.rows,
             cells=match.cells,
         )
+
+
+def _rejected(
+    key: str, match: Match, error: RejectedImageError
+) -> Iterable[beam.pvalue.TaggedOutput]:
+    """An image that cannot be placed, and how many rows go with it."""
+    rejection = Rejection("image", error.reason.value, error.detail, match.image.path, key)
+    yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
+    if match.rows:
+        yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", match.rows))
 
 
 class JoinLabels(beam.PTransform):

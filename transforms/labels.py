@@ -9,9 +9,9 @@ from transforms import files
 from transforms.core.columns import cells_text
 from transforms.core.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
 from transforms.core.keys import row_key
+from transforms.core.listed import listed_problem
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
-from transforms.gcs import is_gcs
 from transforms.listed import RowImages
 
 
@@ -68,12 +68,13 @@ class RowReader:
             for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
                 read += 1
                 where = f"{path}:{row.line}"
-                if isinstance(row, LabelRow) and ("://" not in row.key or is_gcs(row.key.strip())):
+                problem = row.detail if isinstance(row, MalformedRow) else ""
+                problem = problem or listed_problem(row.key, path)
+                if isinstance(row, LabelRow) and not problem:
                     yield row.key, JoinSide("", 0, 0, row.label, where, row.split, row.group)
                 else:
-                    detail = row.detail if isinstance(row, MalformedRow) else "only gs:// is read"
                     reason = Reason.MALFORMED_ROW.value
-                    malformed.append(Rejection("row", reason, detail, where, row.key))
+                    malformed.append(Rejection("row", reason, problem, where, row.key))
 
         with files.open_reader(path) as file:
             yield from images.find(usable(file), path)

@@ -168,9 +168,10 @@ def read_rows(
             yield MalformedRow(line, problem, key[:MAX_KEY])
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            places = _places(cells, columns) if is_placed else ("", "")
-            asked = _asked_cells(cells, columns.cells)
-            yield LabelRow(cells[key_at], label, line, *places, asked)
+            row = LabelRow(cells[key_at], label, line)
+            if columns.cells:
+                row = row._replace(cells=tuple(_cell(cells, at) for at in columns.cells))
+            yield _placed(row, cells, columns) if is_placed else row
 
 
 def label_text(label: str) -> str:
@@ -248,17 +249,19 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
     )
 
 
-def _asked_cells(cells: list[str], asked: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(cells[at].strip() if at < len(cells) else "" for at in asked) if asked else ()
+def _cell(cells: list[str], at: int) -> str:
+    """A cell without whitespace at its ends; empty where there is none."""
+    return cells[at].strip() if at < len(cells) else ""
 
 
-def _places(cells: list[str], columns: CsvColumns) -> tuple[str, str]:
-    """What a row says of its split and its group; a cell that is missing is empty."""
+def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
+    """A row with what it says of its split and its group; a cell that is missing is empty."""
 
     def cell(at: int | None) -> str:
         return cells[at] if at is not None and at < len(cells) else ""
 
-    return split_text(cell(columns.split)), label_text(cell(columns.group))
+    split, group = split_text(cell(columns.split)), label_text(cell(columns.group))
+    return row._replace(split=split, group=group)
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:

@@ -70,7 +70,7 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        result = _match(key, images[0], rows, label_from=label_from, use=use)
+        result = _label_image(key, images[0], rows, label_from=label_from, use=use)
         yield result
         if rows and isinstance(result, Rejection):
             yield Count("rows_rejected", len(rows))
@@ -90,17 +90,11 @@ def _sides(group: Iterable[JoinSide]) -> tuple[list[JoinSide], list[JoinSide]]:
     return images, rows
 
 
-def _match(
+def _label_image(
     key: str, image: JoinSide, rows: list[JoinSide], *, label_from: str, use: RowUse
 ) -> Match | Rejection:
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
-    return _label_image(key, image, rows, label_from=label_from, use=use)
-
-
-def _label_image(
-    key: str, image: JoinSide, rows: list[JoinSide], *, label_from: str, use: RowUse
-) -> Match | Rejection:
     if label_from == "none":
         return Match(image, "", 0, image.split)
     if label_from != "csv":
@@ -114,7 +108,9 @@ def _label_image(
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
         return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
     row = rows[0]
-    if any((other.split, other.group) != (row.split, row.group) for other in rows):
+    if len(rows) > 1 and any(
+        (other.split, other.group) != (row.split, row.group) for other in rows
+    ):
         return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
     label = "" if use.many_labels else row.label
     cells = _kept_rows(rows, use) if use.is_asked else ""

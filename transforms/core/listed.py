@@ -26,15 +26,32 @@ def listed_uri(cell: str, csv_path: str) -> str:
 
 
 def listed_path(uri: str, root: str) -> str:
-    """The path of a listed file below `root`, or all of its URI when it is somewhere else.
+    """The path of a listed file from `root`, or all of its URI when it is somewhere else.
 
     >>> listed_path("data/cat/1.jpg", "data"), listed_path("gs://b/1.jpg", "data")
     ('cat/1.jpg', 'gs://b/1.jpg')
+    >>> listed_path("1.jpg", "data")
+    '../1.jpg'
     """
     try:
         return relative_path(uri, root)
     except ValueError:
-        return uri
+        is_whole = "://" in uri + root or uri.startswith("/") or root.startswith("/")
+        return uri if is_whole else posixpath.relpath(uri, root)
+
+
+def listed_problem(cell: str, csv_path: str) -> str:
+    """What keeps a cell from naming a file that can be read; empty when nothing does.
+
+    >>> listed_problem("s3://b/1.jpg", "list.csv")
+    "'s3://b/1.jpg' is neither a path nor a gs:// URI"
+    """
+    cell = cell.strip()
+    if "://" in cell and not cell.startswith("gs://"):
+        return f"{cell!r} is neither a path nor a gs:// URI"
+    if cell.startswith("/") and "://" in csv_path:
+        return f"{cell!r} is a local file, but its CSV is in a bucket"
+    return ""
 
 
 def listed_key(uri: str, *, kind: str, root: str) -> str:

@@ -156,7 +156,7 @@ def test_rows_are_kept_in_the_order_of_their_lines() -> None:
             A,
             "",
             3,
-            '[["labels.csv:9",["dog"],["2"]],["labels.csv:10",["cat"],["1"]],'
+            cells='[["labels.csv:9",["dog"],["2"]],["labels.csv:10",["cat"],["1"]],'
             '["labels.csv:11",["cat"],["1"]]]',
         )
     ]
