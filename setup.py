@@ -13,9 +13,11 @@ INSTALL_REQUIRES = [
     "numpy>=2,<3",
     "Pillow>=12,<13",
     "pyarrow>=18,<26",
+    "PyYAML>=6,<7",
     "requests>=2.32,<3",
     "simplejpeg>=1.8,<2",
     "tqdm>=4.66,<5",
+    "urllib3>=2,<3",
 ]
 
 TEST_REQUIRES = [

@@ -92,7 +92,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     from pipeline.beam_import import import_beam
 
     import_beam([])
-    from pipeline import dry_run, preflight
+    from pipeline import dry_run, preflight, samples
     from pipeline.options import parse_flags
     from transforms import match
 
@@ -107,10 +107,10 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     base = read_memory().resident
     with (
         mock.patch.object(match, "list_files", list_files),
-        mock.patch.object(preflight, "list_files", list_files),
+        mock.patch.object(samples, "list_files", list_files),
     ):
         start = time.perf_counter()
-        config = preflight.check_flags(flags, writes=False)
+        config = preflight.check_flags(flags)
         checked = time.perf_counter()
         dry_run.plan_dataset(config, str(result), [], progress="off")
         seconds = time.perf_counter() - checked

@@ -6,13 +6,17 @@ import dataclasses
 from typing import Any
 
 from transforms.core.check import Limits
+from transforms.core.columns import RowUse, RowValues, row_use
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.embeddings import Embedding
 from transforms.core.layouts import Feature, layout_features, with_embedding
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import Dataset
+from transforms.core.path_labels import PathRules
 from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.placing import Placer
 from transforms.core.shards import ShardPlan
+from transforms.core.splits import Splits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +27,7 @@ class ConvertConfig:
         images: globs.
         root: their longest common folder; record paths are below it.
         output: the dataset's folder.
-        label_from: `csv`, `directory` or `none`.
+        label_from: `csv`, `directory`, `regex` or `none`.
         csv_paths: the label files.
         columns: where key and label stand in them; None without label files.
         csv_encoding: a Python codec name.
@@ -33,7 +37,7 @@ class ConvertConfig:
         seed: of the order and of the splits.
         num_shards: shards of each split, or None to plan them from the bytes.
         shard_size: bytes.
-        layout: name of the feature layout.
+        layout: name of the feature layout, or the path of its file.
         gzip: whether shards are compressed.
         check: `full` or `header`.
         limits: bytes and pixels an image may have.
@@ -42,6 +46,12 @@ class ConvertConfig:
         overwrite: whether a former dataset may be replaced.
         pixels: what is done to the pixels of every image.
         embedding: the model for a layout that needs one, or None.
+        layout_features: of the layout as it was resolved; None for those of a preset.
+        box_columns: the columns of `boxes.SIDES`, in this order, when the layout has boxes.
+        box_units: of them: `pixel` or `normalized`.
+        label_separator: between the labels in one cell; empty when a cell is one label.
+        label_regex: what finds the label in a path; empty unless labels come from there.
+        split_from: `hash`, `csv` or `directory`.
     """
 
     images: tuple[str, ...]
@@ -66,36 +76,80 @@ class ConvertConfig:
     overwrite: bool
     pixels: PixelOptions = AS_THEY_ARE
     embedding: Embedding | None = None
+    layout_features: tuple[Feature, ...] | None = None
+    box_columns: tuple[str, ...] = ()
+    box_units: str | None = None
+    label_separator: str = ""
+    label_regex: str = ""
+    split_from: str = "hash"
 
     @property
     def shard_plan(self) -> ShardPlan:
         """How the dataset is cut into shards."""
-        names = tuple(name for name, _ in self.splits)
+        # What rows or folders say is known when all of them are read.
+        names = tuple(name for name, _ in self.splits) if self.split_from == "hash" else ()
         return ShardPlan(names, self.shard_size, self.num_shards, self.gzip)
+
+    @property
+    def path_rules(self) -> PathRules:
+        """What an image's path says of its label and its split."""
+        return PathRules(self.label_from, self.label_regex, self.split_from == "directory")
+
+    @property
+    def placer(self) -> Placer:
+        """What gives every image its split and its place."""
+        return Placer(
+            Splits(self.splits),
+            seed=self.seed,
+            split_from=self.split_from,
+            by_group=self.columns is not None and self.columns.group is not None,
+        )
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of the Examples."""
-        features = layout_features(self.layout, labelled=self.label_from != "none")
+        features = self.layout_features
+        if features is None:
+            features = layout_features(self.layout, labelled=self.label_from != "none")
         if self.embedding is None:
             return features
         return with_embedding(features, self.embedding.shape, self.embedding.dtype)
+
+    @property
+    def row_use(self) -> RowUse:
+        """What the layout asks of the rows."""
+        return row_use(self.features, box_columns=self.box_columns, separator=self.label_separator)
+
+    @property
+    def row_values(self) -> RowValues | None:
+        """What makes features of rows, if the layout asks for any."""
+        if not self.row_use.is_asked:
+            return None
+        return RowValues(
+            self.features, self.row_use, box_columns=self.box_columns, box_units=self.box_units
+        )
 
     @property
     def options(self) -> dict[str, Any]:
         """The options that decide bytes, by flag name; equal options and inputs, equal files."""
         return {
             "label_from": self.label_from,
+            "label_regex": self.label_regex or None,
             "label_key": self.columns.key_name if self.columns else None,
             "label_column": self.columns.label_name if self.columns else None,
             "csv_encoding": self.csv_encoding,
             "key": self.key,
             "class_names": list(self.class_names) if self.class_names is not None else None,
             "splits": {name: share for name, share in self.splits},
+            "split_from": self.split_from,
+            "split_column": self.columns.split_name if self.columns else None,
+            "group_by": self.columns.group_name if self.columns else None,
             "seed": self.seed,
             "num_shards": self.num_shards,
             "shard_size": self.shard_size,
             "layout": self.layout,
+            "box_units": self.box_units,
+            "label_separator": self.label_separator or None,
             "compression": "gzip" if self.gzip else "none",
             "check": self.check,
             "max_pixels": self.limits.max_pixels,

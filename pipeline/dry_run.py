@@ -60,6 +60,7 @@ class _SumUpFn(beam.DoFn):
         return {
             "label_from": self._config.label_from,
             "columns": [columns.key_name, columns.label_name] if columns else None,
+            "box_units": self._config.box_units,
             "classes": len(vocabulary.lines()),
             "key": self._config.key,
             "root": self._config.root,

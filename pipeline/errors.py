@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from transforms.core.shown_text import printable, redacted
+
 DONE = 0
 FAILED = 1
 USAGE = 2
@@ -44,7 +46,7 @@ def run_command(main: Callable[[], None], command: str) -> int:
     try:
         main()
     except DatasetError as error:
-        print(f"{command}: {error}", file=sys.stderr)
+        print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as interrupt:
         told = str(interrupt) or "the same command goes on where it stopped"

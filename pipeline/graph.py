@@ -15,10 +15,10 @@ from pipeline.config import ConvertConfig
 from transforms.convert import ImageConverter
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
-from transforms.core.splits import Splits
 from transforms.core.stats import PlanTotals
 from transforms.join import JoinLabels, ReadInputs
 from transforms.labels import RowReader
+from transforms.listed import RowImages
 from transforms.match import ImageFinder
 from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
@@ -42,18 +42,20 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     """Finds, joins, splits and shards. Only names, sizes and labels move."""
     inputs = pipeline | "Read inputs" >> ReadInputs(
         config.images,
-        ImageFinder(
-            root=config.root,
-            key=config.key,
-            label_from_directory=config.label_from == "directory",
-        ),
+        ImageFinder(root=config.root, key=config.key, rules=config.path_rules),
         config.csv_paths,
-        RowReader(config.columns, key=config.key, encoding=config.csv_encoding)
+        RowReader(
+            config.columns,
+            key=config.key,
+            encoding=config.csv_encoding,
+            keeps_rows=config.row_use.is_asked,
+            images=None if config.images else RowImages(root=config.root, key=config.key),
+        )
         if config.columns
         else None,
     )
     joined = inputs.sides | "Join labels" >> JoinLabels(
-        label_from=config.label_from, splits=Splits(config.splits), seed=config.seed
+        label_from=config.label_from, placer=config.placer, use=config.row_use
     )
     images: beam.PCollection[LabelledImage] = joined.images
     totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
@@ -88,6 +90,8 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         check=config.check,
         pixels=config.pixels,
         embedder=_embedder(config),
+        rows=config.row_values,
+        waits=not config.images,
     )
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,

@@ -111,18 +111,21 @@ class BucketLock:
         beating.start()
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             if not self._is_lost:
                 raise
+            told = str(interrupt) or "stopped"
             raise DatasetError(
                 f"another run took --output {output} over, for this one gave no sign of life for "
-                f"{self._patience:.0f} s; nothing published by this one"
+                f"{self._patience:.0f} s; {told}"
             ) from None
         finally:
             self._ended.set()
             beating.join()
             if not self._is_lost:
-                gcs.remove(self._uri, generation=self._generation)
+                # A bucket out of reach must not hide why the run ends.
+                with contextlib.suppress(OSError):
+                    gcs.remove(self._uri, generation=self._generation)
 
     def _take(self, output: str) -> None:
         while True:

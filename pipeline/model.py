@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.errors import UsageError, one_line
 from transforms.core.embeddings import Embedding, ModelError, is_application
-from transforms.core.layouts import LAYOUTS, needs_model
+from transforms.core.layouts import Feature, needs_model
 
 
-def check_model_flags(flags: argparse.Namespace) -> None:
-    """Whether the flags go together; nothing is opened.
+def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) -> None:
+    """Whether the flags go together with the features of the layout; nothing is opened.
 
     Raises:
         UsageError: they do not.
     """
-    if not needs_model(LAYOUTS[flags.layout]):
+    if not needs_model(features):
         for name in ("model", "model_weights", "embed_dtype"):
             if getattr(flags, name) is not None:
                 raise UsageError(

@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
+from transforms.core.boxes import UNITS
 from transforms.core.check import MODES
 from transforms.core.embeddings import DTYPES
 from transforms.core.keys import KEY_KINDS
-from transforms.core.layouts import LAYOUTS
+from transforms.core.layouts import LAYOUTS, is_layout_file
 from transforms.core.limits import RejectionLimit
+from transforms.core.path_labels import parse_label_regex
 from transforms.core.pixel_options import (
     COLORS,
     DEFAULT_QUALITY,
@@ -25,6 +27,7 @@ from transforms.core.pixel_options import (
     TRANSCODINGS,
     Resize,
 )
+from transforms.core.placing import SPLIT_SOURCES
 from transforms.core.shards import MAX_SHARDS
 from transforms.core.splits import parse_splits
 
@@ -88,6 +91,20 @@ def _not_empty(text: str) -> str:
     return text
 
 
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank: give a text such as |")
+    return text
+
+
+def _layout(text: str) -> str:
+    if text not in LAYOUTS and not is_layout_file(text):
+        raise ValueError(
+            f"{text!r} is none of {', '.join(LAYOUTS)}, and no file of your own, .yaml"
+        )
+    return text
+
+
 def _seed(text: str) -> int:
     try:
         seed = int(text)
@@ -96,6 +113,10 @@ def _seed(text: str) -> int:
     if not -(2**127) <= seed < 2**127:
         raise ValueError(f"{text} takes more than 128 bits")
     return seed
+
+
+def _label_regex(text: str) -> str:
+    return parse_label_regex(text) and text
 
 
 def _quality(text: str) -> int:
@@ -128,15 +149,32 @@ def make_parser(command: str) -> argparse.ArgumentParser:
 
 def _add_inputs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--images", action="append", required=True, metavar="GLOB", help="images; repeatable")
+    add(
+        "--images",
+        action="append",
+        metavar="GLOB",
+        help="images; repeatable; without: those of the rows",
+    )
     add("--labels", metavar="CSV", help="label file, a path or a glob; .gz is fine")
     add(
         "--label_from",
-        choices=("csv", "directory", "none"),
+        choices=("csv", "directory", "regex", "none"),
         help="where labels are; without it: csv with --labels, directory if there are folders",
+    )
+    add(
+        "--label_regex",
+        type=typed(_label_regex),
+        metavar="EXPR",
+        help="finds the label in an image's path: its group 'label', or its only group",
     )
     add("--label_key", metavar="COL", help="column that names the image; a name, or 1, 2 ...")
     add("--label_column", metavar="COL", help="column that holds the label; likewise")
+    add(
+        "--label_separator",
+        type=typed(_not_blank),
+        metavar="TEXT",
+        help="between several labels in one cell, such as |",
+    )
     add("--key", choices=KEY_KINDS, help="what of an image's path a row must name")
     add("--csv_encoding", default="utf-8", metavar="ENC", help="such as cp949 or utf-16")
     add("--class_names", metavar="FILE", help="class names in the order of their ids, one a line")
@@ -158,6 +196,13 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=SHARE,...",
         help="splits by a hash of the key",
     )
+    add("--group_by", metavar="COL", help="column whose cells stay together in one split")
+    add(
+        "--split_from",
+        choices=SPLIT_SOURCES,
+        help="what decides the split; without it: csv with --split_column, else hash",
+    )
+    add("--split_column", metavar="COL", help="column that names the split; a name, or 1, 2 ...")
     add("--seed", type=typed(_seed), default=0, metavar="N", help="of the order and the splits")
     add("--num_shards", type=typed(_shard_number), metavar="N", help="shards of each split")
     add(
@@ -167,7 +212,14 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="SIZE",
         help="plan shards of about this size",
     )
-    add("--layout", choices=tuple(LAYOUTS), default="slim", help="features of the Examples")
+    add(
+        "--layout",
+        type=typed(_layout),
+        default="slim",
+        metavar="NAME|FILE",
+        help=f"features of the Examples: {', '.join(LAYOUTS)}, or a .yaml file of your own",
+    )
+    add("--box_units", choices=UNITS, help="of boxes; without it told from the first rows")
     add("--compression", choices=("none", "gzip"), default="none", help="of the shards")
     add("--overwrite", action="store_true", help="replace a dataset that is there already")
 

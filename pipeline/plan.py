@@ -42,6 +42,8 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     yield f"labels   from {plan['label_from']}, {plan['classes']} classes"
     if plan["columns"]:
         yield f"columns  key {plan['columns'][0]!r}, label {plan['columns'][1]!r}"
+    if plan["box_units"]:
+        yield f"boxes    {plan['box_units']} coordinates (--box_units)"
     yield f"keys     by {plan['key']}, paths below {plan['root'] or '.'}"
     yield f"{'split':<12} {'images':>9} {'shards':>7} {'bytes':>10}"
     for name, split in plan["splits"].items():

@@ -3,57 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import dataclasses
-import itertools
 import os
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, one_line
+from pipeline.label_flags import label_files, label_rows, label_source, read_classes
+from pipeline.layouts import read_layout
+from pipeline.listing_flags import read_listing
 from pipeline.model import check_model, check_model_flags
+from pipeline.path_flags import check_path
+from pipeline.samples import ImageSample, list_inputs, sample_images
+from pipeline.split_flags import split_source
 from transforms import files, gcs
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
-from transforms.core.csv_rows import CsvColumns, LabelRow, first_rows, read_rows
+from transforms.core.csv_rows import CsvColumns
 from transforms.core.globs import glob_regex
-from transforms.core.keys import KEY_KINDS, fixed_root, image_key, relative_path, row_key
-from transforms.core.labels import read_class_names, resolve_columns
+from transforms.core.keys import relative_path
+from transforms.core.layouts import is_layout_file
 from transforms.core.manifest import MANIFEST, ManifestError
 from transforms.core.pixel_options import DEFAULT_QUALITY, PixelOptions
-from transforms.match import is_local, list_files
-
-# Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
-_SAMPLE = 20_000
-
-# Rows shown to the column search.
-_FIRST_ROWS = 20
-
-
-@dataclasses.dataclass(frozen=True)
-class ImageSample:
-    """The first images that the globs match.
-
-    Attributes:
-        uris: at most `_SAMPLE` of them.
-        root: the globs' common folder.
-        is_all: whether there are no more.
-    """
-
-    uris: list[str]
-    root: str
-    is_all: bool
-    _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
-
-    def keys(self, kind: str) -> set[str]:
-        """The images' keys of one kind."""
-        if kind not in self._keys:
-            keys = {image_key(uri, kind=kind, root=self.root) for uri in self.uris}
-            self._keys[kind] = keys
-        return self._keys[kind]
+from transforms.match import is_local
 
 
 def check_flags(flags: argparse.Namespace) -> ConvertConfig:
@@ -65,18 +38,32 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     Raises:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
     """
+    _check_paths(flags)
     pixels = _pixel_options(flags)
-    check_model_flags(flags)
-    sample = _sample_images(flags.images)
-    label_from = _label_source(flags, sample)
-    key = flags.key or ("stem" if label_from == "csv" else "path")
     try:
-        csv_paths, columns = _label_files(flags, sample, key) if label_from == "csv" else ((), None)
-        class_names = _class_names(flags.class_names)
+        listing = None if flags.images else read_listing(flags)
+    except LabelsError as error:
+        raise UsageError(str(error)) from error
+    flags = listing.flags if listing else flags
+    sample = listing.sample if listing else sample_images(flags.images)
+    label_from = label_source(flags, sample)
+    split_from = split_source(flags, sample, label_from)
+    layout = read_layout(flags, label_from)
+    check_model_flags(flags, layout.features)
+    key = flags.key or ("stem" if label_from == "csv" and not listing else "path")
+    try:
+        csv_paths: tuple[str, ...] = ()
+        columns: CsvColumns | None = None
+        if label_from == "csv":
+            found = listing.files if listing else label_files(flags, sample, key, layout)
+            layout, columns = layout.asking(found.columns, found.first, found.paths[0])
+            csv_paths = found.paths
+            layout = layout.resolved(label_rows(flags, csv_paths, columns), flags.box_units)
+        class_names = read_classes(flags.class_names)
     except LabelsError as error:
         raise UsageError(str(error)) from error
     config = ConvertConfig(
-        images=tuple(flags.images),
+        images=tuple(flags.images or ()),
         root=sample.root,
         output=flags.output.rstrip("/") or "/",
         label_from=label_from,
@@ -98,6 +85,12 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         overwrite=flags.overwrite,
         pixels=pixels,
         embedding=check_model(flags),
+        layout_features=layout.features,
+        box_columns=layout.box_columns,
+        box_units=layout.box_units,
+        label_separator=layout.label_separator,
+        label_regex=flags.label_regex or "",
+        split_from=split_from,
     )
     _check_output(config)
     return config
@@ -125,149 +118,12 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
     return pixels
 
 
-def _sample_images(globs: list[str]) -> ImageSample:
-    uris: list[str] = []
-    is_all = True
-    for pattern in globs:
-        found = [file.uri for file in itertools.islice(_list(pattern, "--images"), _SAMPLE + 1)]
-        if not found:
-            raise UsageError(f"no file matches --images {pattern!r}; {_why_empty(pattern)}")
-        is_all = is_all and len(found) <= _SAMPLE
-        uris += found[:_SAMPLE]
-    return ImageSample(uris, fixed_root(globs), is_all)
-
-
-def _list(pattern: str, flag: str) -> Iterator[Any]:
-    try:
-        yield from list_files(pattern)
-    except (BeamIOError, OSError, ValueError) as error:
-        if isinstance(error, PermissionError) and is_local(pattern):
-            raise UsageError(
-                f"no permission to read the folder {error.filename!r}, "
-                f"which {flag} {pattern!r} needs"
-            ) from error
-        raise UsageError(f"cannot list {flag} {pattern!r}: {one_line(error)}") from error
-
-
-def _why_empty(pattern: str) -> str:
-    """What keeps a glob from matching, as far as it can be seen."""
-    if gcs.is_gcs(pattern) and next(list_files(files.join(pattern, "**")), None):
-        return f"it is a folder: try '{files.join(pattern, '**', '*.jpg')}'"
-    if not is_local(pattern):
-        return "check the bucket and the path"
-    if os.path.isdir(pattern):
-        return f"it is a folder: try '{pattern.rstrip('/')}/**/*.jpg'"
-    folder = fixed_root([pattern]) or "."
-    if not os.path.isdir(folder):
-        return f"there is no folder {folder!r}"
-    if not os.access(folder, os.R_OK | os.X_OK):
-        return f"no permission to read the folder {folder!r}"
-    return "check the pattern; quote it so that the shell leaves it alone"
-
-
-def _label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
-    csv_flags = ("labels", "label_key", "label_column")
-    given = [f"--{name}" for name in csv_flags if getattr(flags, name) is not None]
-    if flags.label_from not in (None, "csv") and given:
-        raise UsageError(f"{given[0]} does not go with --label_from {flags.label_from}")
-    if flags.label_from == "csv" and flags.labels is None:
-        raise UsageError("--label_from csv needs --labels CSV")
-    if flags.labels is not None:
-        return "csv"
-    if given:
-        raise UsageError(f"{given[0]} needs --labels CSV")
-    if flags.label_from is not None:
-        return str(flags.label_from)
-    folders = {os.path.dirname(relative_path(uri, sample.root)) for uri in sample.uris}
-    if len(folders) > 1 and "" not in folders:
-        return "directory"
-    raise UsageError(
-        "cannot tell where labels come from: give --labels CSV, or --label_from directory "
-        "(a folder for each class) or none"
-    )
-
-
-def _label_files(
-    flags: argparse.Namespace, sample: ImageSample, key: str
-) -> tuple[tuple[str, ...], CsvColumns]:
-    paths = tuple(sorted(file.uri for file in _list(flags.labels, "--labels")))
-    if not paths:
-        raise UsageError(f"no file matches --labels {flags.labels!r}; {_why_empty(flags.labels)}")
-    keys = sample.keys(key)
-    with _open_csv(paths[0]) as file:
-        first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
-    columns = resolve_columns(
-        first,
-        key=flags.label_key,
-        label=flags.label_column,
-        is_image_key=lambda cell: row_key(cell, kind=key) in keys,
-        path=paths[0],
-    )
-    for path in paths[1:]:
-        next(_rows(path, columns, flags.csv_encoding), None)
-    if sample.is_all:
-        _check_any_match(flags, sample, key, paths, columns)
-    return paths, columns
-
-
-@contextlib.contextmanager
-def _open_csv(path: str) -> Iterator[BinaryIO]:
-    try:
-        with files.open_reader(path) as file:
-            yield file
-    except (BeamIOError, OSError) as error:
-        raise UsageError(f"cannot read --labels {path}: {one_line(error)}") from error
-
-
-def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
-    with _open_csv(path) as file:
-        for row in read_rows(file, columns, encoding=encoding, path=path):
-            if isinstance(row, LabelRow):
-                yield row
-
-
-def _check_any_match(
-    flags: argparse.Namespace,
-    sample: ImageSample,
-    key: str,
-    paths: tuple[str, ...],
-    columns: CsvColumns,
-) -> None:
-    """Refuses labels of which not one names an image; the first that does ends the search."""
-    keys = sample.keys(key)
-    cells: list[str] = []
-    for path in paths:
-        for row in _rows(path, columns, flags.csv_encoding):
-            if row_key(row.key, kind=key) in keys:
-                return
-            cells = cells or [row.key]
-    if not cells:
-        raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
-    other = next((kind for kind in KEY_KINDS if _matches(cells[0], kind, sample)), None)
-    hint = f"try --key {other}" if other else "check --label_key and --key"
-    raise UsageError(
-        f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
-        f"{cells[0]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
-    )
-
-
-def _matches(cell: str, kind: str, sample: ImageSample) -> bool:
-    return row_key(cell, kind=kind) in sample.keys(kind)
-
-
-def _class_names(path: str | None) -> tuple[str, ...] | None:
-    if path is None:
-        return None
-    try:
-        text = files.read_text(path)
-    except (BeamIOError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read --class_names {path}: {one_line(error)}") from error
-    if text is None:
-        raise UsageError(f"there is no file --class_names {path}")
-    names = read_class_names(text.removeprefix("\ufeff"))
-    if not names:
-        raise UsageError(f"--class_names {path} names no class: write one name a line")
-    return names
+def _check_paths(flags: argparse.Namespace) -> None:
+    for pattern in flags.images or ():
+        check_path("--images", pattern)
+    for name in ("labels", "class_names", "output", "quarantine"):
+        if getattr(flags, name) is not None:
+            check_path(f"--{name}", getattr(flags, name))
 
 
 def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
@@ -277,8 +133,8 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
     inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
     if inner.startswith(outer) or outer.startswith(inner):
         raise UsageError(f"--quarantine {folder} and --output {flags.output} lie in each other")
-    copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
-    for glob in flags.images:
+    for glob in flags.images or ():
+        copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
         if glob_regex(_absolute(glob)).fullmatch(_absolute(copied)):
             raise UsageError(
                 f"--images {glob!r} would match the copies in --quarantine {folder}: "
@@ -299,7 +155,7 @@ def _check_output(config: ConvertConfig) -> None:
         former = files.read_manifest(path)
     except ManifestError as error:
         raise UsageError(f"{error}; or choose another --output") from error
-    except (BeamIOError, OSError, UnicodeDecodeError) as error:
+    except (BeamIOError, OSError, ValueError) as error:
         raise UsageError(f"cannot read --output {config.output}: {one_line(error)}") from error
     if former is None and gcs.is_gcs(config.output):
         _check_bucket_output(config.output)
@@ -321,8 +177,9 @@ def _check_local_output(output: str) -> None:
 
 def _check_bucket_output(output: str) -> None:
     """Refuses a folder of a bucket that holds something else."""
-    other = next(_list(files.join(output, "**"), "--output"), None)
-    is_ours = next(_list(files.join(output, files.STAGING, "**"), "--output"), None) is not None
+    other = next(list_inputs(files.join(output, "**"), "--output"), None)
+    staged = files.join(output, files.STAGING, "**")
+    is_ours = next(list_inputs(staged, "--output"), None) is not None
     if other and not is_ours:
         raise UsageError(
             f"--output {output} holds something else ({other.uri!r}): give an empty or new folder"
@@ -338,9 +195,11 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
         for name in sorted({*was, *now})
         if now.get(name) != was.get(name)
     ]
+    is_own = is_layout_file(config.layout)
+    other = f"--layout {config.layout} has changed" if is_own else "another format"
     raise UsageError(
         f"--output {config.output} holds a dataset made with other options: "
-        f"{'; '.join(changed) or 'another format'}. Use --overwrite or another --output"
+        f"{'; '.join(changed) or other}. Use --overwrite or another --output"
     )
 
 

@@ -21,6 +21,10 @@ from transforms.read import open_records
 # Characters of a bytes value that are shown as text.
 _MAX_TEXT = 80
 
+# Bytes of an image's name that a saved picture keeps, from its end; with shard and number before
+# it, the name must still be one that file systems take.
+_MAX_NAME = 100
+
 
 class Record(NamedTuple):
     """One record of a dataset, decoded: see `decode_example`."""
@@ -49,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UsageError(f"there is no --split {flags.split}; the dataset has {names}")
     sources = {feature["source"]: feature["name"] for feature in manifest["features"]}
     if flags.images is not None and "image.bytes" not in sources:
-        raise UsageError(f"there are no pictures in {flags.output} for --images {flags.images}")
+        raise UsageError(f"--images {flags.images}: the records of {flags.output} hold no image")
     for record in read_dataset(flags.output, manifest, split=flags.split, limit=flags.limit):
         for line in record_lines(record):
             print(line)
@@ -113,6 +117,7 @@ def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path
     given = record.example[named][0].decode() if named else "image"
     # A name out of a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
+    safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
     shard = record.file.split(".")[0]
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{shard}-{record.number:05d}-{safe}"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from transforms.core.rejections import HELP, Reason
+from transforms.core.shown_text import printable
 
 # Classes printed one by one; labels.txt and the manifest have all of them.
 _MAX_CLASSES = 20
@@ -39,6 +40,8 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     lines = _split_lines(manifest["splits"])
     lines += _class_lines(manifest["splits"])
     lines += ledger_lines(manifest["ledger"], written="written")
+    if units := manifest["options"].get("box_units"):
+        lines.append(f"boxes    read as {units} coordinates (--box_units)")
     lines += _pixel_lines(manifest.get("pixels", {}))
     return lines + reason_lines(manifest["rejected"])
 
@@ -70,11 +73,11 @@ def _class_lines(splits: Mapping[str, Any]) -> list[str]:
     names = sorted({name for split in splits.values() for name in split["classes"]} - {""})
     if not names:
         return []
-    width = max(12, *(len(name) for name in names[:_MAX_CLASSES]))
+    width = max(12, *(len(printable(name)) for name in names[:_MAX_CLASSES]))
     lines = [f"{'class':<{width}} " + " ".join(f"{split:>10}" for split in splits)]
     for name in names[:_MAX_CLASSES]:
         counts = (f"{split['classes'].get(name, 0):>10}" for split in splits.values())
-        lines.append(f"{name:<{width}} " + " ".join(counts))
+        lines.append(f"{printable(name):<{width}} " + " ".join(counts))
     if len(names) > _MAX_CLASSES:
         lines.append(f"... and {len(names) - _MAX_CLASSES} more classes")
     return lines

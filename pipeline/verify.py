@@ -69,7 +69,7 @@ def find_problems(output: str, manifest: dict[str, Any]) -> Iterator[Problem]:
             yield from verified.problems
             is_whole = is_whole and not verified.problems
             classes += verified.labels
-        if is_whole:
+        if is_whole and verifier.tells_classes:
             for detail in class_problems(name, classes, split["classes"]):
                 yield Problem("manifest.json", None, detail)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import random
 import struct
@@ -42,6 +43,16 @@ _JXL = {
     "3e6a786c63ff0a43060013880200ac00b59f200000152aa38c1bbc9cebf9f24387c5b4"
     "8deb0c6db56d610963b3bd3048482824c606001846422509",
 }
+
+
+# 2048x2048 black pixels in 527 bytes, likewise: grey, and 99 channels that nobody sees.
+JXL_OF_100_CHANNELS = zlib.decompress(
+    base64.b85decode(
+        "c-muNVBqnJ@KNC9YUg5LU=T?wsVvB<$WZ{Y8K5*Lkj?>0GCl(`lK*r4vS$=$wrb#8!2E(?Xix!nI5-$^fCgL=3<3"
+        "-$j0_A83@kK74BC+so0<;UdNVvfwYH3tE8usz*S*#K73CKW7PLR`%rO6wDb)MgmH*aNd3pY0ZOM82Sf;z5_@`K9>%"
+        "IBP^_Ls@Dqma@c0d3BXyl{<1_ovd0RWf4cee"
+    )
+)
 
 
 def pixels(height: int, width: int, channels: int, seed: int = 0) -> np.ndarray[Any, Any]:

@@ -13,9 +13,11 @@ import pytest
 from PIL import Image
 
 from pipeline.options import make_parser
+from transforms.core.layouts import LAYOUTS as PRESETS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+LAYOUTS = ROOT / "docs" / "layouts.md"
 CLASSES = ("cat", "dog")
 
 
@@ -36,6 +38,11 @@ def reader_folder(tmp_path: Path) -> Path:
         rows.append(f"{path.stem},{label}")
     (tmp_path / "labels.csv").write_text("\n".join(rows))
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
+    boxes, many = blocks("csv", LAYOUTS)
+    (layout,) = blocks("yaml", LAYOUTS)
+    (tmp_path / "boxes.csv").write_text(boxes)
+    (tmp_path / "many.csv").write_text(many)
+    (tmp_path / "my.yaml").write_text(layout)
     return tmp_path
 
 
@@ -82,6 +89,19 @@ def test_python_of_the_readme_runs(reader_folder: Path, monkeypatch: pytest.Monk
         names: dict[str, object] = {}
         exec(compile(block, "README.md", "exec"), names)
         assert getattr(names["image"], "shape", None) == (24, 32, 3)
+
+
+def test_python_of_the_layouts_reads_what_its_commands_write(
+    reader_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(reader_folder)
+    for block in blocks("sh", LAYOUTS):
+        subprocess.run(runnable(block.strip()), check=True, capture_output=True)
+    names: dict[str, object] = {}
+    for block in blocks("python", LAYOUTS):
+        exec(compile(block, "layouts.md", "exec"), names)
+    for layout in PRESETS:
+        assert f"--layout {layout} " in LAYOUTS.read_text()
 
 
 def test_flags_of_the_documentation_exist() -> None:

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from transforms import gcs
 from transforms.core.check import Limits, check_image
+from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
 from transforms.core.layouts import Feature
@@ -15,6 +17,7 @@ from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, S
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.fetch import ReadAhead, read_file, reading_threads
+from transforms.match import is_local
 
 if TYPE_CHECKING:
     from transforms.embed import Embedder
@@ -36,7 +39,10 @@ def image_uri(root: str, path: str) -> str:
 
     >>> image_uri("gs://bucket/photos", "a/1.jpg"), image_uri("", "1.jpg")
     ('gs://bucket/photos/a/1.jpg', '1.jpg')
+    An image that a row lists may lie elsewhere; its path is then the whole URI.
     """
+    if path.startswith(gcs.SCHEME) or (path.startswith("/") and is_local(root)):
+        return path
     return f"{root.removesuffix('/')}/{path}" if root else path
 
 
@@ -54,19 +60,37 @@ class ImageConverter:
         limits: Limits,
         check: str,
         pixels: PixelOptions = AS_THEY_ARE,
+        rows: RowValues | None = None,
+        waits: bool = False,
         embedder: Embedder | None = None,
     ) -> None:
+        """Describes the work.
+
+        Args:
+            root: common folder of the images.
+            features: of the Examples.
+            limits: bytes and pixels an image may have.
+            check: `full` or `header`.
+            pixels: what is done to the pixels.
+            rows: what the layout asks of the rows, or None.
+            waits: whether images may be remote though `root` is local.
+            embedder: the model, or None.
+        """
+        self._waits = waits
         self._root = root
         self._features = tuple(features)
         self._limits = limits
         self._check = check
         self._pixels = pixels
+        self._rows = rows
         self._embedder = embedder
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
-        self._read_ahead = ReadAhead(threads=reading_threads(self._root))
+        self._read_ahead = ReadAhead(
+            threads=reading_threads(gcs.SCHEME if self._waits else self._root)
+        )
         self._suspects = suspects()
         self._in_flight = in_flight()
         if not self._pixels.changes_nothing:
@@ -99,6 +123,7 @@ class ImageConverter:
         try:
             return read_file(
                 image_uri(self._root, image.path),
+                size=image.size,
                 version=image.version,
                 max_bytes=self._limits.max_bytes,
             )
@@ -110,7 +135,8 @@ class ImageConverter:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
         note = image_note(image_uri(self._root, image.path), image.version)
         stored = self._guarded(note, stored_image, data, self._pixels, self._limits, self._check)
-        checked = CheckedImage(image, *stored)
+        values = self._rows.of(image, stored.original) if self._rows else {}
+        checked = CheckedImage(image, *stored, values)
         if self._embedder is None:
             return checked
         from transforms.core.embeddings import input_pixels
@@ -141,13 +167,13 @@ def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) 
     Raises:
         RejectedImageError: see `check_image` and `change_pixels`.
     """
-    if pixels.changes_nothing:
-        info = check_image(data, limits=limits, mode=check)
-        return StoredImage(data, info, Original(info.height, info.width, 1), ())
-    # It brings Pillow, which other runs do without.
-    from transforms.core.pixels import change_pixels
-
     with _DECODING:
+        if pixels.changes_nothing:
+            info = check_image(data, limits=limits, mode=check)
+            return StoredImage(data, info, Original(info.height, info.width, 1), ())
+        # It brings Pillow, which other runs do without.
+        from transforms.core.pixels import change_pixels
+
         return change_pixels(data, pixels, limits=limits, check=check)
 
 

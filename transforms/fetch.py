@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import functools
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,24 +29,56 @@ _AHEAD_OF_THREAD = 2
 _MAX_BYTES = 64 << 20
 
 
-def read_file(uri: str, *, version: int, max_bytes: int) -> bytes:
+def read_file(uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
     """The bytes of one file as stored; objects that a bucket keeps as gzip are decompressed.
+
+    What a shard's recipe names is what is read: a local file that is no longer of the listed size
+    and time, and an object that is no longer of the listed generation, is an error.
 
     Args:
         uri: local path or URL.
-        version: what the listing said of its content; an object must still have it.
+        size: bytes, as listed.
+        version: what the listing said of its content; 0 when it said nothing.
         max_bytes: bytes that a compressed object may grow to.
 
     Raises:
         OSError: it cannot be read, or was overwritten since it was listed.
     """
     if is_local(uri):
-        with open(uri, "rb", buffering=0) as file:
-            return file.read()
+        return _read_local(uri, size, version)
     if gcs.is_gcs(uri):
         return gcs.read(uri, generation=version, max_bytes=max_bytes)
     with files.open_reader(uri) as file:
         return bytes(file.read())
+
+
+def _read_local(path: str, size: int, version: int) -> bytes:
+    # Otherwise it would wait for somebody to write to what has become a FIFO.
+    with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
+        _check_unchanged(file.fileno(), path, size, version)
+        data = file.read(size + 1)
+        while 0 < len(data) < size and (more := file.read(size - len(data))):
+            data += more
+        _check_unchanged(file.fileno(), path, size, version)
+        if len(data) != size:
+            raise _overwritten(path)
+        return data
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _check_unchanged(descriptor: int, path: str, size: int, version: int) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file any more", path)
+    if status.st_size != size or version not in (0, status.st_mtime_ns):
+        raise _overwritten(path)
+
+
+def _overwritten(path: str) -> OSError:
+    return OSError(errno.ESTALE, "it was overwritten meanwhile", path)
 
 
 def reading_threads(root: str) -> int:

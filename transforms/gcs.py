@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import google_crc32c
 
 from transforms.core.globs import glob_regex, literal_prefix
+from transforms.gcs_errors import RETRY_SECONDS, ChangedError, first_line, told
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
@@ -35,9 +36,6 @@ READERS = 32
 
 # One part of an upload or of a download that is streamed; a multiple of 256 KiB.
 _CHUNK = 8 << 20
-
-# Seconds that failed requests are repeated for, with growing pauses.
-_RETRY_SECONDS = 120
 
 # Seconds without a byte after which a request counts as lost.
 _TIMEOUT_SECONDS = 60
@@ -88,7 +86,7 @@ def client() -> Client:
     from google.cloud import storage
     from requests.adapters import HTTPAdapter
 
-    with _told("Google Cloud Storage"):
+    with told("Google Cloud Storage"):
         made = storage.Client()
     for scheme in ("https://", "http://"):
         made._http.mount(scheme, HTTPAdapter(pool_maxsize=2 * READERS))
@@ -105,7 +103,7 @@ def list_objects(pattern: str) -> Iterator[Listed]:
     """
     bucket, glob = split_uri(pattern)
     matches = glob_regex(glob).fullmatch
-    with _told(pattern, missing="no such bucket"):
+    with told(pattern, missing="no such bucket"):
         blobs = client().list_blobs(
             bucket,
             prefix=literal_prefix(glob),
@@ -119,7 +117,7 @@ def list_objects(pattern: str) -> Iterator[Listed]:
 
 def find(uri: str) -> Stored | None:
     """What is known of an object, or None when there is none. One request."""
-    with _told(uri):
+    with told(uri):
         blob = _bucket_of(uri).get_blob(split_uri(uri)[1], retry=_retry())
     if blob is None:
         return None
@@ -139,7 +137,7 @@ def read(uri: str, *, generation: int | None = None, max_bytes: int | None = Non
         OSError: it is gone, was overwritten, or cannot be read.
     """
     data: bytes
-    with _told(uri):
+    with told(uri):
         data, encoding = _retry()(_get_media)(uri, generation)
     if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
         return _decompress(data, uri, max_bytes)
@@ -149,25 +147,48 @@ def read(uri: str, *, generation: int | None = None, max_bytes: int | None = Non
 def _get_media(uri: str, generation: int | None) -> tuple[bytes, str]:
     """One request for an object's bytes as stored, and their content encoding.
 
-    `Blob.download_as_bytes` makes the same request in the same session, and takes a quarter more
-    of a core for it, which is what limits reading small objects (docs/performance.md).
+    `Blob.download_as_bytes` makes the same request and takes twice as much of a core for it, which
+    is what limits reading small objects (docs/performance.md).
     """
-    from google.api_core.exceptions import from_http_response
+    from google.api_core.exceptions import from_http_status
+    from urllib3.exceptions import HTTPError
 
-    response = client()._http.get(
-        f"{client().api_endpoint}/download/storage/v1{_blob(uri).path}",
-        params={"alt": "media", "ifGenerationMatch": generation},
-        headers={"Accept-Encoding": "gzip"},
-        stream=True,
-        timeout=_TIMEOUT_SECONDS,
-    )
-    with response:
-        if response.status_code != HTTPStatus.OK:
-            raise from_http_response(response)
-        # Decoded by requests, it could grow without bounds.
-        data: bytes = response.raw.read(decode_content=False)
+    condition = "" if generation is None else f"&ifGenerationMatch={generation}"
+    url = f"{client().api_endpoint}/download/storage/v1{_blob(uri).path}?alt=media{condition}"
+    try:
+        response = _connections(client()).urlopen(
+            "GET",
+            url,
+            headers={"Accept-Encoding": "gzip"},
+            # Decoded by urllib3, it could grow without bounds.
+            decode_content=False,
+            retries=False,
+            timeout=_TIMEOUT_SECONDS,
+        )
+    except HTTPError as error:
+        raise ConnectionError(errno.EIO, first_line(error)) from error
+    data: bytes = response.data
+    if response.status != HTTPStatus.OK:
+        raise from_http_status(response.status, data.decode(errors="replace"))
     _check_hash(data, response.headers.get("X-Goog-Hash", ""))
     return data, response.headers.get("Content-Encoding", "")
+
+
+@functools.lru_cache(maxsize=1)
+def _connections(made: Client) -> Any:
+    """A client's credentials on a connection for each reader, as the environment asks for."""
+    from google.auth.transport.urllib3 import AuthorizedHttp
+    from requests.utils import get_environ_proxies, select_proxy
+    from urllib3 import PoolManager, ProxyManager
+
+    proxy = select_proxy(made.api_endpoint, get_environ_proxies(made.api_endpoint))
+    certificates = os.environ.get("REQUESTS_CA_BUNDLE")
+    http = (
+        ProxyManager(proxy, maxsize=READERS, ca_certs=certificates)
+        if proxy
+        else PoolManager(maxsize=READERS, ca_certs=certificates)
+    )
+    return AuthorizedHttp(made._credentials, http=http)
 
 
 def _check_hash(data: bytes, hashes: str) -> None:
@@ -198,7 +219,7 @@ def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
     """
     blob = _blob(uri)
     try:
-        with _told(uri):
+        with told(uri):
             blob.upload_from_string(
                 data,
                 content_type="application/octet-stream",
@@ -206,7 +227,7 @@ def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
                 retry=_retry(),
             )
         return int(blob.generation)
-    except _Changed as error:
+    except ChangedError as error:
         # A retry of our own finds what its first try wrote.
         there = find(uri)
         if there is None or read(uri, generation=there.generation) != data:
@@ -229,7 +250,7 @@ def move(source: str, target: str) -> None:
         raise FileNotFoundError(errno.ENOENT, "no such object", source)
     try:
         _copy(source, there, target, former)
-    except (_Changed, FileNotFoundError):
+    except (ChangedError, FileNotFoundError):
         now = find(target)
         if now is None or now.crc32c != there.crc32c:
             raise
@@ -238,7 +259,7 @@ def move(source: str, target: str) -> None:
 
 def remove(uri: str, *, generation: int | None = None) -> None:
     """Removes an object, or only one generation of it; nothing there is fine."""
-    with contextlib.suppress(FileNotFoundError, _Changed), _told(uri):
+    with contextlib.suppress(FileNotFoundError, ChangedError), told(uri):
         _blob(uri).delete(if_generation_match=generation, retry=_retry())
 
 
@@ -246,7 +267,7 @@ def names_below(folder: str) -> list[str]:
     """The names of all objects below a folder, relative to it, sorted."""
     bucket, name = split_uri(folder)
     prefix, fields = f"{name}/", "items(name),nextPageToken"
-    with _told(folder):
+    with told(folder):
         below = client().list_blobs(bucket, prefix=prefix, fields=fields, retry=_retry())
         return [blob.name.removeprefix(prefix) for blob in below]
 
@@ -258,7 +279,7 @@ def open_reader(uri: str) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be read.
     """
-    with _told(uri):
+    with told(uri):
         blob = _blob(uri)
         blob.reload(retry=_retry())
         with blob.open(
@@ -274,7 +295,7 @@ def open_reader(uri: str) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def open_writer(uri: str) -> Iterator[Any]:
     """A stream to a new object, sent in parts; nothing appears when the body raises."""
-    with _told(uri):
+    with told(uri):
         stream = _blob(uri).open(
             "wb",
             chunk_size=_CHUNK,
@@ -292,14 +313,10 @@ def open_writer(uri: str) -> Iterator[Any]:
             raise
 
 
-class _Changed(OSError):
-    """A precondition on a generation failed."""
-
-
 def _copy(source: str, there: Stored, target: str, former: Stored | None) -> None:
     blob, original = _blob(target), _blob(source)
     token: str | None = None
-    with _told(target):
+    with told(target):
         while True:
             token, _, _ = blob.rewrite(
                 original,
@@ -326,7 +343,7 @@ def _retry() -> Any:
 
     # Every request here names a generation or may be repeated.
     return DEFAULT_RETRY.with_delay(initial=0.2, maximum=20, multiplier=2).with_timeout(
-        _RETRY_SECONDS
+        RETRY_SECONDS
     )
 
 
@@ -339,48 +356,3 @@ def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
     if max_bytes is not None and len(plain) > max_bytes:
         raise OSError(errno.EFBIG, "its gzip encoding grows beyond --max_bytes", uri)
     return plain
-
-
-@contextlib.contextmanager
-def _told(uri: str, *, missing: str = "no such object") -> Iterator[None]:
-    """Turns what Google's packages raise into an `OSError` of one line."""
-    from google.api_core.exceptions import GoogleAPIError, from_http_response
-    from google.auth.exceptions import GoogleAuthError
-    from google.cloud.storage.exceptions import InvalidResponse
-    from requests import RequestException
-
-    try:
-        yield
-    except InvalidResponse as error:
-        raise _as_os_error(from_http_response(error.response), uri, missing) from error
-    except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        raise _as_os_error(error, uri, missing) from error
-
-
-def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
-    from google.api_core import exceptions
-    from google.auth.exceptions import DefaultCredentialsError
-
-    text = _first_line(error)
-    if isinstance(error, exceptions.NotFound):
-        is_bucket = "bucket does not exist" in text.lower()
-        return FileNotFoundError(errno.ENOENT, "no such bucket" if is_bucket else missing, uri)
-    if isinstance(error, exceptions.PreconditionFailed):
-        return _Changed(errno.ESTALE, "it was overwritten meanwhile", uri)
-    if isinstance(error, (exceptions.Forbidden, exceptions.Unauthorized)):
-        return PermissionError(errno.EACCES, f"no permission: {text}", uri)
-    if isinstance(error, DefaultCredentialsError):
-        advice = "run `gcloud auth application-default login`"
-        return PermissionError(errno.EACCES, f"no Google credentials: {advice}", uri)
-    if isinstance(error, exceptions.RetryError):
-        detail = f"no answer in {_RETRY_SECONDS} s of retries: {_first_line(error.cause)}"
-        return OSError(errno.ETIMEDOUT, detail, uri)
-    return OSError(errno.EIO, text, uri)
-
-
-def _first_line(error: BaseException | None) -> str:
-    """What a service says, without the request."""
-    text = str(getattr(error, "message", None) or error)
-    if "requester pays" in text.lower():
-        return "the bucket is requester-pays: copy the objects to a bucket of your own"
-    return text.splitlines()[0] if text else type(error).__name__

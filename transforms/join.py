@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.columns import ONE_LABEL, RowUse
 from transforms.core.joins import Match, join_group
-from transforms.core.keys import key_hashes
+from transforms.core.placing import Placer
 from transforms.core.records import Count, JoinSide, LabelledImage
-from transforms.core.rejections import Rejection
-from transforms.core.splits import Splits
+from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.labels import RowReader
 from transforms.match import ImageFinder
 from transforms.metrics import counter
@@ -108,49 +108,62 @@ class JoinedImages(NamedTuple):
 
 
 class _JoinFn(beam.DoFn):
-    def __init__(self, *, label_from: str, splits: Splits, seed: int) -> None:
+    def __init__(self, *, label_from: str, placer: Placer, use: RowUse) -> None:
         self._label_from = label_from
-        self._splits = splits
-        self._seed = seed
+        self._placer = placer
+        self._use = use
 
     def process(
         self, group: tuple[str, Iterable[JoinSide]]
     ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
         key, sides = group
-        for result in join_group(key, sides, label_from=self._label_from):
+        for result in join_group(key, sides, label_from=self._label_from, use=self._use):
             if isinstance(result, Match):
-                yield self._place(key, result)
+                try:
+                    yield self._placed(key, result)
+                except RejectedImageError as error:
+                    yield from _rejected(key, result, error)
             elif isinstance(result, Rejection):
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             else:
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
 
-    def _place(self, key: str, match: Match) -> LabelledImage:
-        split_hash, order_hash = key_hashes(key, seed=self._seed)
+    def _placed(self, key: str, match: Match) -> LabelledImage:
         image = match.image
+        split, order = self._placer.place(key, split=match.split, group=match.group)
         return LabelledImage(
-            split=self._splits.of(split_hash),
-            # Beam's integers are signed; the order stays the same.
-            order=order_hash - 2**63,
+            split=split,
+            order=order,
             key=key,
             path=image.path,
             size=image.size,
             version=image.version,
             label=match.label,
             rows=match.rows,
+            cells=match.cells,
         )
 
 
-class JoinLabels(beam.PTransform):
-    """Joins images and label rows on their keys, and gives each image its split and order.
+def _rejected(
+    key: str, match: Match, error: RejectedImageError
+) -> Iterable[beam.pvalue.TaggedOutput]:
+    """An image that cannot be placed, and how many rows go with it."""
+    rejection = Rejection("image", error.reason.value, error.detail, match.image.path, key)
+    yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
+    if match.rows:
+        yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", match.rows))
 
-    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. What crosses the shuffle is names
-    and label texts.
+
+class JoinLabels(beam.PTransform):
+    """Joins images and label rows on their keys; `placer` gives each image its split and order.
+
+    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. What crosses the shuffle is names,
+    label texts, and the cells that the layout asks for.
     """
 
-    def __init__(self, *, label_from: str, splits: Splits, seed: int) -> None:
+    def __init__(self, *, label_from: str, placer: Placer, use: RowUse = ONE_LABEL) -> None:
         super().__init__()
-        self._fn = _JoinFn(label_from=label_from, splits=splits, seed=seed)
+        self._fn = _JoinFn(label_from=label_from, placer=placer, use=use)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
         joined = (

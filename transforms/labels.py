@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from transforms import files
+from transforms.core.columns import cells_text
 from transforms.core.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
 from transforms.core.keys import row_key
+from transforms.core.listed import listed_problem
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
+from transforms.listed import RowImages
 
 
 class RowReader:
@@ -18,12 +22,24 @@ class RowReader:
         columns: where key and label stand.
         key: kind of the join key.
         encoding: a Python codec name.
+        keeps_rows: whether the layout asks for more of the rows than one label.
+        images: looks up the images that rows list, or None when globs find them.
     """
 
-    def __init__(self, columns: CsvColumns, *, key: str, encoding: str) -> None:
+    def __init__(
+        self,
+        columns: CsvColumns,
+        *,
+        key: str,
+        encoding: str,
+        keeps_rows: bool = False,
+        images: RowImages | None = None,
+    ) -> None:
+        self._images = images
         self._columns = columns
         self._key = key
         self._encoding = encoding
+        self._keeps_rows = keeps_rows
 
     def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
         """Reads one CSV: every row with its key, and at the end how many there were.
@@ -31,6 +47,9 @@ class RowReader:
         Raises:
             LabelsError: the file cannot be read as CSV.
         """
+        if self._images is not None:
+            yield from self._read_listing(path, self._images)
+            return
         read = 0
         with files.open_reader(path) as file:
             for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
@@ -38,11 +57,37 @@ class RowReader:
                 yield self._describe(row, f"{path}:{row.line}")
         yield Count("rows_read", read)
 
+    def _read_listing(
+        self, path: str, images: RowImages
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
+        read = 0
+        malformed: list[Rejection] = []
+
+        def usable(file: BinaryIO) -> Iterator[tuple[str, JoinSide]]:
+            nonlocal read
+            for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
+                read += 1
+                where = f"{path}:{row.line}"
+                problem = row.detail if isinstance(row, MalformedRow) else ""
+                problem = problem or listed_problem(row.key, path)
+                if isinstance(row, LabelRow) and not problem:
+                    yield row.key, JoinSide("", 0, 0, row.label, where, row.split, row.group)
+                else:
+                    reason = Reason.MALFORMED_ROW.value
+                    malformed.append(Rejection("row", reason, problem, where, row.key))
+
+        with files.open_reader(path) as file:
+            yield from images.find(usable(file), path)
+        yield from malformed
+        yield Count("images_found", read - len(malformed))
+        yield Count("rows_read", read)
+
     def _describe(
         self, row: LabelRow | MalformedRow, where: str
     ) -> tuple[str, JoinSide] | Rejection:
         key = row_key(row.key, kind=self._key)
         if isinstance(row, LabelRow) and key:
-            return key, JoinSide("", 0, 0, row.label, where)
+            cells = cells_text(row.cells) if self._keeps_rows else ""
+            return key, JoinSide("", 0, 0, row.label, where, row.split, row.group, cells)
         detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
         return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -15,8 +17,12 @@ from apache_beam.io.filesystems import FileSystems
 from transforms import gcs
 from transforms.core.csv_rows import label_text
 from transforms.core.keys import image_key, relative_path
+from transforms.core.path_labels import PathRules
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
+
+# Ways through links that lead to one folder; linked in a circle, a dozen folders have millions.
+_MAX_WAYS = 1000
 
 
 class FoundFile(NamedTuple):
@@ -79,38 +85,50 @@ def _expand_glob(pattern: str) -> Iterator[str]:
 
 def _match_parts(folder: str, parts: list[str]) -> Iterator[str]:
     """The paths in `folder` (`""` or ending in a slash) that the rest of a glob matches."""
-    part, *rest = parts
+    at = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+    folder += "".join(f"{name}/" for name in parts[:at])
+    part, rest = parts[at], parts[at + 1 :]
     if part == "**":
         yield from _match_below(folder, rest or ["*"])
     elif not glob.has_magic(part):
-        path = folder + part
-        if rest:
-            yield from _match_parts(path + "/", rest)
-        elif part and os.path.lexists(path):
-            yield path
+        if part and os.path.lexists(folder + part):
+            yield folder + part
     else:
         for name in _names(folder):
             if fnmatch.fnmatchcase(name, part) and (part[0] == "." or name[0] != "."):
                 if not rest:
                     yield folder + name
-                elif os.path.isdir(folder + name):
+                elif _is_folder(folder + name):
                     yield from _match_parts(folder + name + "/", rest)
 
 
-def _match_below(
-    folder: str, rest: list[str], above: frozenset[str] = frozenset()
-) -> Iterator[str]:
-    """`**`: what the rest matches in `folder` and in every folder below it that is not hidden.
+def _match_below(top: str, rest: list[str]) -> Iterator[str]:
+    """`**`: what the rest matches in `top` and in every folder below it that is not hidden.
 
-    Links to folders are followed, unless they lead back to a folder `above`.
+    Links to folders are followed, unless they lead back to a folder above.
+
+    Raises:
+        OSError: there are too many ways through links to one folder.
     """
-    real = os.path.realpath(folder or ".")
-    if real in above:
-        return
-    yield from _match_parts(folder, rest)
-    for name in _names(folder):
-        if name[0] != "." and os.path.isdir(folder + name):
-            yield from _match_below(f"{folder}{name}/", rest, above | {real})
+    ways: Counter[str] = Counter()
+    # A folder, the same without links in it, and all those above it.
+    todo: list[tuple[str, str, frozenset[str]]] = [(top, os.path.realpath(top), frozenset())]
+    while todo:
+        folder, real, above = todo.pop()
+        if real in above:
+            continue
+        ways[real] += 1
+        if ways[real] > _MAX_WAYS:
+            raise OSError(errno.ELOOP, f"links lead to it in more than {_MAX_WAYS} ways", folder)
+        yield from _match_parts(folder, rest)
+        below = above | {real}
+        for name in _names(folder):
+            path = folder + name
+            if name[0] != "." and _is_folder(path):
+                target = os.path.join(real, name)
+                if os.path.islink(path):
+                    target = os.path.realpath(target)
+                todo.append((path + "/", target, below))
 
 
 def _names(folder: str) -> list[str]:
@@ -118,6 +136,25 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder or ".")
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _is_folder(path: str) -> bool:
+    """Whether `path` is a folder, or a link to one.
+
+    Raises:
+        OSError: it cannot be known, as in a folder that may be listed but not entered, and as with
+            a path that is too long; `os.path.isdir` says no, and images would be missed in silence.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError as error:
+        raise PermissionError(error.errno, error.strerror, os.path.dirname(path)) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _remote_file(metadata: FileMetadata) -> FoundFile:
@@ -131,18 +168,19 @@ class ImageFinder:
     Attributes:
         root: the globs' common folder.
         key: kind of the join key.
-        label_from_directory: whether an image's folder is its label.
+        rules: what an image's path says of its label and its split.
     """
 
-    def __init__(self, *, root: str, key: str, label_from_directory: bool) -> None:
+    def __init__(self, *, root: str, key: str, rules: PathRules) -> None:
         self._root = root
         self._key = key
-        self._label_from_directory = label_from_directory
+        self._rules = rules
+        self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
 
     def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
         """Lists one glob: every image with its key, and at the end how many there were."""
         found = 0
-        folder = named_folder(pattern) if self._label_from_directory else ""
+        folder = named_folder(pattern)
         for file in list_files(pattern):
             found += 1
             yield self._describe(file, folder)
@@ -156,9 +194,11 @@ class ImageFinder:
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"
             return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
-        label = directory_label(path) or folder if self._label_from_directory else ""
         key = image_key(file.uri, kind=self._key, root=self._root)
-        return key, JoinSide(path, file.size, file.version, label, "")
+        if not self._reads_paths:
+            return key, JoinSide(path, file.size, file.version, "", "")
+        label, split = self._rules.label(path, folder=folder), self._rules.split(path)
+        return key, JoinSide(path, file.size, file.version, label, "", split)
 
 
 def named_folder(pattern: str) -> str:
@@ -171,12 +211,3 @@ def named_folder(pattern: str) -> str:
     """
     folder = os.path.dirname(pattern)
     return "" if glob.has_magic(folder) else label_text(os.path.basename(folder))
-
-
-def directory_label(path: str) -> str:
-    """The class of an image that lies in a folder named after its class.
-
-    >>> directory_label("flowers/roses/1.jpg")
-    'roses'
-    """
-    return label_text(os.path.basename(os.path.dirname(path)))

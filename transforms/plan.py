@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.columns import with_ids
 from transforms.core.labels import Vocabulary
 from transforms.core.records import LabelledImage, ShardImage
-from transforms.core.rejections import Reason, Rejection
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shards import ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
 from transforms.metrics import PROGRESS
@@ -60,19 +61,27 @@ class _AssignShardFn(beam.DoFn):
     ) -> Iterable[tuple[str, ShardImage] | beam.pvalue.TaggedOutput]:
         if totals is not self._totals:
             self._prepare(totals)
-        label_id = self._vocabulary.id_of(image.label) if image.label else 0
-        if label_id is None:
-            detail = f"the label {image.label!r} is not in --class_names"
-            reason = Reason.UNKNOWN_LABEL.value
-            rejection = Rejection("image", reason, detail, image.path, image.key)
+        try:
+            planned = self._planned(image)
+        except RejectedImageError as error:
+            reason = error.reason.value
+            rejection = Rejection("image", reason, error.detail, image.path, image.key)
             yield beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
             return
         files = self._files[image.split]
-        text = self._vocabulary.text_of(image.label) if image.label else ""
-        planned = ShardImage(
-            image.order, image.key, image.path, image.size, image.version, text, label_id
-        )
         yield files[shard_index(image.order, len(files))], planned
+
+    def _planned(self, image: LabelledImage) -> ShardImage:
+        vocabulary = self._vocabulary
+        label_id = vocabulary.id_of(image.label) if image.label else 0
+        if label_id is None:
+            detail = f"the label {image.label!r} is not in --class_names"
+            raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
+        text = vocabulary.text_of(image.label) if image.label else ""
+        cells = with_ids(image.cells, vocabulary.id_of, vocabulary.text_of) if image.cells else ""
+        return ShardImage(
+            image.order, image.key, image.path, image.size, image.version, text, label_id, cells
+        )
 
     def _prepare(self, totals: PlanTotals) -> None:
         self._totals = totals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import re
@@ -29,6 +30,7 @@ from transforms.core.manifest import (
 from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName
+from transforms.core.splits import splits_in_order
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
 
 # Why a run did not publish, left in the staging folder for its launcher to read.
@@ -53,6 +55,7 @@ class Gathered(NamedTuple):
     """Everything a run counted, in a fixed order.
 
     Attributes:
+        splits: names of the splits in their order.
         totals: totals of the plan.
         shards: sorted by split and number.
         planned: rejections of the join and the plan, sorted.
@@ -60,6 +63,7 @@ class Gathered(NamedTuple):
         counts: numbers of the listing, the reading and the join.
     """
 
+    splits: tuple[str, ...]
     totals: PlanTotals
     shards: list[ShardSummary]
     planned: list[Rejection]
@@ -89,8 +93,17 @@ def gather(
     rejections: Iterable[Rejection],
     counts: Iterable[Count],
 ) -> Gathered:
-    """Puts what arrives in any order into its fixed order."""
-    rank = {split: position for position, split in enumerate(splits)}
+    """Puts what arrives in any order into its fixed order.
+
+    Args:
+        splits: the splits in order; if there is none, those that occur in `totals`.
+        totals: totals of the plan.
+        shards: all of them.
+        rejections: those of the join and the plan.
+        counts: numbers of the listing, the reading and the join.
+    """
+    in_order = tuple(splits) or splits_in_order(totals.images)
+    rank = {split: position for position, split in enumerate(in_order)}
     added: Counter[str] = Counter()
     for count in counts:
         added[count.name] += count.value
@@ -103,7 +116,7 @@ def gather(
     planned = sorted(Rejection(*rejection) for rejection in rejections)
     placed = sorted(shards, key=place)
     all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
-    return Gathered(totals, placed, planned, all_rejections, added)
+    return Gathered(in_order, totals, placed, planned, all_rejections, added)
 
 
 class PublishDataset(beam.PTransform):
@@ -241,7 +254,7 @@ class _PublishFn(beam.DoFn):
         }
         kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(
-            self._dataset,
+            dataclasses.replace(self._dataset, splits=gathered.splits),
             gathered.shards,
             ledger,
             recipe=recipe,

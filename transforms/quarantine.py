@@ -57,10 +57,12 @@ class _CopyRejectedFn(beam.DoFn):
     def process(self, rejection: Rejection) -> Iterator[Count]:
         if rejection.subject == "image":
             source = image_uri(self._root, rejection.path)
-            copied = copy_file(source, quarantined(self._folder, rejection))
-            name = "images_quarantined" if copied else "images_not_quarantined"
-            counter(name).inc()
-            yield Count(name, 1)
+            if copy_file(source, quarantined(self._folder, rejection)):
+                counter("images_quarantined").inc()
+                yield Count("images_quarantined", 1)
+            else:
+                counter("images_not_quarantined").inc()
+                yield Count("images_not_quarantined", 1)
 
 
 def quarantined(folder: str, rejection: Rejection) -> str:
@@ -69,7 +71,7 @@ def quarantined(folder: str, rejection: Rejection) -> str:
     >>> quarantined("q/", Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"))
     'q/empty_file/cat/1.jpg'
     """
-    return files.join(folder, rejection.reason, rejection.path.lstrip("/"))
+    return files.join(folder, rejection.reason, rejection.path.replace("://", "/").lstrip("/"))
 
 
 def copy_file(source: str, target: str) -> bool:

@@ -60,7 +60,7 @@ def verify_shard(output: str, shard: Mapping[str, Any], verifier: RecordVerifier
         checks: Iterator[RecordCheck] = ReadAhead().map(verifier.check, undamaged, size=len)
         for record, check in enumerate(checks):
             problems += [Problem(name, record, detail) for detail in check.problems]
-            labels[check.label] += 1
+            labels.update(check.labels)
             records = record + 1
     problems += _file_problems(path, shard, records, is_damaged=bool(problems))
     return VerifiedShard(_shortened(problems), labels)

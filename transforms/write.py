@@ -16,10 +16,11 @@ from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms import files
 from transforms.convert import ImageConverter
+from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
 from transforms.core.manifest import MANIFEST
 from transforms.core.records import ShardImage
-from transforms.core.rejections import Rejection
+from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.metrics import PROGRESS, counter, distribution
@@ -169,7 +170,8 @@ class _WriteShardFn(beam.DoFn):
         """The summary of a shard that a former run wrote with this recipe, if it is whole."""
         text = files.read_text(self._sidecar(name, recipe))
         summary = ShardSummary.from_text(text) if text is not None else None
-        if summary is None:
+        # What could not be read may be there again.
+        if summary is None or any(r.reason == Reason.UNREADABLE for r in summary.rejections):
             return None
         for path in (self._staged(name, recipe), files.join(self._output, name)):
             if files.exists(path) and files.checksum(path) == summary.crc32c:
@@ -254,7 +256,7 @@ class _Tally:
                 self.rejections.append(result)
                 PROGRESS.advance(1, 1)
             else:
-                self.labels[result.image.label] += 1
+                self.labels.update(class_texts(result.image))
                 self.image_bytes += len(result.data)
                 self.pixels.update(result.changes)
                 PROGRESS.advance(1)

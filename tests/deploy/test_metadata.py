@@ -27,7 +27,9 @@ NOT_HERE = {
 OF_BEAM = {"sdk_container_image", "number_of_worker_harness_threads"}
 
 # What can be said of a parameter that is given once.
-HELP = {"images": "images; one glob, in which ** is any depth of folders"}
+HELP = {
+    "images": "images; one glob, in which ** is any depth of folders; without: those of the rows"
+}
 
 
 class Values(NamedTuple):
@@ -54,8 +56,19 @@ VALUES = {
     "labels": PATHS,
     "class_names": PATHS,
     "output": PATHS,
+    "layout": Values(
+        ["slim", "tutorial", "landmark", "detection", "gs://b/a b/my.yaml", "gs://b/l.yml"],
+        ["", "else", "gs://b/my.json"],
+        ["my.yaml", "/d/my.yaml"],
+    ),
+    "label_separator": Values(["|", ", ", ";"], ["", " "]),
     "label_key": Values(["id", "2", "image name", "이름"]),
     "label_column": Values(["label", "2"]),
+    "label_regex": Values(
+        ["([a-z]+)_[0-9]+", "/(?P<label>[^/]+)/[^/]+$", "(한강|남산)"], ["", "cat", "cat)"]
+    ),
+    "group_by": Values(["patient id", "3"]),
+    "split_column": Values(["set", "1"]),
     "csv_encoding": Values(["utf-8", "cp949", "UTF_16"], [], ["utf 8"]),
     "splits": Values(
         ["train=1", "train=0.8,validation=0.1,test=0.1", "train=80%,test=20%", "a_1=.5,b=.5"],

@@ -36,6 +36,20 @@ def read(
     return list(parsed.as_numpy_iterator())
 
 
+def read_lists(dataset: Dataset, features: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All records in their order; features of any length are lists."""
+    return [
+        {name: _plain(value) for name, value in parsed.items()}
+        for example in _examples(dataset, "*")
+        for parsed in [tf.io.parse_single_example(example, dict(features))]
+    ]
+
+
+def _plain(value: Any) -> Any:
+    is_list = isinstance(value, tf.sparse.SparseTensor)
+    return value.values.numpy().tolist() if is_list else value.numpy()
+
+
 def _examples(dataset: Dataset, split: str) -> Any:
     names = dataset.shards(split)
     compression = "GZIP" if names[0].endswith(".gz") else ""

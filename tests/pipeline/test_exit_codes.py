@@ -47,7 +47,16 @@ class Case(NamedTuple):
 
 CASES = {
     # images
-    "no_images": Case(("--images",), {"images": None}),
+    "no_images": Case(("give --images GLOB", "--labels CSV"), {"images": None, "labels": None}),
+    "rows_that_list_no_image": Case(
+        ("--labels {in}/labels.csv list the images", "'{in}/cat-0'", "give --images"),
+        {"images": None},
+    ),
+    "listing_without_an_image_column": Case(
+        ("labels.csv", "--label_key"),
+        {"images": None},
+        {"labels.csv": b"u,v\nw,x\n"},
+    ),
     "empty_glob": Case(
         ("no file matches --images", "*.gif", "check the pattern"),
         {"images": "{in}/photos/*/*.gif"},
@@ -128,6 +137,70 @@ CASES = {
     "label_key_without_labels": Case(
         ("--label_key needs --labels",), {"label_key": "id", "labels": None}
     ),
+    "label_regex_that_is_none": Case(
+        ("--label_regex", "'(' is no regular expression"), {"labels": None, "label_regex": "("}
+    ),
+    "label_regex_without_a_group": Case(
+        ("--label_regex", "'cat' has no group"), {"labels": None, "label_regex": "cat"}
+    ),
+    "label_regex_that_finds_nothing": Case(
+        ("--label_regex '(wolf)'", "in any of 4 paths, such as ", "'{in}/photos'"),
+        {"labels": None, "label_regex": "(wolf)"},
+    ),
+    "label_from_regex_without_it": Case(
+        ("--label_from regex needs --label_regex",), {"labels": None, "label_from": "regex"}
+    ),
+    "label_regex_and_another_source": Case(
+        ("--label_regex does not go with --label_from none",),
+        {"labels": None, "label_from": "none", "label_regex": "(cat)"},
+    ),
+    "label_regex_and_labels": Case(
+        ("--label_regex does not go with --labels",), {"label_regex": "(cat)"}
+    ),
+    # splits
+    "group_by_without_the_column": Case(
+        ("no column 'lable' (--group_by)", "did you mean 'label'?"), {"group_by": "lable"}
+    ),
+    "group_by_without_labels": Case(
+        ("--group_by needs --labels CSV",),
+        {"labels": None, "label_from": "none", "group_by": "id"},
+    ),
+    "split_column_without_the_column": Case(
+        ("no column 'set' (--split_column)", "'id', 'label'"), {"split_column": "set"}
+    ),
+    "split_column_without_labels": Case(
+        ("--split_column needs --labels CSV",),
+        {"labels": None, "label_from": "directory", "split_column": "set"},
+    ),
+    "split_column_that_holds_no_splits": Case(
+        ("no split is called '1 a'", "--split_column"),
+        {"split_column": "set"},
+        {"labels.csv": b"id,label,set\ncat-0,a,1 a\n"},
+    ),
+    "split_column_and_folders": Case(
+        ("--split_column does not go with --split_from directory",),
+        {"split_column": "label", "split_from": "directory"},
+    ),
+    "split_from_csv_without_a_column": Case(
+        ("no column 'split'", "--split_column"), {"split_from": "csv"}
+    ),
+    "split_from_csv_without_labels": Case(
+        ("--split_from csv needs --labels CSV",),
+        {"labels": None, "label_from": "directory", "split_from": "csv"},
+    ),
+    "split_from_folders_that_are_not_there": Case(
+        ("--split_from directory needs a folder for each split", "'{in}/photos/cat'", "'cat-"),
+        {"images": "{in}/photos/cat/*.jpg", "split_from": "directory"},
+    ),
+    "split_from_folders_that_are_classes": Case(
+        ("the splits above those of the classes", "'{in}/photos'"),
+        {"labels": None, "label_from": "directory", "split_from": "directory"},
+    ),
+    "split_from_folders_by_group": Case(
+        ("--group_by does not go with --split_from directory",),
+        {"split_from": "directory", "group_by": "id"},
+    ),
+    "unknown_split_source": Case(("--split_from", "'json'"), {"split_from": "json"}),
     "missing_class_names": Case(
         ("no file --class_names {in}/nope.txt",), {"class_names": "{in}/nope.txt"}
     ),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 import pipeline.progress
@@ -27,6 +28,7 @@ from tests.pipeline.reading import (
     label_ids,
     labels,
     read,
+    read_lists,
     shape,
 )
 
@@ -77,6 +79,11 @@ def _label_from(without: Made, made: Made) -> None:
     assert "image/class/text" not in feature_names(made.dataset)
 
 
+def _label_regex(without: Made, made: Made) -> None:
+    assert label_ids(without.dataset) == {"cat-0": 0, "cat-1": 0, "dog-0": 1, "dog-1": 1}
+    assert labels(made.dataset) == {"cat-0": "0", "cat-1": "1", "dog-0": "0", "dog-1": "1"}
+
+
 def _label_key(without: Made, made: Made) -> None:
     assert labels(without.dataset)["cat-0"] == "a"
     assert labels(made.dataset)["cat-0"] == "d"
@@ -113,6 +120,31 @@ def _splits(without: Made, made: Made) -> None:
     assert {name.split("-")[0] for name in made.dataset.shards()} == {"fit", "eval"}
 
 
+def _places(made: Made) -> dict[str, set[str]]:
+    dataset = made.dataset
+    return {
+        split: {Path(name).stem for name in filenames(dataset, split)}
+        for split in dataset.manifest["splits"]
+    }
+
+
+def _group_by(without: Made, made: Made) -> None:
+    """The seed puts the two cats, who are one group, into two splits."""
+    cats = {"cat-0", "cat-1"}
+    assert all(len(stems & cats) == 1 for stems in _places(without).values())
+    assert [stems & cats for stems in _places(made).values() if stems & cats] == [cats]
+
+
+def _split_from(without: Made, made: Made) -> None:
+    assert list(_places(without)) == ["train"]
+    assert _places(made) == {"cat": {"cat-0", "cat-1"}, "dog": {"dog-0", "dog-1"}}
+
+
+def _split_column(without: Made, made: Made) -> None:
+    assert list(_places(without)) == ["train"]
+    assert _places(made) == {"test": {"cat-0", "dog-0"}, "dev": {"cat-1", "dog-1"}}
+
+
 def _seed(without: Made, made: Made) -> None:
     assert filenames(without.dataset) != filenames(made.dataset)
     assert _stems(without) == _stems(made)
@@ -126,6 +158,18 @@ def _shards(without: Made, made: Made) -> None:
 def _layout(without: Made, made: Made) -> None:
     assert "image/encoded" in feature_names(without.dataset)
     assert feature_names(made.dataset) == {"height", "width", "depth", "label", "image_raw"}
+
+
+def _box_units(without: Made, made: Made) -> None:
+    features = {"image/object/bbox/xmax": tf.io.VarLenFeature(tf.float32)}
+    whole, small = (read_lists(each.dataset, features)[0] for each in (without, made))
+    assert whole["image/object/bbox/xmax"] == [1]
+    assert small["image/object/bbox/xmax"] == [1 / 16]
+
+
+def _label_separator(without: Made, made: Made) -> None:
+    assert without.dataset.classes == ["a", "a|b", "b"]
+    assert made.dataset.classes == ["a", "b"]
 
 
 def _compression(without: Made, made: Made) -> None:
@@ -228,6 +272,7 @@ ROWS = {
     "--images": Row("{in}/photos/*/dog-*.jpg", _images, DIRECTORY, "{in}/photos/*/*.jpg"),
     "--labels": Row("{in}/letters.csv", _labels),
     "--label_from": Row("none", _label_from),
+    "--label_regex": Row(r"-(\d)\.", _label_regex),
     "--label_key": Row("other", _label_key, {"labels": "{in}/columns.csv"}),
     "--label_column": Row("kind", _label_column, {"labels": "{in}/columns.csv"}),
     "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
@@ -235,10 +280,19 @@ ROWS = {
     "--class_names": Row("{in}/classes.txt", _class_names),
     "--output": Row("{out}/elsewhere", _output, before="{out}/first"),
     "--splits": Row("fit=0.5,eval=0.5", _splits),
+    "--group_by": Row(
+        "who", _group_by, {"labels": "{in}/places.csv", "splits": "train=0.5,test=0.5"}
+    ),
+    "--split_from": Row("directory", _split_from, {"label_from": "none"}),
+    "--split_column": Row("set", _split_column, {"labels": "{in}/places.csv"}),
     "--seed": Row(5, _seed),
     "--num_shards": Row(3, _shards),
     "--shard_size": Row("1.2KB", _shards),
     "--layout": Row("tutorial", _layout),
+    "--box_units": Row("pixel", _box_units, {"labels": "{in}/boxes.csv", "layout": "detection"}),
+    "--label_separator": Row(
+        "|", _label_separator, {"labels": "{in}/many.csv", "layout": "{in}/many.yaml"}
+    ),
     "--compression": Row("gzip", _compression),
     "--overwrite": Row(True, _overwrite, {"output": "{out}/finished", "seed": 3}),
     "--transcode": Row("png", _transcode),
@@ -281,9 +335,16 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for (stem, letter), other in zip(letters, reversed(stems), strict=True)
             ),
         ],
+        "places.csv": [
+            "id,label,who,set",
+            *(f"{stem},a,{stem[:3]},{'TEST' if stem[4] == '0' else 'dev'}" for stem in stems),
+        ],
         "names.csv": ["id,label", *(f"{stem}.jpg,{letter}" for stem, letter in letters)],
         "korean.csv": ["id,label", *(f"{stem},고양이" for stem in stems)],
         "classes.txt": ["dog", "cat"],
+        "many.csv": ["id,label", "cat-0,a", "cat-1,b", "dog-0,a|b", "dog-1,b"],
+        "many.yaml": ["features: {image: image.bytes, classes: label.ids}"],
+        "boxes.csv": ["id,label,xmin,xmax,ymin,ymax", *(f"{stem},x,0,1,0,1" for stem in stems)],
     }
     for name, content in lines.items():
         encoding = "cp949" if name == "korean.csv" else "utf-8"

@@ -54,6 +54,16 @@ def test_a_hostile_name_stays_in_the_folder(tmp_path: Path) -> None:
     assert path.parent == tmp_path and path.name == "train-00000-of-00001-00000-_passwd"
 
 
+@pytest.mark.parametrize("name", ["a" * 251 + ".jpg", "한" * 83 + ".jpg"])
+def test_a_long_name_is_cut(tmp_path: Path, name: str) -> None:
+    """With the shard before it, 255 bytes would be too many for a file system."""
+    example = {"bytes": [b"x"], "path": [name.encode()]}
+    record = show.Record("train-00000-of-00001.tfrecord", 0, example)
+    path = show.save_image(record, tmp_path, {"image.bytes": "bytes", "image.path": "path"})
+    assert path.read_bytes() == b"x"
+    assert path.name.startswith("train-00000-of-00001-00000-") and path.suffix == ".jpg"
+
+
 def test_no_such_split(dataset: Path) -> None:
     with pytest.raises(UsageError, match="no --split dev; the dataset has train, test"):
         show.main([str(dataset / "out"), "--split", "dev"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -166,14 +167,57 @@ def test_consumers_share_the_bytes_in_flight() -> None:
     assert items.pulled == 12  # one was taken, all ten are in flight, and one is drawn
 
 
+def read(path: Path, *, size: int = 1, version: int = 0) -> bytes:
+    return read_file(str(path), size=size, version=version, max_bytes=1)
+
+
 def test_files_are_read_as_stored(tmp_path: Path) -> None:
     path = tmp_path / "image.jpg.gz"
     path.write_bytes(gzip.compress(b"text"))
-    assert read_file(str(path), version=0, max_bytes=1) == path.read_bytes()
+    status = path.stat()
+    data = read(path, size=status.st_size, version=status.st_mtime_ns)
+    assert data == path.read_bytes()
+    path.write_bytes(b"")
+    assert read(path, size=0) == b""
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read_file(str(tmp_path / "none.jpg"), version=0, max_bytes=1)
+        read(tmp_path / "none.jpg")
     with pytest.raises(IsADirectoryError):
-        read_file(str(tmp_path), version=0, max_bytes=1)
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(("size", "version"), [(4, 7), (6, 7), (0, 7), (5, 8), (5, 1)])
+def test_a_file_that_is_not_as_listed(tmp_path: Path, size: int, version: int) -> None:
+    path = tmp_path / "1.jpg"
+    path.write_bytes(b"12345")
+    os.utime(path, ns=(7, 7))
+    assert read(path, size=5, version=7) == b"12345"
+    with pytest.raises(OSError, match="it was overwritten meanwhile"):
+        read(path, size=size, version=version)
+
+
+def test_what_became_a_fifo_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
+    path = tmp_path / "1.jpg"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="no regular file"):
+        read(path)
+    with open(os.open(path, os.O_RDWR), "wb", buffering=0) as writer:
+        writer.write(b"5")
+        with pytest.raises(OSError, match="no regular file"):
+            read(path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
+def test_what_became_a_device_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="no regular file"):
+        read(tmp_path / "1.jpg", size=0)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc")
+def test_a_file_that_says_it_is_empty_and_never_ends_is_left_alone(tmp_path: Path) -> None:
+    """As those of /proc do: what is read is bounded by what was listed."""
+    with pytest.raises(OSError, match="it was overwritten meanwhile"):
+        read(Path("/proc/self/status"), size=0)

@@ -8,6 +8,8 @@ import apache_beam as beam
 from tests.transforms.beam import collect
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.keys import key_hashes
+from transforms.core.path_labels import PathRules
+from transforms.core.placing import Placer
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.splits import Splits
 from transforms.join import JoinLabels, ReadInputs
@@ -21,7 +23,7 @@ def test_inputs_are_read_together(tmp_path: Path) -> None:
     (tmp_path / "1.jpg").write_bytes(b"123")
     path = tmp_path / "labels.csv"
     path.write_text("id,label\n1,cat\n2,\n")
-    finder = ImageFinder(root=str(tmp_path), key="stem", label_from_directory=False)
+    finder = ImageFinder(root=str(tmp_path), key="stem", rules=PathRules())
     reader = RowReader(CsvColumns(",", True, 0, 1, "id", "label", 2), key="stem", encoding="utf-8")
     globs = [f"{tmp_path}/*.jpg", f"{tmp_path}/*.png"]
     transform = ReadInputs(globs, finder, [str(path)], reader)
@@ -39,7 +41,7 @@ def join(label_from: str, *groups: list[tuple[str, JoinSide]]) -> dict[str, list
         kind = tuple[str, JoinSide]
         both = [side for group in groups for side in group]
         sides = pipeline | "Sides" >> beam.Create(both).with_output_types(kind)
-        transform = JoinLabels(label_from=label_from, splits=HALVES, seed=3)
+        transform = JoinLabels(label_from=label_from, placer=Placer(HALVES, seed=3))
         return dict((sides | "Join labels" >> transform)._asdict())
 
     return collect(construct)

@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.limits import RejectionLimit
+from transforms.core.path_labels import PathRules
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
-from transforms.match import FoundFile, ImageFinder, directory_label, list_files
+from transforms.match import FoundFile, ImageFinder, list_files
 
+FOLDERS = PathRules("directory")
 LATIN_1 = os.fsdecode(b"caf\xe9.jpg")
 
 
@@ -81,16 +84,8 @@ def test_a_dangling_link_is_listed_for_the_reader_to_reject(tmp_path: Path) -> N
     assert list(list_files(f"{tmp_path}/*")) == [FoundFile(f"{tmp_path}/link.jpg", 0, 0)]
 
 
-@pytest.mark.parametrize(
-    ("path", "label"),
-    [("roses/1.jpg", "roses"), ("a/b/1.jpg", "b"), ("1.jpg", ""), ("e\u0301/1.jpg", "\xe9")],
-)
-def test_directory_label(path: str, label: str) -> None:
-    assert directory_label(path) == label
-
-
 def find(folder: Path, pattern: str, **changes: Any) -> list[Any]:
-    options = {"root": str(folder), "key": "path", "label_from_directory": True, **changes}
+    options = {"root": str(folder), "key": "path", "rules": FOLDERS, **changes}
     return list(ImageFinder(**options).find(f"{folder}/{pattern}"))
 
 
@@ -112,7 +107,7 @@ def test_find_images(tmp_path: Path) -> None:
 def test_labels_of_folders_only_where_asked(tmp_path: Path) -> None:
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat/1.jpg").touch()
-    [(key, side), count] = find(tmp_path, "**/*.jpg", label_from_directory=False, key="stem")
+    [(key, side), count] = find(tmp_path, "**/*.jpg", rules=PathRules(), key="stem")
     assert (key, side.path, side.label) == ("1", "cat/1.jpg", "")
     assert count == Count("images_found", 1)
     assert find(tmp_path, "*.png") == [Count("images_found", 0)]
@@ -122,7 +117,7 @@ def test_one_folder_named_by_the_glob_is_a_class(tmp_path: Path) -> None:
     for name in ("cat/1.jpg", "stray.jpg"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    finder = ImageFinder(root=f"{tmp_path}/cat", key="stem", label_from_directory=True)
+    finder = ImageFinder(root=f"{tmp_path}/cat", key="stem", rules=FOLDERS)
     [(_, side), _] = finder.find(f"{tmp_path}/cat/*.jpg")
     assert side.label == "cat"
     labels = [result[1].label for result in find(tmp_path, "**/*.jpg")[:-1]]
@@ -158,6 +153,48 @@ def test_links_to_folders_are_followed_but_not_for_ever(tmp_path: Path) -> None:
     (tmp_path / "a/b/back").symlink_to(tmp_path / "a")
     (tmp_path / "link").symlink_to(tmp_path / "a/b")
     assert listed("**/*.jpg", tmp_path) == ["a/b/1.jpg", "link/1.jpg"]
+
+
+def test_links_in_circles_are_an_error_in_one_line(tmp_path: Path) -> None:
+    """A dozen folders that link to each other have 12! ways through them."""
+    names = [f"{number}" for number in range(12)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.jpg").touch()
+        for other in set(names) - {name}:
+            (tmp_path / name / f"to{other}").symlink_to(tmp_path / other)
+    with pytest.raises(OSError, match="links lead to it in more than 1000 ways"):
+        for _ in list_files(f"{tmp_path}/**/*.jpg"):
+            pass
+
+
+def make_nested(folder: Path, depth: int) -> int:
+    """Makes folders `d` in each other, too deep for any path; gives the last one, open."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=descriptor)
+        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    return descriptor
+
+
+@pytest.mark.parametrize("depth", [1500, 2500])
+def test_folders_are_listed_however_deep(shared_folder: Path, depth: int) -> None:
+    """What is too deep for a path is an error: its images are not missed in silence."""
+    descriptor = make_nested(shared_folder, depth)
+    os.close(os.open("1.jpg", os.O_CREAT, dir_fd=descriptor))
+    os.close(descriptor)
+    try:
+        for pattern in ("**", "d/" * depth):
+            if depth < 2000:
+                assert len(list(list_files(f"{shared_folder}/{pattern}/*.jpg"))) == 1
+                continue
+            with pytest.raises(OSError, match="File name too long"):
+                list(list_files(f"{shared_folder}/{pattern}/*.jpg"))
+    finally:
+        # It is too deep for Python, too.
+        subprocess.run(["rm", "-r", shared_folder / "d"], check=True)
 
 
 @given(

@@ -139,7 +139,18 @@ def test_a_finished_shard_is_not_written_again(tmp_path: Path) -> None:
     assert staged(output) == {}
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "no sidecar"])
+def test_what_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    (tmp_path / "1.jpg").rename(tmp_path / "away")
+    [first] = write(tmp_path, output, [(NAME, images)])
+    assert [rejection.reason for rejection in first.rejections] == ["unreadable"]
+    (tmp_path / "away").rename(tmp_path / "1.jpg")
+    [second] = write(tmp_path, output, [(NAME, images)])
+    assert (second.records, second.rejections) == (2, ())
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "no sidecar", "cut sidecar"])
 def test_a_damaged_shard_is_written_again(tmp_path: Path, damage: str) -> None:
     images = plan(tmp_path, ["1.jpg", "2.jpg"])
     output = tmp_path / "out"
@@ -156,6 +167,8 @@ def test_a_damaged_shard_is_written_again(tmp_path: Path, damage: str) -> None:
             path.unlink()
         case "no sidecar":
             Path(f"{path}.json").unlink()
+        case "cut sidecar":
+            os.truncate(f"{path}.json", 20)
     assert write(tmp_path, output, [(NAME, images)]) == first
     assert path.read_bytes() == whole
     assert identity(path) != before

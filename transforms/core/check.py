@@ -80,7 +80,7 @@ class Limits(NamedTuple):
     """The largest image that is decoded.
 
     Attributes:
-        max_pixels: height x width x frames.
+        max_pixels: height x width x frames; of a JPEG XL, x its extra channels and one.
         max_bytes: of the file.
     """
 
@@ -91,8 +91,12 @@ class Limits(NamedTuple):
 def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo:
     """Accepts exactly the images that `tf.io.decode_image(data)` decodes, within the limits.
 
-    One kind is refused although TensorFlow 2.21 returns something for it: an animated WebP without
-    alpha, which it writes past the end of its own buffer.
+    Some files are refused although TensorFlow 2.21 returns something for them:
+
+    - an animated WebP without alpha, which it writes past the end of its own buffer;
+    - files made to take very long (`TOO_COSTLY`): a JPEG of more than `headers.MAX_SCANS` scans, a
+      PNG with more than `headers.MAX_PACKED_TEXTS` compressed texts, and a file in more than
+      `headers.MAX_PARTS` markers, chunks or blocks. Kilobytes can hold minutes of work.
 
     Args:
         data: the file, whole.
@@ -106,7 +110,7 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
 
     Raises:
         RejectedImageError: with reason `EMPTY_FILE`, `TOO_MANY_BYTES`, `NOT_AN_IMAGE`,
-            `TOO_MANY_PIXELS` or `CORRUPT_IMAGE`.
+            `TOO_MANY_PIXELS`, `TOO_COSTLY` or `CORRUPT_IMAGE`.
         ValueError: `mode` is neither of the two.
     """
     if mode not in MODES:
@@ -134,13 +138,16 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
         raise RejectedImageError(Reason.NOT_AN_IMAGE, f"begins with the bytes {data[:8].hex(' ')}")
     try:
         header = headers.read_header(data, format_)
+    except headers.CostlyImageError as error:
+        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from None
     except headers.BrokenHeaderError as error:
         raise RejectedImageError(
             Reason.CORRUPT_IMAGE, f"broken {format_} header: {error}"
         ) from None
     if header.pixels > limits.max_pixels:
         frames = f" in {header.frames} frames" if header.frames > 1 else ""
-        size = f"{header.width}x{header.height} pixels{frames}"
+        planes = f" in {header.planes} planes" if header.planes > 1 else ""
+        size = f"{header.width}x{header.height} pixels{frames}{planes}"
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {limits.max_pixels}")
     return header
 

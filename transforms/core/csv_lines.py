@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import gzip
 import io
 import re
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 _GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _BUFFER_BYTES = 64 << 10
+
+# These make half surrogate pairs out of plain text, or are no encodings of files.
+_NOT_OF_FILES = frozenset({"unicode-escape", "raw-unicode-escape", "utf-7", "idna", "punycode"})
+
+MAX_ROW = 4 << 20
+"""The longest line, and the longest row of several lines, in characters: it is held in memory."""
 
 
 class LabelsError(ValueError):
@@ -39,12 +46,16 @@ def read_lines(binary_file: ReadableBytes, *, encoding: str = "utf-8", path: str
         path: what to call the file in messages.
 
     Raises:
-        LabelsError: an unknown encoding, a workbook, damaged gzip, or bytes that do not decode.
+        LabelsError: an unknown encoding, a workbook, damaged gzip, bytes that do not decode, or a
+            line of more than `MAX_ROW` characters.
     """
     text = _open_text(binary_file, encoding, path)
     count = 0
     try:
-        for count, line in enumerate(text, 1):
+        next_line = functools.partial(text.readline, MAX_ROW)
+        for count, line in enumerate(iter(next_line, ""), 1):
+            if len(line) == MAX_ROW and line[-1] not in "\r\n":
+                raise too_long_error(count, path)
             yield line if count > 1 else line.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise _decode_error(error, count, encoding, path) from error
@@ -54,6 +65,14 @@ def read_lines(binary_file: ReadableBytes, *, encoding: str = "utf-8", path: str
     except _GZIP_ERRORS as error:
         problem = f"is damaged gzip after line {count} ({error})"
         raise LabelsError(f"CSV {path} {problem}: fetch it again") from error
+
+
+def too_long_error(line: int, path: str) -> LabelsError:
+    """The error about a line or a row that exceeds `MAX_ROW`."""
+    return LabelsError(
+        f"CSV {path} line {line}: a line or row of more than {MAX_ROW} characters: it is not a CSV,"
+        " or a quote is not closed"
+    )
 
 
 def _open_text(binary_file: ReadableBytes, encoding: str, path: str) -> io.TextIOWrapper:
@@ -66,6 +85,8 @@ def _open_text(binary_file: ReadableBytes, encoding: str, path: str) -> io.TextI
         binary = gzip.GzipFile(fileobj=binary)
     codec = "utf-8-sig" if _is_utf8(encoding) else encoding
     try:
+        if codecs.lookup(codec).name in _NOT_OF_FILES:
+            raise LookupError(codec)
         return io.TextIOWrapper(binary, codec, newline="")
     except LookupError:
         raise LabelsError(f"--csv_encoding {encoding!r} is not an encoding Python knows") from None

@@ -12,11 +12,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from transforms.core.csv_lines import LabelsError, ReadableBytes, read_lines
+from transforms.core.csv_lines import (
+    MAX_ROW,
+    LabelsError,
+    ReadableBytes,
+    read_lines,
+    too_long_error,
+)
 from transforms.core.keys import nfc
+from transforms.core.splits import split_text
 
 MAX_CELL = 1 << 20
 """The longest cell, in characters. A longer one is a quote that is never closed."""
+
+MAX_KEY = 4096
+"""The longest key, in characters: no path and no object name is longer."""
 
 _QUOTED = re.compile(r'"[^"]*"?')
 
@@ -44,6 +54,12 @@ class CsvColumns(NamedTuple):
         key_name: the key's column as the header spells it, or `column N`.
         label_name: the same for the label, or None.
         width: the number of columns.
+        split: index of the column that names the split, or None.
+        group: index of the column whose cells share a split, or None.
+        split_name: the split's column as the header spells it, or `column N`; None without one.
+        group_name: the same for the group.
+        cell_names: further columns whose cells rows carry.
+        cells: their indexes.
     """
 
     delimiter: str
@@ -53,6 +69,12 @@ class CsvColumns(NamedTuple):
     key_name: str
     label_name: str | None
     width: int
+    split: int | None = None
+    group: int | None = None
+    split_name: str | None = None
+    group_name: str | None = None
+    cell_names: tuple[str, ...] = ()
+    cells: tuple[int, ...] = ()
 
 
 class LabelRow(NamedTuple):
@@ -62,11 +84,18 @@ class LabelRow(NamedTuple):
         key: the key's cell as it stands; `keys.row_key` makes a join key of it.
         label: the label as `label_text` gives it; empty without a label column.
         line: the physical line on which the row starts, from 1.
+        split: the split's cell, as `split_text` gives it; empty without such a column.
+        group: the group's cell, as `label_text` gives it; empty without such a column.
+        cells: those of `CsvColumns.cells`, without whitespace at their ends; empty where there is
+            none.
     """
 
     key: str
     label: str
     line: int
+    split: str = ""
+    group: str = ""
+    cells: tuple[str, ...] = ()
 
 
 class MalformedRow(NamedTuple):
@@ -75,7 +104,7 @@ class MalformedRow(NamedTuple):
     Attributes:
         line: the physical line on which the row starts, from 1.
         detail: what is wrong with it, in one line.
-        key: the key's cell, empty when there is none.
+        key: the key's cell, empty when there is none, and its start when it is too long.
     """
 
     line: int
@@ -86,7 +115,7 @@ class MalformedRow(NamedTuple):
 def first_rows(
     binary_file: ReadableBytes, n: int, *, encoding: str = "utf-8", path: str
 ) -> FirstRows:
-    """The delimiter and the first `n` rows, to resolve the columns from.
+    """The delimiter and the first `n` rows, to resolve the columns from; fewer if they are long.
 
     Raises:
         LabelsError: the file cannot be read as CSV, as far as these rows go.
@@ -94,12 +123,14 @@ def first_rows(
     first_line, lines = _peeked(read_lines(binary_file, encoding=encoding, path=path))
     delimiter = delimiter_of(first_line)
     rows: list[tuple[str, ...]] = []
+    held = 0
     for line, cells, problem in _parsed(lines, delimiter, path):
         if problem and not rows:
             raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
         if not problem:
             rows.append(tuple(cells))
-        if len(rows) >= n:
+            held += len(cells) + sum(map(len, cells))
+        if len(rows) >= n or held > MAX_ROW:
             break
     return FirstRows(delimiter, tuple(rows))
 
@@ -130,12 +161,17 @@ def read_rows(
             return
         columns = _columns_by_name(header_names(header[1]), columns, path)
     key_at, label_at = columns.key, columns.label
+    is_placed = columns.split is not None or columns.group is not None
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
-            yield MalformedRow(line, problem, cells[key_at] if key_at < len(cells) else "")
+            key = cells[key_at] if key_at < len(cells) else ""
+            yield MalformedRow(line, problem, key[:MAX_KEY])
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            yield LabelRow(cells[key_at], label, line)
+            row = LabelRow(cells[key_at], label, line)
+            if columns.cells:
+                row = row._replace(cells=tuple(_cell(cells, at) for at in columns.cells))
+            yield _placed(row, cells, columns) if is_placed else row
 
 
 def label_text(label: str) -> str:
@@ -144,7 +180,7 @@ def label_text(label: str) -> str:
     >>> label_text(" big" + chr(10) + "cat")
     'big cat'
     """
-    if "\n" in label or "\r" in label:
+    if not label.isprintable() and len(label.splitlines()) > 1:
         label = " ".join(label.split())
     return nfc(label.strip())
 
@@ -200,12 +236,32 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
             )
         return at
 
-    label_name = columns.label_name
+    def find_any(wanted: str | None) -> int | None:
+        return None if wanted is None else find(wanted)
+
     return columns._replace(
         key=find(columns.key_name),
-        label=None if label_name is None else find(label_name),
+        label=find_any(columns.label_name),
         width=len(names),
+        split=find_any(columns.split_name),
+        group=find_any(columns.group_name),
+        cells=tuple(find(name) for name in columns.cell_names),
     )
+
+
+def _cell(cells: list[str], at: int) -> str:
+    """A cell without whitespace at its ends; empty where there is none."""
+    return cells[at].strip() if at < len(cells) else ""
+
+
+def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
+    """A row with what it says of its split and its group; a cell that is missing is empty."""
+
+    def cell(at: int | None) -> str:
+        return cells[at] if at is not None and at < len(cells) else ""
+
+    split, group = split_text(cell(columns.split)), label_text(cell(columns.group))
+    return row._replace(split=split, group=group)
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:
@@ -217,19 +273,48 @@ def _row_problem(cells: list[str], columns: CsvColumns) -> str:
         return f"{count} cells for {columns.width} columns: quote a cell that holds the delimiter"
     if not cells[key_at].strip():
         return "its key is empty"
+    if len(cells[key_at]) > MAX_KEY:
+        return f"its key has {len(cells[key_at])} characters: no image has so long a name"
     if label_at is not None and not cells[label_at].strip():
         return "its label is empty"
     return ""
 
 
 def _peeked(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """The first line that is not blank, empty if there is none, and all lines again."""
-    start: list[str] = []
-    for line in lines:
-        start.append(line)
+    """The first line that is not blank, empty if there is none, and all lines again.
+
+    Blank lines before it come again without their blanks: only their number is kept.
+    """
+    for blank, line in enumerate(lines):
         if line.strip():
-            return line, itertools.chain(start, lines)
-    return "", iter(start)
+            return line, itertools.chain(itertools.repeat("\n", blank), [line], lines)
+    return "", iter(())
+
+
+class _Row:
+    """The characters of the row that is being parsed, all of which are held in memory."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.start = 1
+        self.length = 0
+
+    def lines(self, lines: Iterator[str]) -> Iterator[str]:
+        """Counts the lines that the parser takes.
+
+        Raises:
+            LabelsError: the row is longer than `MAX_ROW`.
+        """
+        for line in lines:
+            self.length += len(line)
+            if self.length > MAX_ROW:
+                raise too_long_error(self.start, self._path)
+            yield line
+
+    def begin(self, start: int) -> None:
+        """The next row begins on the line `start`."""
+        self.start = start
+        self.length = 0
 
 
 def _parsed(
@@ -241,21 +326,21 @@ def _parsed(
         LabelsError: the file cannot be read further.
     """
     csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # the module's, so only ever raised
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
-    start = 1
+    row = _Row(path)
+    reader = csv.reader(row.lines(lines), delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
         try:
             for cells in reader:
                 if "\0" in "".join(cells):
-                    raise _nul_error(start, path)
+                    raise _nul_error(row.start, path)
                 if len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
-                    yield start, cells, ""
-                start = reader.line_num + 1
+                    yield row.start, cells, ""
+                row.begin(reader.line_num + 1)
             return
         except csv.Error as error:
-            problem = _quote_problem(error, start, path)
-        yield start, [], problem  # the reader goes on with the next line
-        start = reader.line_num + 1
+            problem = _quote_problem(error, row.start, path)
+        yield row.start, [], problem  # the reader goes on with the next line
+        row.begin(reader.line_num + 1)
 
 
 def _quote_problem(error: csv.Error, line: int, path: str) -> str:

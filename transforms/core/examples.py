@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ class CheckedImage(NamedTuple):
         info: what they hold.
         original: what the file held.
         changes: what was done to its pixels, names from `pixel_options.CHANGES`.
+        values: of the features that nothing else here fills, by name; a list for a list.
         pixels: float32 `[height, width, channels]` for a model that has not seen it yet.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
     """
@@ -33,6 +36,7 @@ class CheckedImage(NamedTuple):
     info: ImageInfo
     original: Original
     changes: tuple[str, ...] = ()
+    values: Mapping[str, Any] = MappingProxyType({})
     pixels: Any = None
     embedding: bytes = b""
 
@@ -55,6 +59,7 @@ _SOURCES: dict[str, Callable[[CheckedImage], bytes | int]] = {
     "image.channels": lambda checked: checked.info.channels,
     "image.path": lambda checked: checked.image.path.encode(),
     "image.key": lambda checked: checked.image.key.encode(),
+    "image.sha256": lambda checked: hashlib.sha256(checked.data).hexdigest().encode(),
     "label.id": lambda checked: checked.image.label_id,
     "label.text": lambda checked: checked.image.label.encode(),
 }
@@ -85,7 +90,9 @@ class ExampleEncoder:
             return [_NO_FEATURES] * len(images)
         offsets = _int64_array(range(len(images) + 1))
         columns = [
-            pa.LargeListArray.from_arrays(offsets, self._values(feature, images))
+            _lists(feature, images)
+            if feature.is_list
+            else pa.LargeListArray.from_arrays(offsets, self._values(feature, images))
             for feature in self._small
         ]
         batch = pa.RecordBatch.from_arrays(columns, names=[f.name for f in self._small])
@@ -94,7 +101,10 @@ class ExampleEncoder:
 
     @staticmethod
     def _values(feature: Feature, images: Sequence[CheckedImage]) -> Any:
-        values: list[Any] = [_SOURCES[feature.source](image) for image in images]
+        source = _SOURCES.get(feature.source)
+        values: list[Any] = [
+            source(image) if source else image.values[feature.name] for image in images
+        ]
         return _ARRAYS[feature.dtype](values)
 
 
@@ -102,10 +112,23 @@ def _large_value(feature: Feature, image: CheckedImage) -> tuple[bytes, bytes, i
     return feature.name.encode(), _LARGE[feature.source](image), _LISTS[feature.dtype]
 
 
+def _lists(feature: Feature, images: Sequence[CheckedImage]) -> Any:
+    """The column of a feature that has any number of values in each image."""
+    lists = [image.values[feature.name] for image in images]
+    ends = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    values = [value for each in lists for value in each]
+    return pa.LargeListArray.from_arrays(_int64_array(ends), _ARRAYS[feature.dtype](values))
+
+
 # `pa.array` imports pandas, which takes 0.3 s and 25 MB, to see whether a list is a Series.
-def _int64_array(values: Sequence[int]) -> Any:
+def _int64_array(values: Any) -> Any:
     buffer = pa.py_buffer(np.array(values, np.int64))
     return pa.Array.from_buffers(pa.int64(), len(values), [None, buffer])
+
+
+def _float_array(values: Sequence[float]) -> Any:
+    buffer = pa.py_buffer(np.array(values, np.float32))
+    return pa.Array.from_buffers(pa.float32(), len(values), [None, buffer])
 
 
 def _bytes_array(values: Sequence[bytes]) -> Any:
@@ -114,7 +137,11 @@ def _bytes_array(values: Sequence[bytes]) -> Any:
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
-_ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {"bytes": _bytes_array, "int64": _int64_array}
+_ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "bytes": _bytes_array,
+    "int64": _int64_array,
+    "float": _float_array,
+}
 
 
 def sort_features(example: bytes, large: Sequence[tuple[bytes, bytes, int]] = ()) -> bytes:

@@ -4,14 +4,31 @@ Each reader walks its format just as far as TensorFlow's decoder would walk it t
 and needs only the standard library. A file whose header cannot be read here cannot be read by
 `tf.io.decode_image` either, so it is never decoded to find out.
 
+What makes a small file very slow to decode is found on the way: `CostlyImageError`.
+
 Layout references: ISO/IEC 10918-1 (JPEG), W3C PNG, GIF89a, BITMAPINFOHEADER, the WebP container
-specification, ISO/IEC 18181 (JPEG XL).
+specification.
 """
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from transforms.core import jxl
+
+MAX_PARTS = 1 << 20
+"""Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
+ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
+
+MAX_SCANS = 24
+"""Scans of a JPEG. Encoders write 10, 18 for CMYK; each costs a pass over all pixels, although 100
+bytes can hold it."""
+
+MAX_PACKED_TEXTS = 100
+"""Compressed texts of a PNG. libpng inflates each up to 8 MB, twice, out of 8 KB."""
 
 # TensorFlow counts the bytes of a decoded JPEG and the pixels of a PNG and refuses this many.
 _TF_SIZE_LIMIT = 1 << 29
@@ -23,12 +40,12 @@ _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 
 _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SOF_PLAIN = frozenset({0xC0, 0xC1, 0xC2})
-_STANDALONE = frozenset({0x00, 0x01, *range(0xD0, 0xD8)})
-_NO_FRAME_YET = frozenset({0xD8, 0xD9, 0xDA})
+_SOF_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
+_SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
+# A marker that a segment may follow; not a stuffed zero, a restart or a fill byte.
+_MARKER = re.compile(rb"\xff[^\xff\x00\x01\xd0-\xd7]")
 
 _JXL_CONTAINER = b"\x00\x00\x00\x0cJXL \r\n\x87\n"
-_JXL_RATIOS = ((1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
-_JXL_HEADER_BYTES = 1 << 16
 
 
 class Header(NamedTuple):
@@ -41,6 +58,7 @@ class Header(NamedTuple):
         channels: of the image that TensorFlow would make of it.
         frames: images in the file; 1 but for animations.
         plain: nothing unusual about it; a decoder other than TensorFlow may vouch for it.
+        planes: how often a decoder goes over all pixels; extra channels of a JPEG XL count.
     """
 
     format: str
@@ -49,15 +67,20 @@ class Header(NamedTuple):
     channels: int
     frames: int = 1
     plain: bool = False
+    planes: int = 1
 
     @property
     def pixels(self) -> int:
-        """Pixels of all frames, as a decoder holds them."""
-        return self.height * self.width * self.frames
+        """Pixels of all frames and planes, as a decoder goes through them."""
+        return self.height * self.width * self.frames * self.planes
 
 
 class BrokenHeaderError(Exception):
     """The bytes begin like an image, but the header cannot be read."""
+
+
+class CostlyImageError(BrokenHeaderError):
+    """The file is made so that decoding takes far longer than its size in bytes and pixels says."""
 
 
 def image_format(data: bytes) -> str:
@@ -86,15 +109,18 @@ def read_header(data: bytes, format_: str) -> Header:
 
     >>> bmp = b"BM" + bytes(16) + b"\x02\0\0\0\x03\0\0\0\x01\0\x18\0" + bytes(40)
     >>> read_header(bmp, "bmp")
-    Header(format='bmp', height=3, width=2, channels=3, frames=1, plain=False)
+    Header(format='bmp', height=3, width=2, channels=3, frames=1, plain=False, planes=1)
 
     Raises:
         BrokenHeaderError: the header ends too soon or contradicts its format.
+        CostlyImageError: more parts, scans or compressed texts than any image needs.
     """
     try:
         header = _READERS[format_](data)
     except (struct.error, IndexError):
         raise BrokenHeaderError("the file ends inside its header") from None
+    except ValueError as error:
+        raise BrokenHeaderError(str(error)) from None
     if header.height < 1 or header.width < 1:
         raise BrokenHeaderError(f"its size is {header.width}x{header.height} pixels")
     return header
@@ -102,23 +128,55 @@ def read_header(data: bytes, format_: str) -> Header:
 
 def _read_jpeg(data: bytes) -> Header:
     """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
-    position = 2
-    while True:
-        position = data.find(b"\xff", position)
-        if position < 0:
-            raise BrokenHeaderError("no frame header")
-        while data[position] == 0xFF:
-            position += 1
-        marker = data[position]
-        position += 1
-        if marker in _STANDALONE:
-            continue
-        if marker in _NO_FRAME_YET:
+    markers = _jpeg_markers(data)
+    for marker, position in markers:
+        if marker in (_SOI, _EOI, _SOS):
             raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
         (length,) = struct.unpack_from(">H", data, position)
         if marker in _SOF:
-            return _jpeg_frame(marker, data[position + 2 : position + length], length)
-        position += max(length, 2)  # libjpeg passes over an APPn that is shorter than its length
+            body = data[position + 2 : position + length]
+            header = _jpeg_frame(marker, body, length)
+            _count_scans(data, markers, components=body[5], several=marker in _SOF_PROGRESSIVE)
+            return header
+    raise BrokenHeaderError("no frame header")
+
+
+def _jpeg_markers(data: bytes) -> Iterator[tuple[int, int]]:
+    """Each marker and where its segment begins; entropy-coded data is passed over.
+
+    libjpeg passes over an APPn that is shorter than its length.
+    """
+    position = 2
+    for _ in range(MAX_PARTS):
+        found = _MARKER.search(data, position)
+        if not found:
+            return
+        position = found.end()
+        yield data[position - 1], position
+        length = int.from_bytes(data[position : position + 2], "big")
+        position += max(length, 2)
+    raise CostlyImageError(f"more than {MAX_PARTS} markers")
+
+
+def _count_scans(
+    data: bytes, markers: Iterator[tuple[int, int]], *, components: int, several: bool
+) -> None:
+    """Counts the scans up to the end of the image; one of all components is the only one.
+
+    Raises:
+        CostlyImageError: there are more than `MAX_SCANS`.
+    """
+    scans = 0
+    for marker, position in markers:
+        if marker == _EOI:
+            return
+        if marker == _SOS:
+            scans += 1
+            several = several or data[position + 2 : position + 3] != bytes([components])
+            if not several:
+                return
+            if scans > MAX_SCANS:
+                raise CostlyImageError(f"more than {MAX_SCANS} scans")
 
 
 def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
@@ -148,20 +206,33 @@ def _read_png(data: bytes) -> Header:
     if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
         raise BrokenHeaderError("its IHDR chunk has an impossible value")
     channels = _PNG_CHANNELS[color]
-    if color == 3 and _png_has_transparency(data):
+    if _walk_png(data) and color == 3:
         channels = 4
     plain = max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
     return Header("png", height, width, channels, plain=plain)
 
 
-def _png_has_transparency(data: bytes) -> bool:
-    position = 8
-    while position + 8 <= len(data):
+def _walk_png(data: bytes) -> bool:
+    """Whether a tRNS chunk that is not empty comes before the pixels.
+
+    Raises:
+        CostlyImageError: there are too many chunks, or too many compressed texts.
+    """
+    transparent: bool | None = None
+    position, texts = 8, 0
+    for _ in range(MAX_PARTS):
+        if position + 8 > len(data):
+            return bool(transparent)
         length, kind = struct.unpack_from(">I4s", data, position)
-        if kind in (b"tRNS", b"IDAT", b"IEND"):
-            return bool(kind == b"tRNS" and length)
+        if transparent is None and kind in (b"tRNS", b"IDAT", b"IEND"):
+            transparent = kind == b"tRNS" and length > 0
+        texts += kind in (b"zTXt", b"iTXt")
+        if texts > MAX_PACKED_TEXTS:
+            raise CostlyImageError(f"more than {MAX_PACKED_TEXTS} compressed texts")
+        if kind == b"IEND":
+            return bool(transparent)
         position += 12 + length
-    return False
+    raise CostlyImageError(f"more than {MAX_PARTS} chunks")
 
 
 def _read_gif(data: bytes) -> Header:
@@ -169,15 +240,16 @@ def _read_gif(data: bytes) -> Header:
     flags = data[10]
     position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     frames = height = width = 0
+    blocks = iter(range(MAX_PARTS))
     while position < len(data):
         introducer = data[position]
         if introducer == 0x21:
-            position = _skip_gif_blocks(data, position + 2)
+            position = _skip_gif_blocks(data, position + 2, blocks)
         elif introducer == 0x2C and position + 10 <= len(data):
             wide, high, flags = struct.unpack_from("<HHB", data, position + 5)
             frames, height, width = frames + 1, max(height, high), max(width, wide)
             position += 10 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
-            position = _skip_gif_blocks(data, position + 1)
+            position = _skip_gif_blocks(data, position + 1, blocks)
         else:
             break
     if not frames:
@@ -185,10 +257,13 @@ def _read_gif(data: bytes) -> Header:
     return Header("gif", height, width, 3, frames)
 
 
-def _skip_gif_blocks(data: bytes, position: int) -> int:
-    while position < len(data) and data[position]:
+def _skip_gif_blocks(data: bytes, position: int, blocks: Iterator[int]) -> int:
+    """Where what follows a chain of blocks begins; `blocks` has an item for each one allowed."""
+    for _ in blocks:
+        if position >= len(data) or not data[position]:
+            return position + 1
         position += 1 + data[position]
-    return position + 1
+    raise CostlyImageError(f"more than {MAX_PARTS} blocks")
 
 
 def _read_bmp(data: bytes) -> Header:
@@ -214,7 +289,10 @@ def _read_webp_canvas(data: bytes) -> Header:
     flags, width, height = data[20], _uint24(data, 24) + 1, _uint24(data, 27) + 1
     frames, alpha, still = 0, bool(flags & 0x10), None
     position = 12
+    chunks = iter(range(MAX_PARTS))
     while position + 8 <= len(data) and still is None:
+        if next(chunks, None) is None:
+            raise CostlyImageError(f"more than {MAX_PARTS} chunks")
         kind, size = struct.unpack_from("<4sI", data, position)
         frames += kind == b"ANMF"
         alpha |= kind == b"ALPH"
@@ -253,136 +331,10 @@ def _uint24(data: bytes, position: int) -> int:
     return int(data[position + 2]) << 16 | data[position + 1] << 8 | data[position]
 
 
-class _Bits:
-    """Reads a JPEG XL codestream bit by bit, lowest bit first."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-
-    def take(self, count: int) -> int:
-        """The next `count` bits (0..32).
-
-        Raises:
-            BrokenHeaderError: there are fewer.
-        """
-        first, self._position = self._position, self._position + count
-        if self._position > 8 * len(self._data):
-            raise BrokenHeaderError("the file ends inside its header")
-        word = int.from_bytes(self._data[first >> 3 : (self._position + 7) >> 3], "little")
-        return word >> (first & 7) & ((1 << count) - 1)
-
-    def choose(self, *choices: tuple[int, int]) -> int:
-        """Two bits select one of four `(offset, bits)`: the offset plus that many more bits."""
-        offset, count = choices[self.take(2)]
-        return offset + self.take(count)
-
-
 def _read_jxl(data: bytes) -> Header:
-    """Reads SizeHeader and ImageMetadata up to the colour encoding."""
-    stream = _Bits(data if data.startswith(b"\xff\x0a") else _jxl_codestream(data))
-    if stream.take(16) != 0x0AFF:
-        raise BrokenHeaderError("its codestream has a wrong signature")
-    height, width = _jxl_size(stream)
-    if stream.take(1):
-        return Header("jxl", height, width, 3)
-    if stream.take(1) and _jxl_orientation(stream) > 4:
-        height, width = width, height
-    _jxl_bit_depth(stream)
-    stream.take(1)
-    extra = stream.choose((0, 0), (1, 0), (2, 4), (1, 12))
-    alpha = sum(_jxl_is_alpha(stream) for _ in range(extra))
-    stream.take(1)
-    if stream.take(1):
-        gray = False
-    else:
-        stream.take(1)
-        gray = stream.choose((0, 0), (1, 0), (2, 4), (18, 6)) == 1
-    return Header("jxl", height, width, (1 if gray else 3) + (1 if alpha else 0))
-
-
-def _jxl_codestream(data: bytes) -> bytes:
-    """The beginning of the codestream inside a container of boxes."""
-    stream, position = b"", 0
-    while position + 8 <= len(data) and len(stream) < _JXL_HEADER_BYTES:
-        size, kind = struct.unpack_from(">I4s", data, position)
-        start = position + 8
-        if size == 1:
-            (size,) = struct.unpack_from(">Q", data, start)
-            start += 8
-        end = position + size if size else len(data)
-        if end < start:
-            raise BrokenHeaderError("a box has an impossible size")
-        if kind in (b"jxlc", b"jxlp"):
-            start += 4 if kind == b"jxlp" else 0
-            stream += data[start : min(end, start + _JXL_HEADER_BYTES)]
-        position = end
-    return stream
-
-
-def _jxl_size(stream: _Bits) -> tuple[int, int]:
-    """Height and width in pixels."""
-    small = stream.take(1)
-
-    def side() -> int:
-        if small:
-            return 8 * (stream.take(5) + 1)
-        return stream.choose((1, 9), (1, 13), (1, 18), (1, 30))
-
-    height = side()
-    ratio = stream.take(3)
-    if not ratio:
-        return height, side()
-    numerator, denominator = _JXL_RATIOS[ratio - 1]
-    return height, height * numerator // denominator
-
-
-def _jxl_orientation(stream: _Bits) -> int:
-    """The EXIF orientation (1..8); passes over the intrinsic size, preview and animation."""
-    orientation = stream.take(3) + 1
-    if stream.take(1):
-        _jxl_size(stream)
-    if stream.take(1):
-        if stream.take(1):
-            sides = ((16, 0), (32, 0), (1, 5), (33, 9))
-        else:
-            sides = ((1, 6), (65, 8), (321, 10), (1345, 12))
-        stream.choose(*sides)
-        if not stream.take(3):
-            stream.choose(*sides)
-    if stream.take(1):
-        stream.choose((100, 0), (1000, 0), (1, 10), (1, 30))
-        stream.choose((1, 0), (1001, 0), (1, 8), (1, 10))
-        stream.choose((0, 0), (0, 3), (0, 16), (0, 32))
-        stream.take(1)
-    return orientation
-
-
-def _jxl_bit_depth(stream: _Bits) -> None:
-    if stream.take(1):
-        stream.choose((32, 0), (16, 0), (24, 0), (1, 6))
-        stream.take(4)
-    else:
-        stream.choose((8, 0), (10, 0), (12, 0), (1, 6))
-
-
-def _jxl_is_alpha(stream: _Bits) -> bool:
-    """Passes over one extra channel."""
-    if stream.take(1):
-        return True
-    kind = stream.choose((0, 0), (1, 0), (2, 4), (18, 6))
-    _jxl_bit_depth(stream)
-    stream.choose((0, 0), (3, 0), (4, 0), (1, 3))
-    for _ in range(stream.choose((0, 0), (0, 4), (16, 5), (48, 10))):
-        stream.take(8)
-    if kind == 0:
-        stream.take(1)
-    elif kind == 2:
-        stream.take(32)
-        stream.take(32)
-    elif kind == 5:
-        stream.choose((1, 0), (0, 2), (3, 4), (19, 8))
-    return kind == 0
+    size = jxl.read_size(data)
+    channels = (1 if size.gray else 3) + size.alpha
+    return Header("jxl", size.height, size.width, channels, planes=1 + size.extra)
 
 
 _READERS = {

@@ -5,23 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from transforms.core.columns import ONE_LABEL, RowUse, row_place, rows_text
+from transforms.core.listed import MISSING
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
 
 # Rows and images named in one detail; a key that matches thousands is still one line.
 _MAX_NAMED = 5
 
+# Why an image brings no label of its own.
+_NO_LABEL = {
+    "directory": "it lies in no folder of a class",
+    "regex": "--label_regex finds no label in its path",
+}
+
 
 class Match(NamedTuple):
-    """One image and the label rows that agree on it; `rows` is 0 when labels need no CSV."""
+    """One image and the label rows that agree on it.
+
+    Attributes:
+        image: the image.
+        label: label text; empty when the dataset has no labels.
+        rows: label rows that named it; 0 when labels need no CSV.
+        split: what its rows, or its folder, say of the split.
+        group: what its rows say of the group.
+        cells: its rows, for `LabelledImage`; empty when the layout asks for none.
+    """
 
     image: JoinSide
     label: str
     rows: int
+    split: str = ""
+    group: str = ""
+    cells: str = ""
 
 
 def join_group(
-    key: str, group: Iterable[JoinSide], *, label_from: str
+    key: str, group: Iterable[JoinSide], *, label_from: str, use: RowUse = ONE_LABEL
 ) -> Iterator[Match | Rejection | Count]:
     """Joins everything that has one key.
 
@@ -32,8 +52,9 @@ def join_group(
     Args:
         key: the join key.
         group: the images and rows that have it.
-        label_from: `csv` when labels come from rows; `directory` or `none` when an image brings
-            its own, or needs none.
+        label_from: `csv` when labels come from rows; `directory`, `regex` or `none` when an image
+            brings its own, or needs none.
+        use: what the layout asks of the rows.
 
     Yields:
         at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
@@ -41,7 +62,6 @@ def join_group(
     """
     found, rows = _sides(group)
     images = sorted(set(found))
-    labels = sorted({row.label for row in rows})
     if len(images) < len(found):
         yield Count("images_found_again", len(found) - len(images))
     if len(images) > 1:
@@ -50,12 +70,15 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        yield _label_image(key, images[0], rows, labels, label_from=label_from)
+        result = _label_image(key, images[0], rows, label_from=label_from, use=use)
+        yield result
+        if rows and isinstance(result, Rejection):
+            yield Count("rows_rejected", len(rows))
     else:
         for row in rows:
             detail = f"no image has the key {key!r}"
             yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
-    if rows and (len(images) > 1 or (images and len(labels) > 1)):
+    if rows and len(images) > 1:
         yield Count("rows_rejected", len(rows))
 
 
@@ -68,20 +91,43 @@ def _sides(group: Iterable[JoinSide]) -> tuple[list[JoinSide], list[JoinSide]]:
 
 
 def _label_image(
-    key: str, image: JoinSide, rows: list[JoinSide], labels: list[str], *, label_from: str
+    key: str, image: JoinSide, rows: list[JoinSide], *, label_from: str, use: RowUse
 ) -> Match | Rejection:
+    if image.version == MISSING:
+        return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
     if label_from == "none":
-        return Match(image, "", 0)
-    if label_from == "directory":
+        return Match(image, "", 0, image.split)
+    if label_from != "csv":
         if not image.label:
-            return _reject_image(Reason.NO_LABEL, "it lies in no folder of a class", image, key)
-        return Match(image, image.label, 0)
-    if not labels:
+            return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
+        return Match(image, image.label, 0, image.split)
+    if not rows:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
-    if len(labels) > 1:
+    labels = {row.label for row in rows}
+    if len(labels) > 1 and not use.many_labels:
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
         return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
-    return Match(image, labels[0], len(rows))
+    row = rows[0]
+    if len(rows) > 1 and any(
+        (other.split, other.group) != (row.split, row.group) for other in rows
+    ):
+        return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
+    label = "" if use.many_labels else row.label
+    cells = _kept_rows(rows, use) if use.is_asked else ""
+    return Match(image, label, len(rows), row.split or image.split, row.group, cells)
+
+
+def _kept_rows(rows: list[JoinSide], use: RowUse) -> str:
+    """The rows in the order of their files; of those that say the same, one, unless all count."""
+    kept = sorted(rows, key=row_place)
+    if not use.many:
+        kept = list({(row.label, row.cells): row for row in reversed(kept)}.values())[::-1]
+    return rows_text(kept, use)
+
+
+def _places(rows: list[JoinSide]) -> str:
+    said = (f"split {row.split!r}, group {row.group!r} ({row.where})" for row in sorted(rows))
+    return f"its rows say {_names(said)}"
 
 
 def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:

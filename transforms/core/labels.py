@@ -88,6 +88,23 @@ def resolve_columns(
     )
 
 
+def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, path: str) -> int:
+    """The index of one more column, which a flag names or numbers.
+
+    Args:
+        columns: what `resolve_columns` gave.
+        first: what it was given.
+        wanted: a header name, or a number counted from 1.
+        flag: the flag, for messages.
+        path: what to call the file in messages.
+
+    Raises:
+        LabelsError: there is no such column.
+    """
+    finder = _Finder(header_names(first.rows[0]), first.rows, None, path)
+    return finder.chosen(wanted, flag, columns.has_header)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Finder:
     """The questions `resolve_columns` asks about the start of one CSV.
@@ -214,6 +231,15 @@ def _folded(name: str) -> str:
     ('imageid', 'imageid')
     """
     return re.sub(r"[\s_-]", "", name.casefold())
+
+
+def find_folded(names: Sequence[str], wanted: str) -> list[int]:
+    """The columns called `wanted`, whatever their case, spaces and underscores.
+
+    >>> find_folded(["XMin", "x_min", "xmax"], "xmin")
+    [0, 1]
+    """
+    return [at for at, name in enumerate(names) if _folded(name) == _folded(wanted)]
 
 
 def _is_number(text: str) -> bool:

@@ -5,34 +5,87 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+IMAGE_SOURCES: dict[str, str] = {
+    "image.bytes": "bytes",
+    "image.format": "bytes",
+    "image.height": "int64",
+    "image.width": "int64",
+    "image.channels": "int64",
+    "image.path": "bytes",
+    "image.key": "bytes",
+    "image.sha256": "bytes",
+}
+"""What an image itself fills, and the dtype of each."""
+
+LABEL_SOURCES: dict[str, str] = {"label.id": "int64", "label.text": "bytes"}
+"""What the one label of an image fills."""
+
+LIST_SOURCES: dict[str, str] = {
+    "label.ids": "int64",
+    "label.texts": "bytes",
+    "object.ids": "int64",
+    "object.texts": "bytes",
+    "box.xmin": "float",
+    "box.xmax": "float",
+    "box.ymin": "float",
+    "box.ymax": "float",
+}
+"""What all rows of an image fill together: `label.*` once for each class, the others once a row."""
+
+COLUMN = "csv."
+"""How the source begins that is a column of the CSV."""
+
+EMBEDDING = "image.embedding"
+"""The source that a model fills."""
+
 
 class Feature(NamedTuple):
     """One feature of the Examples.
 
     Attributes:
         name: the feature's name in the Example.
-        source: what fills it: `image.bytes|format|height|width|channels|path|key` or
-            `label.id|text`, or `image.embedding`.
+        source: what fills it: of `IMAGE_SOURCES`, `LABEL_SOURCES` or `LIST_SOURCES`,
+            `csv.COLUMN`, or `EMBEDDING`.
         dtype: `bytes`, `int64` or `float` (32 bits).
-        shape: `()` for a single value, otherwise that of the array whose values it holds, flat.
+        shape: `()` for a single value, None for a list of any length, otherwise that of the
+            array whose values it holds, flat.
+        default: the text that stands for an empty cell of a column, or None.
+        separator: between the values in one cell of a column; empty when it holds a single one.
         encoding: `bfloat16` when one bytes value holds that array, empty otherwise.
     """
 
     name: str
     source: str
     dtype: str
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] | None = ()
+    default: str | None = None
+    separator: str = ""
     encoding: str = ""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it may hold any number of values."""
+        return self.shape is None
+
+    @property
+    def column(self) -> str | None:
+        """The name of the CSV's column that fills it, or None."""
+        return self.source.removeprefix(COLUMN) if self.source.startswith(COLUMN) else None
+
+    @property
+    def from_rows(self) -> bool:
+        """Whether the cells of an image's rows fill it."""
+        return self.source in LIST_SOURCES or self.column is not None
 
     def to_manifest(self) -> dict[str, Any]:
         """Name, source and dtype; shape and encoding unless it is a single plain value.
 
-        >>> Feature("Label", "label.id", "int64").to_manifest()
-        {'name': 'Label', 'source': 'label.id', 'dtype': 'int64'}
+        >>> Feature("age", "csv.age", "int64").to_manifest()
+        {'name': 'age', 'source': 'csv.age', 'dtype': 'int64'}
         """
         described: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
-        if self.shape:
-            described["shape"] = list(self.shape)
+        if self.shape != ():
+            described["shape"] = self.shape if self.shape is None else list(self.shape)
         if self.encoding:
             described["encoding"] = self.encoding
         return described
@@ -40,23 +93,33 @@ class Feature(NamedTuple):
     @classmethod
     def from_manifest(cls, described: Mapping[str, Any]) -> Feature:
         """Reads what `to_manifest` gave."""
-        return cls(**{**described, "shape": tuple(described.get("shape", ()))})
+        shape = described.get("shape", ())
+        return cls(
+            described["name"],
+            described["source"],
+            described["dtype"],
+            shape if shape is None else tuple(shape),
+            encoding=described.get("encoding", ""),
+        )
 
 
-EMBEDDING = "image.embedding"
-"""The source that a model fills."""
-
+_SLIM_IMAGE = (
+    Feature("image/encoded", "image.bytes", "bytes"),
+    Feature("image/format", "image.format", "bytes"),
+)
+_SLIM_SIZE = (
+    Feature("image/height", "image.height", "int64"),
+    Feature("image/width", "image.width", "int64"),
+    Feature("image/filename", "image.path", "bytes"),
+)
 
 LAYOUTS: dict[str, tuple[Feature, ...]] = {
     # TF-Slim and the TensorFlow Model Garden (research/slim/datasets/dataset_utils.py).
     "slim": (
-        Feature("image/encoded", "image.bytes", "bytes"),
-        Feature("image/format", "image.format", "bytes"),
+        *_SLIM_IMAGE,
         Feature("image/class/label", "label.id", "int64"),
         Feature("image/class/text", "label.text", "bytes"),
-        Feature("image/height", "image.height", "int64"),
-        Feature("image/width", "image.width", "int64"),
-        Feature("image/filename", "image.path", "bytes"),
+        *_SLIM_SIZE,
     ),
     # tensorflow.org/tutorials/load_data/tfrecord, "Walkthrough: Reading and writing image data".
     "tutorial": (
@@ -76,6 +139,19 @@ LAYOUTS: dict[str, tuple[Feature, ...]] = {
     "embedding": (
         Feature("Feature", EMBEDDING, "float"),
         Feature("Label", "label.id", "int64"),
+    ),
+    # TensorFlow Object Detection API (research/object_detection/dataset_tools).
+    "detection": (
+        *_SLIM_IMAGE,
+        Feature("image/class/label", "label.ids", "int64", None),
+        Feature("image/class/text", "label.texts", "bytes", None),
+        *_SLIM_SIZE,
+        *(
+            Feature(f"image/object/bbox/{side}", f"box.{side}", "float", None)
+            for side in ("xmin", "xmax", "ymin", "ymax")
+        ),
+        Feature("image/object/class/label", "object.ids", "int64", None),
+        Feature("image/object/class/text", "object.texts", "bytes", None),
     ),
 }
 
@@ -97,11 +173,20 @@ def with_embedding(
     """
     stored = {"float32": ("float", ""), "bfloat16": ("bytes", "bfloat16")}[dtype]
     return tuple(
-        Feature(feature.name, EMBEDDING, stored[0], shape, stored[1])
+        feature._replace(dtype=stored[0], shape=shape, encoding=stored[1])
         if feature.source == EMBEDDING
         else feature
         for feature in features
     )
+
+
+def is_layout_file(layout: str) -> bool:
+    """Whether `--layout` is a file and no preset.
+
+    >>> is_layout_file("my.yaml"), is_layout_file("slim")
+    (True, False)
+    """
+    return layout.endswith((".yaml", ".yml"))
 
 
 def layout_features(layout: str, *, labelled: bool) -> tuple[Feature, ...]:

@@ -58,7 +58,7 @@ class Dataset:
         inputs: where images and labels came from, by flag name.
         root: common root of the globs; record paths are below it.
         features: features of the Examples.
-        splits: names of the splits in their order.
+        splits: names of the splits in their order; empty when the images tell which there are.
     """
 
     options: Mapping[str, Any]

@@ -16,6 +16,9 @@ class JoinSide(NamedTuple):
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
         where: `CSV:LINE` of a label row; empty for an image.
+        split: what the row, or the image's folder, says of the split, as `split_text` gives it.
+        group: the row's group; images of one group share a split.
+        cells: the cells that the layout asks for, see `columns`; empty when it asks for none.
     """
 
     path: str
@@ -23,6 +26,9 @@ class JoinSide(NamedTuple):
     version: int
     label: str
     where: str
+    split: str = ""
+    group: str = ""
+    cells: str = ""
 
 
 class LabelledImage(NamedTuple):
@@ -37,6 +43,7 @@ class LabelledImage(NamedTuple):
         version: see `JoinSide`.
         label: label text; empty when the dataset has no labels.
         rows: label rows that named this image with this label.
+        cells: its rows, see `columns`; empty when the layout asks for none.
     """
 
     split: str
@@ -47,12 +54,14 @@ class LabelledImage(NamedTuple):
     version: int
     label: str
     rows: int
+    cells: str = ""
 
 
 class ShardImage(NamedTuple):
     """One image of a planned shard: all that its record needs besides the pixels.
 
-    Sorting these gives the order of the records in the shard.
+    Sorting these gives the order of the records in the shard. `cells` are its rows with the ids of
+    their labels, see `columns`; empty when the layout asks for none.
     """
 
     order: int
@@ -62,6 +71,7 @@ class ShardImage(NamedTuple):
     version: int
     label: str
     label_id: int
+    cells: str = ""
 
 
 class Count(NamedTuple):

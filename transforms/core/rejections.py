@@ -9,6 +9,11 @@ import enum
 import json
 from typing import NamedTuple
 
+from transforms.core.shown_text import redacted
+
+# Characters that JSON lets stand and that end a line for many a reader, or move a cursor.
+_ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+
 
 class Reason(str, enum.Enum):
     """A stable code for one way of being left out; `HELP` says what to do about each."""
@@ -18,6 +23,7 @@ class Reason(str, enum.Enum):
     EMPTY_FILE = "empty_file"
     TOO_MANY_BYTES = "too_many_bytes"
     TOO_MANY_PIXELS = "too_many_pixels"
+    TOO_COSTLY = "too_costly"
     NOT_AN_IMAGE = "not_an_image"
     CORRUPT_IMAGE = "corrupt_image"
     DECODER_CRASH = "decoder_crash"
@@ -28,6 +34,13 @@ class Reason(str, enum.Enum):
     UNKNOWN_LABEL = "unknown_label"
     LABEL_CONFLICT = "label_conflict"
     DUPLICATE_KEY = "duplicate_key"
+    # images: the cells of their rows
+    BAD_CELL = "bad_cell"
+    BAD_BOX = "bad_box"
+    ROW_CONFLICT = "row_conflict"
+    NO_GROUP = "no_group"
+    BAD_SPLIT = "bad_split"
+    SPLIT_CONFLICT = "split_conflict"
     # rows
     ROW_WITHOUT_IMAGE = "row_without_image"
     MALFORMED_ROW = "malformed_row"
@@ -38,6 +51,7 @@ HELP: dict[Reason, str] = {
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
+    Reason.TOO_COSTLY: "made so that decoding it takes very long, see detail; re-encode it",
     Reason.NOT_AN_IMAGE: "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; --transcode auto reads more",
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.DECODER_CRASH: "it makes a decoder crash; re-encode it, and report it to the decoder",
@@ -47,6 +61,12 @@ HELP: dict[Reason, str] = {
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
+    Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
+    Reason.BAD_BOX: "a box is outside of its image or has no area; correct it, or --box_units",
+    Reason.ROW_CONFLICT: "rows disagree on a single value; correct them, or make it a list",
+    Reason.NO_GROUP: "its row has no cell in the column of --group_by; fill it in",
+    Reason.BAD_SPLIT: "its row or folder names no split, see detail; correct it there",
+    Reason.SPLIT_CONFLICT: "several rows give it different splits or groups; make them agree",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label; correct it",
 }
@@ -70,12 +90,13 @@ class Rejection(NamedTuple):
     key: str
 
     def to_json(self) -> str:
-        """The line of `rejected.jsonl`, without its newline.
+        """The line of `rejected.jsonl`, without its newline and without secrets.
 
         >>> Rejection("image", "empty_file", "0 bytes", "a.jpg", "a").to_json()[:44]
         '{"subject": "image", "reason": "empty_file",'
         """
-        return json.dumps(self._asdict(), ensure_ascii=False)
+        fields = {name: redacted(value) for name, value in self._asdict().items()}
+        return json.dumps(fields, ensure_ascii=False).translate(_ESCAPED)
 
 
 class RejectedImageError(Exception):

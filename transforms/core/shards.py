@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from transforms.core.records import ShardImage
+from transforms.core.splits import splits_in_order
 
 # The largest shard number that the file name has room for.
 MAX_SHARDS = 99_999
@@ -101,7 +102,7 @@ class ShardPlan(NamedTuple):
     """How a dataset is cut into shards.
 
     Attributes:
-        splits: names of the splits, in the order given.
+        splits: names of the splits, in the order given; empty when the images tell which there are.
         shard_size: bytes a shard should hold.
         num_shards: shards of each split, or None to plan them from the bytes.
         gzip: whether the files are compressed.
@@ -117,8 +118,12 @@ class ShardPlan(NamedTuple):
 
         Args:
             split_bytes: listed bytes of each split's images; none is 0.
+
+        Raises:
+            LabelsError: see `splits_in_order`.
         """
-        return {split: self._names(split, split_bytes.get(split, 0)) for split in self.splits}
+        splits = self.splits or splits_in_order(split_bytes)
+        return {split: self._names(split, split_bytes.get(split, 0)) for split in splits}
 
     def _names(self, split: str, total_bytes: int) -> list[str]:
         count = shard_count(total_bytes, shard_size=self.shard_size, num_shards=self.num_shards)

@@ -13,9 +13,19 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from transforms.core.csv_lines import LabelsError
+from transforms.core.keys import nfc
+
 HASH_SPACE = 2**64
 """The number of split hashes."""
 
+# Staged shards are called after their split, and file systems take names of 255 bytes.
+_MAX_NAME = 100
+
+KNOWN_SPLITS = ("train", "validation", "test")
+"""Splits that come first, in this order, and that any mix of upper and lower case names."""
+
+_UNASSIGNED = "unassigned"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _EXAMPLE = "write it like --splits train=0.8,validation=0.1,test=0.1"
 
@@ -86,6 +96,53 @@ def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
     return shares
 
 
+def is_split_name(name: str) -> bool:
+    """Whether shards can be called after a split.
+
+    >>> is_split_name("val_2"), is_split_name("2nd")
+    (True, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def split_text(said: str) -> str:
+    """What a cell or a folder says of the split; empty when the ratio split shall decide.
+
+    AutoML writes TRAIN, VALIDATION, TEST and, to leave it open, UNASSIGNED; every other name
+    stays as it is.
+
+    >>> split_text("TRAIN"), split_text("UNASSIGNED"), split_text(" Holdout ")
+    ('train', '', 'Holdout')
+    """
+    said = said.strip()
+    folded = said.casefold()
+    if folded in KNOWN_SPLITS:
+        return folded
+    return "" if folded == _UNASSIGNED else nfc(said)
+
+
+def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The splits that occur: train, validation and test first, the others by name.
+
+    Raises:
+        LabelsError: two differ in upper and lower case only, as their files then would.
+
+    >>> splits_in_order({"test", "a", "train"})
+    ('train', 'test', 'a')
+    """
+    distinct = set(names)
+    known = [name for name in KNOWN_SPLITS if name in distinct]
+    others = sorted(distinct.difference(KNOWN_SPLITS))
+    spelt: dict[str, str] = {}
+    for name in others:
+        if spelt.setdefault(name.casefold(), name) != name:
+            raise LabelsError(
+                f"the splits {spelt[name.casefold()]!r} and {name!r} differ in upper and lower "
+                "case only: spell them alike"
+            )
+    return (*known, *others)
+
+
 def _bounds(shares: Iterable[tuple[str, float]]) -> list[Split]:
     """The end of each range, in exact arithmetic, so that no rounding loses a hash."""
     total = Fraction(0)
@@ -103,6 +160,9 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
         raise _usage(text, f"{part.strip()!r} has no '='; {_EXAMPLE}")
     if not _NAME.fullmatch(name):
         raise _usage(text, f"{name!r} is not a name; use a letter, then letters, digits and '_'")
+    if len(name) > _MAX_NAME:
+        problem = f"a name of {len(name)} characters is too long; use at most {_MAX_NAME}"
+        raise _usage(f"{text[:40]}...", problem)
     try:
         share = _share(number)
     except (ArithmeticError, ValueError):

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from transforms.core.columns import row_labels
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
@@ -20,7 +21,7 @@ class PlanTotals:
         images: images of each split.
         bytes: listed bytes of each split's images.
         labels: distinct label texts.
-        rows_used: label rows that gave an image its label.
+        rows_used: label rows that gave an image its label, or what the layout asks of rows.
         rows_repeated: further rows that said the same.
     """
 
@@ -35,7 +36,12 @@ class PlanTotals:
         self.images[image.split] += 1
         self.bytes[image.split] += image.size
         self.labels.add(image.label)
-        if image.rows:
+        if image.cells:
+            used, labels = row_labels(image.cells)
+            self.labels.update(labels)
+            self.rows_used += used
+            self.rows_repeated += image.rows - used
+        elif image.rows:
             self.rows_used += 1
             self.rows_repeated += image.rows - 1
 

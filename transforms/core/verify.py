@@ -40,10 +40,10 @@ class Problem(NamedTuple):
 
 
 class RecordCheck(NamedTuple):
-    """What one record turned out to be: its problems, and its label's text if it has one."""
+    """What one record turned out to be: its problems, and the classes that it counts for."""
 
     problems: tuple[str, ...]
-    label: str
+    labels: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,25 +65,36 @@ class RecordVerifier:
         """The verifier of the dataset that `manifest` describes."""
         options = manifest["options"]
         return cls(
-            features=tuple(Feature.from_manifest(each) for each in manifest["features"]),
+            features=tuple(map(Feature.from_manifest, manifest["features"])),
             labels=tuple(labels) if manifest["labels"] == "text" else None,
             limits=Limits(max_pixels=options["max_pixels"], max_bytes=options["max_bytes"]),
         )
+
+    @property
+    def tells_classes(self) -> bool:
+        """Whether records say which class they are of."""
+        return any(f.source.startswith(("label.", "object.")) for f in self.features)
 
     def check(self, record: bytes) -> RecordCheck:
         """Checks the schema, the label and the pixels of one serialized Example."""
         try:
             example = decode_example(record)
         except ValueError as error:
-            return RecordCheck((str(error),), "")
+            return RecordCheck((str(error),), ())
         problems = list(self._schema_problems(example))
         if problems:
-            return RecordCheck(tuple(problems), "")
-        values = {feature.source: example[feature.name][0] for feature in self.features}
+            return RecordCheck(tuple(problems), ())
+        values = {
+            feature.source: example[feature.name][0]
+            for feature in self.features
+            if not feature.is_list
+        }
+        lists = {f.source: example.get(f.name, ()) for f in self.features if f.is_list}
         problems += self._label_problems(values)
-        problems += self._image_problems(values)
+        problems += self._list_problems(lists)
         problems += self._array_problems(example)
-        return RecordCheck(tuple(problems), self._label(values))
+        problems += self._image_problems(values)
+        return RecordCheck(tuple(problems), self._labels(values, lists))
 
     def _schema_problems(self, example: Mapping[str, Any]) -> Iterator[str]:
         names = {feature.name for feature in self.features}
@@ -91,13 +102,15 @@ class RecordVerifier:
             yield f"has the feature {extra[0]!r}, which the manifest does not list"
         for feature in self.features:
             values = example.get(feature.name)
+            if feature.is_list and (values is None or not len(values)):
+                continue
             if feature.shape and not feature.encoding:
                 if values is None or len(values) != math.prod(feature.shape):
                     count = 0 if values is None else len(values)
                     told = f"{math.prod(feature.shape)} of shape {list(feature.shape)}"
                     yield f"feature {feature.name!r} has {count} values, not {told}"
                     continue
-            elif values is None or len(values) != 1:
+            elif values is None or (len(values) != 1 and not feature.is_list):
                 yield f"feature {feature.name!r} has no single value"
                 continue
             if values.dtype.kind != _KINDS[feature.dtype]:
@@ -128,6 +141,24 @@ class RecordVerifier:
         elif "label.text" in values and values["label.text"].decode() != self.labels[label_id]:
             yield f"label {label_id} is {self.labels[label_id]!r} in labels.txt, but not here"
 
+    def _list_problems(self, lists: Mapping[str, Any]) -> Iterator[str]:
+        """Labels that are not as labels.txt has them, boxes of no sense, lists of other lengths."""
+        for kind in ("label", "object"):
+            ids, texts = lists.get(f"{kind}.ids"), lists.get(f"{kind}.texts")
+            if ids is not None and texts is not None and len(ids) != len(texts):
+                yield f"has {len(ids)} ids but {len(texts)} texts of its {kind}s"
+                continue
+            for at, label_id in enumerate(() if ids is None else ids):
+                values = {"label.id": label_id}
+                yield from self._label_problems(
+                    values if texts is None else values | {"label.text": texts[at]}
+                )
+        boxes = {source: sides for source, sides in lists.items() if source.startswith("box.")}
+        if len({len(sides) for sides in boxes.values()}) > 1:
+            yield "its boxes have different numbers of sides"
+        if not all(0 <= side <= 1 for sides in boxes.values() for side in sides):
+            yield "a side of a box is not in 0 to 1"
+
     def _image_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
         if "image.bytes" not in values:
             return
@@ -142,12 +173,19 @@ class RecordVerifier:
             if stored is not None and stored != actual:
                 yield f"the image's {name} is {actual}, the record says {stored}"
 
-    def _label(self, values: Mapping[str, Any]) -> str:
-        if "label.text" in values:
-            return str(values["label.text"].decode())
-        label_id = values.get("label.id")
-        if label_id is None:
-            return ""
+    def _labels(self, values: Mapping[str, Any], lists: Mapping[str, Any]) -> tuple[str, ...]:
+        """The classes of a record, each once."""
+        single = {source: (value,) for source, value in values.items()}
+        known: dict[str, Any] = {**lists, **single}
+        for source in ("label.text", "label.texts", "object.texts"):
+            if source in known:
+                return tuple(dict.fromkeys(text.decode() for text in known[source])) or ("",)
+        for source in ("label.id", "label.ids", "object.ids"):
+            if source in known:
+                return tuple(dict.fromkeys(map(self._class_of, known[source]))) or ("",)
+        return ("",)
+
+    def _class_of(self, label_id: int) -> str:
         if self.labels is None:
             return str(label_id)
         return self.labels[label_id] if 0 <= label_id < len(self.labels) else ""

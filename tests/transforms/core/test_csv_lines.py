@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.csv_lines import LabelsError, read_lines
+from transforms.core.csv_lines import MAX_ROW, LabelsError, read_lines
 
 
 class Trickle:
@@ -81,7 +81,7 @@ def test_a_workbook_is_told_by_its_bytes() -> None:
     )
 
 
-@pytest.mark.parametrize("encoding", ["utf-9", "base64", ""])
+@pytest.mark.parametrize("encoding", ["utf-9", "base64", "", "unicode_escape", "utf7"])
 def test_unknown_encoding(encoding: str) -> None:
     assert error_of(b"id\n", encoding) == (
         f"--csv_encoding {encoding!r} is not an encoding Python knows"
@@ -115,3 +115,13 @@ def test_the_line_of_a_wrong_byte_is_right_far_down(before: list[str], zipped: b
     data = good + b"bad \xff\nmore\n"
     line = len(io.StringIO(text, newline="").readlines()) + 1
     assert f"at line {line}:" in error_of(gzip.compress(data, 0) if zipped else data)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r", "\r\n"])
+def test_a_line_may_be_long_but_not_longer(ending: str) -> None:
+    longest = "x" * (MAX_ROW - len(ending)) + ending
+    assert lines_of(f"a\n{longest}b".encode()) == ["a\n", longest, "b"]
+    assert error_of(f"a\nx{'x' * MAX_ROW}{ending}".encode()) == (
+        f"CSV a.csv line 2: a line or row of more than {MAX_ROW} characters: it is not a CSV, or a"
+        " quote is not closed"
+    )

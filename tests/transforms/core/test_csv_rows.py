@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.csv_lines import LabelsError
+from transforms.core.csv_lines import MAX_ROW, LabelsError
 from transforms.core.csv_rows import (
     MAX_CELL,
+    MAX_KEY,
     CsvColumns,
     FirstRows,
     LabelRow,
@@ -254,3 +255,29 @@ def test_column_names_are_found_in_any_unicode_form_but_exact_first() -> None:
     assert find_column(["라벨"], unicodedata.normalize("NFD", "라벨"), path="a.csv") == 0
     with pytest.raises(LabelsError, match="calls columns 1 and 2 'iD'"):
         find_column(["Id", "id"], "iD", path="a.csv")
+
+
+def test_a_row_over_many_lines_has_a_limit() -> None:
+    """No line and no cell of it is long, and its quote is never closed."""
+    start = b'id,label\n1,"cat"\n2,"'
+    lines = b'b","b\n' * (MAX_ROW // 6 + 1)
+    with pytest.raises(
+        LabelsError, match=f"CSV a.csv line 3: .* of more than {MAX_ROW} characters"
+    ):
+        rows_of(start + lines)
+    # Rows are counted one by one.
+    assert len(rows_of(b"id,label\n" + b"1,cat\n" * (MAX_ROW // 6 + 1))) == MAX_ROW // 6 + 1
+
+
+def test_a_key_may_be_as_long_as_a_path() -> None:
+    longest = "k" * MAX_KEY
+    assert rows_of(f"id,label\n{longest},cat\n") == [LabelRow(longest, "cat", 2)]
+    detail = f"its key has {MAX_KEY + 1} characters: no image has so long a name"
+    assert rows_of(f"id,label\nk{longest},cat\n") == [MalformedRow(2, detail, longest)]
+
+
+@pytest.mark.parametrize("blank", ["\n", "\r\n", " \t\n", "\f\n"])
+def test_blank_lines_before_the_header_count_as_lines(blank: str) -> None:
+    data = blank * 3 + "id,label\n1,cat\n"
+    assert rows_of(data) == [LabelRow("1", "cat", 5)]
+    assert first_rows(io.BytesIO(data.encode()), 9, path="a.csv").rows[0] == ("id", "label")

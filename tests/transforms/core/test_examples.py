@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import random
 import subprocess
 import sys
@@ -25,21 +26,47 @@ def checked(
     label: str = "cat",
     label_id: int = 0,
     info: ImageInfo | None = None,
+    values: dict[str, Any] | None = None,
 ) -> CheckedImage:
     image = ShardImage(0, key, f"photos/{key}.jpg", len(data), 0, label, label_id)
     found = info or ImageInfo("jpeg", 37, 45, 3)
     embedding = np.arange(1 + label_id % 400, dtype="<f4").tobytes()
-    return CheckedImage(image, data, found, Original(37, 45, 1), embedding=embedding)
+    return CheckedImage(
+        image, data, found, Original(37, 45, 1), (), values or {}, embedding=embedding
+    )
 
 
 # What the encoder may meet: other scripts, no label, negative ids, no bytes, long values.
+OBJECTS = {
+    "image/class/label": [3, 7],
+    "image/class/text": [b"cat", b"dog"],
+    "image/object/class/label": [3, 7, 3],
+    "image/object/class/text": [b"cat", b"dog", b"cat"],
+    "image/object/bbox/xmin": [0.0, 0.1, 1 / 3],
+    "image/object/bbox/xmax": [0.5, 0.2, 1.0],
+    "image/object/bbox/ymin": [0.0, 0.0, 0.9],
+    "image/object/bbox/ymax": [1.0, 0.25, 0.95],
+}
+NO_OBJECTS: dict[str, Any] = {name: [] for name in OBJECTS}
 BATCH = [
-    checked(),
-    checked(key="한강 공원", label="한강", label_id=127),
-    checked(label="", label_id=-1, info=ImageInfo("png", 1, 2**20, 4)),
-    checked(b"", key="no bytes", label_id=-(2**63)),
-    checked(bytes(range(256)) * 80, key="k" * 300, label="l" * 20_000, label_id=2**63 - 1),
-    checked(b"\0" * 20_000, key="\N{GRINNING FACE}\0", label="e\u0301 tab\t", label_id=128),
+    checked(values=OBJECTS),
+    checked(key="한강 공원", label="한강", label_id=127, values=NO_OBJECTS),
+    checked(label="", label_id=-1, info=ImageInfo("png", 1, 2**20, 4), values=OBJECTS),
+    checked(b"", key="no bytes", label_id=-(2**63), values=NO_OBJECTS),
+    checked(
+        bytes(range(256)) * 80,
+        key="k" * 300,
+        label="l" * 20_000,
+        label_id=2**63 - 1,
+        values=OBJECTS,
+    ),
+    checked(
+        b"\0" * 20_000,
+        key="\N{GRINNING FACE}\0",
+        label="e\u0301 tab\t",
+        label_id=128,
+        values=NO_OBJECTS,
+    ),
 ]
 
 
@@ -53,18 +80,24 @@ def expected(image: CheckedImage, features: tuple[Feature, ...]) -> bytes:
         "image.channels": image.info.channels,
         "image.path": image.image.path.encode(),
         "image.key": image.image.key.encode(),
+        "image.sha256": hashlib.sha256(image.data).hexdigest().encode(),
         "label.id": image.image.label_id,
         "label.text": image.image.label.encode(),
     }
     example = tf.train.Example()
     for feature in features:
         value = example.features.feature[feature.name]
-        if feature.dtype == "float":
-            value.float_list.value.extend(np.frombuffer(image.embedding, "<f4"))
-        elif feature.dtype == "bytes":
-            value.bytes_list.value.append(values[feature.source])
+        if feature.from_rows:
+            held = image.values[feature.name]
+            held = held if feature.is_list else [held]
+        elif feature.source == "image.embedding":
+            held = list(np.frombuffer(image.embedding, "<f4"))
         else:
-            value.int64_list.value.append(values[feature.source])
+            held = [values[feature.source]]
+        kinds = {"bytes": value.bytes_list, "int64": value.int64_list, "float": value.float_list}
+        kinds[feature.dtype].value.extend(held)
+        if not held:
+            kinds[feature.dtype].SetInParent()
     return bytes(example.SerializeToString(deterministic=True))
 
 

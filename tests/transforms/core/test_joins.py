@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.core.columns import RowUse
 from transforms.core.joins import Match, join_group
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
@@ -135,3 +137,35 @@ def test_the_order_of_the_group_does_not_matter(
 ) -> None:
     one, other = (sorted(map(repr, join(*sides))) for sides in orders)
     assert one == other
+
+
+def cells(label: str, line: int, *each: str) -> JoinSide:
+    return row(label, line)._replace(cells=json.dumps(each))
+
+
+def joined(*sides: JoinSide, use: RowUse) -> list[Joined]:
+    return list(join_group("k", sides, label_from="csv", use=use))
+
+
+def test_rows_are_kept_in_the_order_of_their_lines() -> None:
+    use = RowUse(("a",), is_asked=True, many=True, many_labels=True)
+    assert joined(
+        cells("cat", 10, "1"), A, cells("dog", 9, "2"), cells("cat", 11, "1"), use=use
+    ) == [
+        Match(
+            A,
+            "",
+            3,
+            cells='[["labels.csv:9",["dog"],["2"]],["labels.csv:10",["cat"],["1"]],'
+            '["labels.csv:11",["cat"],["1"]]]',
+        )
+    ]
+
+
+def test_rows_that_say_the_same_are_kept_once_unless_all_count() -> None:
+    use = RowUse(("a",), is_asked=True)
+    assert joined(cells("cat", 3, "1"), A, cells("cat", 2, "1"), use=use) == [
+        Match(A, "cat", 2, cells='[["labels.csv:2",["cat"],["1"]]]')
+    ]
+    conflict = joined(cells("cat", 3, "1"), A, cells("dog", 2, "1"), use=use)
+    assert conflict[1] == Count("rows_rejected", 2)

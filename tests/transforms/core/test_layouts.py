@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.core.examples import _ARRAYS, _LARGE, _LISTS, _SOURCES
-from transforms.core.layouts import LAYOUTS, layout_features
+from transforms.core.examples import _ARRAYS, _LARGE, _SOURCES
+from transforms.core.layouts import LAYOUTS, LIST_SOURCES, layout_features
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_feature_has_a_known_source_and_type(layout: str) -> None:
     features = LAYOUTS[layout]
-    assert {feature.source for feature in features} <= {*_SOURCES, *_LARGE}
-    assert {feature.dtype for feature in features} <= {*_ARRAYS, *_LISTS}
+    assert {feature.source for feature in features} <= {*_SOURCES, *_LARGE, *LIST_SOURCES}
+    assert {feature.dtype for feature in features} <= set(_ARRAYS)
     assert len({feature.name for feature in features}) == len(features)
     assert {"image.bytes", "image.embedding"} & {feature.source for feature in features}
 

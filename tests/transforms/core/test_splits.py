@@ -6,8 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from transforms.core.csv_lines import LabelsError
 from transforms.core.keys import key_hashes
-from transforms.core.splits import HASH_SPACE, Split, Splits, parse_splits
+from transforms.core.splits import (
+    HASH_SPACE,
+    Split,
+    Splits,
+    parse_splits,
+    split_text,
+    splits_in_order,
+)
 
 THREE = (("train", 0.8), ("validation", 0.1), ("test", 0.1))
 SPLIT_HASHES = st.integers(0, HASH_SPACE - 1)
@@ -56,6 +64,7 @@ def test_parse_splits(text: str, shares: tuple[tuple[str, float], ...]) -> None:
         ("a-b=1", "'a-b' is not a name"),
         ("한강=1", "is not a name"),
         ("=1", "'' is not a name"),
+        (f"{'a' * 101}=1", "a name of 101 characters is too long; use at most 100"),
         ("train=0.8,test=0.1", "add up to 0.9; make them add up to 1"),
         ("train=0.8,test=0.200002", "add up to 1"),
         ("train=80,test=20", "add up to 100"),
@@ -140,3 +149,17 @@ def test_splits_travel_to_workers() -> None:
     splits = pickle.loads(pickle.dumps(Splits(THREE)))
     assert splits.bounds == Splits(THREE).bounds
     assert splits.of(0) == "train"
+
+
+@pytest.mark.parametrize(
+    ("said", "split"),
+    [("TRAIN", "train"), (" Test ", "test"), ("", ""), ("Unassigned", ""), ("dev", "dev")],
+)
+def test_what_a_row_says_of_its_split(said: str, split: str) -> None:
+    assert split_text(said) == split
+
+
+def test_known_splits_come_first() -> None:
+    assert splits_in_order(["z", "test", "a", "train", "z"]) == ("train", "test", "a", "z")
+    with pytest.raises(LabelsError, match="'A' and 'a' differ in upper and lower case only"):
+        splits_in_order(["a", "A"])

@@ -28,6 +28,7 @@ IMAGES = st.lists(
         version=st.just(0),
         label=st.sampled_from(["", "cat", "dog"]),
         rows=st.integers(0, 3),
+        cells=st.just(""),
     ),
     max_size=12,
 )
@@ -51,6 +52,13 @@ def test_totals_are_sums(images: list[LabelledImage]) -> None:
     assert added.labels == {image.label for image in images}
     assert added.rows_used == sum(image.rows > 0 for image in images)
     assert added.rows_used + added.rows_repeated == sum(image.rows for image in images)
+
+
+def test_rows_with_cells_are_used_one_by_one() -> None:
+    cells = '[["a.csv:2",["cat","dog"],[]],["a.csv:3",["cat"],[]]]'
+    added = totals([LabelledImage("train", 0, "k", "k.jpg", 1, 1, "", 3, cells)])
+    assert (added.rows_used, added.rows_repeated) == (2, 1)
+    assert added.labels >= {"cat", "dog"}
 
 
 @given(IMAGES, IMAGES)

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
+from tests.transforms.core.test_examples import OBJECTS, checked
+from transforms.core.check import Limits
+from transforms.core.examples import ExampleEncoder
+from transforms.core.layouts import LAYOUTS, Feature
 from transforms.core.rejections import Rejection
-from transforms.core.verify import rejected_problems
+from transforms.core.verify import RecordVerifier, rejected_problems
 
 REJECTIONS = [
     Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"),
@@ -40,3 +44,43 @@ def test_rejections_that_the_ledger_counts() -> None:
 )
 def test_rejections_that_differ_from_the_ledger(lines: list[str], told: str) -> None:
     assert told in " ".join(rejected_problems(MANIFEST, text(*lines)))
+
+
+LISTS = tuple(feature for feature in LAYOUTS["detection"] if feature.is_list)
+RIGHT = OBJECTS | {"image/class/label": [0, 1], "image/object/class/label": [0, 1, 0]}
+
+
+def problems_of_lists(**changed: list[Any]) -> tuple[str, ...]:
+    """What is told of a record of `RIGHT` with other values, `/` written as `__`."""
+    values = RIGHT | {name.replace("__", "/"): value for name, value in changed.items()}
+    (record,) = ExampleEncoder(LISTS).encode([checked(values=values)])
+    return RecordVerifier(LISTS, ("cat", "dog"), Limits(10**6, 10**6)).check(record).problems
+
+
+def test_lists_that_are_right() -> None:
+    (record,) = ExampleEncoder(LISTS).encode([checked(values=RIGHT)])
+    check = RecordVerifier(LISTS, ("cat", "dog"), Limits(10**6, 10**6)).check(record)
+    assert (check.problems, check.labels) == ((), ("cat", "dog"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"image__object__class__label": [0, 2, 0]}, "label 2 is not a line of labels.txt"),
+        ({"image__object__class__label": [1, 1, 0]}, "label 1 is 'dog' in labels.txt"),
+        ({"image__object__class__label": [0, 1]}, "has 2 ids but 3 texts of its objects"),
+        ({"image__class__text": [b"cat", b"cat"]}, "label 1 is 'dog' in labels.txt"),
+        ({"image__object__bbox__xmin": [0.0, 0.1]}, "different numbers of sides"),
+        ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not in 0 to 1"),
+    ],
+)
+def test_lists_that_are_wrong(changed: dict[str, list[Any]], told: str) -> None:
+    (problem,) = problems_of_lists(**changed)
+    assert told in problem
+
+
+def test_a_single_value_is_not_a_list() -> None:
+    feature = Feature("n", "csv.n", "int64", None)
+    (record,) = ExampleEncoder([feature]).encode([checked(values={"n": [1, 2]})])
+    verifier = RecordVerifier((feature._replace(shape=()),), None, Limits(10**6, 10**6))
+    assert verifier.check(record).problems == ("feature 'n' has no single value",)

@@ -1,0 +1,214 @@
+"""The flags about labels: where they come from, and in which files and columns they stand."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+from apache_beam.io.filesystem import BeamIOError
+
+from pipeline.errors import UsageError, one_line
+from pipeline.layouts import Layout
+from pipeline.path_flags import check_path
+from pipeline.samples import ImageSample, list_inputs, why_empty
+from pipeline.split_flags import add_place_columns
+from transforms import files
+from transforms.core.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
+from transforms.core.keys import KEY_KINDS, relative_path, row_key
+from transforms.core.labels import read_class_names, resolve_columns
+from transforms.core.path_labels import PathRules
+
+# Rows shown to the column search.
+_FIRST_ROWS = 20
+
+
+def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
+    """Where labels come from: `csv`, `directory`, `regex` or `none`.
+
+    Raises:
+        UsageError: the flags contradict each other, or do not tell.
+    """
+    _check_regex_flags(flags)
+    csv_flags = ("labels", "label_key", "label_column")
+    given = [f"--{name}" for name in csv_flags if getattr(flags, name) is not None]
+    if flags.label_from not in (None, "csv") and given:
+        raise UsageError(f"{given[0]} does not go with --label_from {flags.label_from}")
+    if flags.label_from == "csv" and flags.labels is None:
+        raise UsageError("--label_from csv needs --labels CSV")
+    if flags.labels is not None:
+        return "csv"
+    if given:
+        raise UsageError(f"{given[0]} needs --labels CSV")
+    if flags.label_regex is not None:
+        _check_regex(flags.label_regex, sample)
+        return "regex"
+    if flags.label_from is not None:
+        return str(flags.label_from)
+    paths = [relative_path(uri, sample.root) for uri in sample.uris]
+    if flags.split_from == "directory":
+        paths = [path.partition("/")[2] for path in paths]
+    folders = {os.path.dirname(path) for path in paths}
+    if len(folders) > 1 and "" not in folders:
+        return "directory"
+    raise UsageError(
+        "cannot tell where labels come from: give --labels CSV, or --label_from directory "
+        "(a folder for each class) or none"
+    )
+
+
+def _check_regex_flags(flags: argparse.Namespace) -> None:
+    if flags.label_from == "regex" and flags.label_regex is None:
+        raise UsageError("--label_from regex needs --label_regex EXPR")
+    if flags.label_regex is not None and flags.label_from not in (None, "regex"):
+        raise UsageError(f"--label_regex does not go with --label_from {flags.label_from}")
+    if flags.label_regex is not None and flags.labels is not None:
+        raise UsageError("--label_regex does not go with --labels: give one of them")
+
+
+def _check_regex(expression: str, sample: ImageSample) -> None:
+    rules = PathRules("regex", expression)
+    paths = [relative_path(uri, sample.root) for uri in sample.uris]
+    if not any(rules.label(path) for path in paths):
+        raise UsageError(
+            f"--label_regex {expression!r} finds no label in any of {len(paths)} paths, such as "
+            f"{paths[0]!r}: it is searched for in the path below {sample.root or '.'!r}"
+        )
+
+
+class LabelFiles(NamedTuple):
+    """The files of `--labels`.
+
+    Attributes:
+        paths: sorted.
+        columns: in each of them.
+        first: the first rows of the first.
+    """
+
+    paths: tuple[str, ...]
+    columns: CsvColumns
+    first: FirstRows
+
+
+def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
+    """The files that `--labels` matches, sorted.
+
+    Raises:
+        UsageError: there is none, or one cannot be named.
+    """
+    paths = tuple(sorted(file.uri for file in list_inputs(flags.labels, "--labels")))
+    if not paths:
+        raise UsageError(f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels)}")
+    for path in paths:
+        check_path("--labels", path)
+    return paths
+
+
+def label_files(
+    flags: argparse.Namespace, sample: ImageSample, key: str, layout: Layout
+) -> LabelFiles:
+    """The files of `--labels`, and the columns in them.
+
+    Raises:
+        UsageError: there is none, it cannot be read, or it names no image.
+        LabelsError: a column is missing or cannot be told.
+    """
+    paths = label_paths(flags)
+    keys = sample.keys(key)
+    with open_csv(paths[0]) as file:
+        first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
+    columns = resolve_columns(
+        first,
+        key=flags.label_key,
+        label=flags.label_column,
+        is_image_key=lambda cell: row_key(cell, kind=key) in keys,
+        path=paths[0],
+        label_required=layout.needs_label,
+    )
+    columns = add_place_columns(columns, first, flags, paths[0])
+    for path in paths[1:]:
+        next(_rows(path, columns, flags.csv_encoding), None)
+    if sample.is_all:
+        _check_any_match(flags, sample, key, paths, columns)
+    return LabelFiles(paths, columns, first)
+
+
+def label_rows(
+    flags: argparse.Namespace, paths: Sequence[str], columns: CsvColumns
+) -> Iterator[LabelRow]:
+    """The rows of all files that are well-formed."""
+    for path in paths:
+        yield from _rows(path, columns, flags.csv_encoding)
+
+
+@contextlib.contextmanager
+def open_csv(path: str) -> Iterator[BinaryIO]:
+    """A label file, open for reading.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with files.open_reader(path) as file:
+            yield file
+    except (BeamIOError, OSError) as error:
+        raise UsageError(f"cannot read --labels {path}: {one_line(error)}") from error
+
+
+def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
+    with open_csv(path) as file:
+        for row in read_rows(file, columns, encoding=encoding, path=path):
+            if isinstance(row, LabelRow):
+                yield row
+
+
+def _check_any_match(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    key: str,
+    paths: tuple[str, ...],
+    columns: CsvColumns,
+) -> None:
+    """Refuses labels of which not one names an image; the first that does ends the search."""
+    keys = sample.keys(key)
+    cells: list[str] = []
+    for path in paths:
+        for row in _rows(path, columns, flags.csv_encoding):
+            if row_key(row.key, kind=key) in keys:
+                return
+            cells = cells or [row.key]
+    if not cells:
+        raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
+    other = next((kind for kind in KEY_KINDS if _matches(cells[0], kind, sample)), None)
+    hint = f"try --key {other}" if other else "check --label_key and --key"
+    raise UsageError(
+        f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
+        f"{cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
+    )
+
+
+def _matches(cell: str, kind: str, sample: ImageSample) -> bool:
+    return row_key(cell, kind=kind) in sample.keys(kind)
+
+
+def read_classes(path: str | None) -> tuple[str, ...] | None:
+    """The names in the file of `--class_names`, if there is one.
+
+    Raises:
+        UsageError: it cannot be read, or names no class.
+        LabelsError: its lines contradict each other.
+    """
+    if path is None:
+        return None
+    try:
+        text = files.read_text(path)
+    except (BeamIOError, OSError, ValueError) as error:
+        raise UsageError(f"cannot read --class_names {path}: {one_line(error)}") from error
+    if text is None:
+        raise UsageError(f"there is no file --class_names {path}")
+    names = read_class_names(text.removeprefix("\ufeff"))
+    if not names:
+        raise UsageError(f"--class_names {path} names no class: write one name a line")
+    return names

@@ -1,0 +1,94 @@
+"""The flags of a command without --images: the rows of --labels list the images."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NamedTuple
+
+from pipeline.errors import UsageError
+from pipeline.label_flags import LabelFiles, label_paths, open_csv
+from pipeline.samples import ImageSample
+from pipeline.split_flags import add_place_columns
+from transforms.core.csv_rows import FirstRows, find_column, first_rows, header_names
+from transforms.core.keys import fixed_root
+from transforms.core.labels import resolve_columns
+from transforms.core.listed import MISSING, listed_uri, names_image
+from transforms.core.splits import KNOWN_SPLITS, split_text
+from transforms.listed import find_file
+
+# Rows of which one must name a file that is there.
+_ROWS = 50
+
+
+class Listing(NamedTuple):
+    """Images that rows list.
+
+    Attributes:
+        flags: the flags, and what the file adds to them.
+        sample: the first images.
+        files: the label files.
+    """
+
+    flags: argparse.Namespace
+    sample: ImageSample
+    files: LabelFiles
+
+
+def read_listing(flags: argparse.Namespace) -> Listing:
+    """Resolves label files whose rows list the images.
+
+    Raises:
+        UsageError: there is none, or its first rows name no file.
+        LabelsError: a column is missing or cannot be told.
+    """
+    if flags.labels is None:
+        raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
+    paths = label_paths(flags)
+    with open_csv(paths[0]) as file:
+        first = first_rows(file, _ROWS, encoding=flags.csv_encoding, path=paths[0])
+    flags = _completed(flags, first, paths[0])
+    columns = resolve_columns(
+        first,
+        key=flags.label_key,
+        label=flags.label_column,
+        is_image_key=names_image,
+        path=paths[0],
+    )
+    columns = add_place_columns(columns, first, flags, paths[0])
+    rows = first.rows[1:] if columns.has_header else first.rows
+    cells = [row[columns.key] for row in rows if columns.key < len(row)]
+    uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
+    if not any(find_file(uri)[1] != MISSING for uri in uris):
+        shown = f", such as {uris[0]!r}" if uris else ""
+        raise UsageError(
+            f"without --images, rows of --labels {flags.labels} list the images, but column "
+            f"{columns.key_name!r} names no file in its first rows{shown}: give --images GLOB, or "
+            "paths from the CSV's folder"
+        )
+    return Listing(
+        flags, ImageSample(uris, fixed_root(paths), False), LabelFiles(paths, columns, first)
+    )
+
+
+def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:
+    """The flags with those that the AutoML form `split,image_uri,label` makes plain."""
+    added = dict(vars(flags))
+    if first.rows and _is_automl(first):
+        for name, number in (("label_key", "2"), ("label_column", "3")):
+            added[name] = added[name] or number
+        column: str | None = "1"
+    else:
+        names = header_names(first.rows[0]) if first.rows else []
+        at = find_column(names, "split", path=path)
+        column = None if at is None else names[at]
+    if flags.split_from in (None, "csv") and flags.split_column is None:
+        added["split_column"] = column
+    return argparse.Namespace(**added)
+
+
+def _is_automl(first: FirstRows) -> bool:
+    """Whether every row is a split of AutoML, an image and a label."""
+    return all(
+        len(row) == 3 and split_text(row[0]) in ("", *KNOWN_SPLITS) and names_image(row[1])
+        for row in first.rows
+    )

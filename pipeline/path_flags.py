@@ -1,0 +1,35 @@
+"""Paths that no command takes, refused before anything is read or said."""
+
+from __future__ import annotations
+
+from pipeline.errors import UsageError
+from transforms.core.shown_text import holds_secret
+
+
+def check_path(flag: str, path: str) -> None:
+    """Refuses what could not be read or written down later: the manifest names every input.
+
+    A signed address is one: who reads the manifest could act as its signer, and it expires before
+    the dataset does.
+
+    Args:
+        flag: what to call it in the message.
+        path: a path, a glob or a URL.
+
+    Raises:
+        UsageError: it is not UTF-8, holds a secret, or is the address of a web server.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{flag} {path!r} is not valid UTF-8: rename the folder or file") from None
+    is_web = path.lower().startswith(("http://", "https://"))
+    if not is_web and not holds_secret(path):
+        return
+    scheme, _, rest = path.partition("?")[0].rpartition("://")
+    shown = f"{scheme}://{rest.rpartition('@')[2]}" if scheme else rest
+    if is_web:
+        problem = "is a web address, which is not read: copy the files, or give gs://BUCKET/NAME"
+    else:
+        problem = "is signed or holds a password: give the name alone"
+    raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")

@@ -1,0 +1,96 @@
+"""The first images that a command's globs match, to check its other flags against."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+
+from pipeline.errors import UsageError, one_line
+from transforms import files, gcs
+from transforms.core.keys import fixed_root, image_key
+from transforms.match import is_local, list_files
+
+# Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
+_SAMPLE = 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageSample:
+    """The first images that the globs match.
+
+    Attributes:
+        uris: at most `_SAMPLE` of them.
+        root: the globs' common folder.
+        is_all: whether there are no more.
+    """
+
+    uris: list[str]
+    root: str
+    is_all: bool
+    _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
+
+    def keys(self, kind: str) -> set[str]:
+        """The images' keys of one kind."""
+        if kind not in self._keys:
+            keys = {image_key(uri, kind=kind, root=self.root) for uri in self.uris}
+            self._keys[kind] = keys
+        return self._keys[kind]
+
+
+def sample_images(globs: list[str]) -> ImageSample:
+    """The first images of all globs.
+
+    Raises:
+        UsageError: a glob matches nothing, or cannot be listed.
+    """
+    uris: list[str] = []
+    is_all = True
+    for pattern in globs:
+        found = [
+            file.uri for file in itertools.islice(list_inputs(pattern, "--images"), _SAMPLE + 1)
+        ]
+        if not found:
+            raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
+        is_all = is_all and len(found) <= _SAMPLE
+        uris += found[:_SAMPLE]
+    return ImageSample(uris, fixed_root(globs), is_all)
+
+
+def list_inputs(pattern: str, flag: str) -> Iterator[Any]:
+    """The files that the glob of a flag matches.
+
+    Raises:
+        UsageError: it cannot be listed.
+    """
+    try:
+        yield from list_files(pattern)
+    except (BeamIOError, OSError, ValueError) as error:
+        if isinstance(error, PermissionError) and is_local(pattern):
+            raise UsageError(
+                f"no permission to read the folder {error.filename!r}, "
+                f"which {flag} {pattern!r} needs"
+            ) from error
+        raise UsageError(f"cannot list {flag} {pattern!r}: {one_line(error)}") from error
+
+
+def why_empty(pattern: str) -> str:
+    """What keeps a glob from matching, as far as it can be seen."""
+    if gcs.is_gcs(pattern) and next(list_files(files.join(pattern, "**")), None):
+        return f"it is a folder: try '{files.join(pattern, '**', '*.jpg')}'"
+    if not is_local(pattern):
+        return "check the bucket and the path"
+    if os.path.isdir(pattern):
+        return f"it is a folder: try '{pattern.rstrip('/')}/**/*.jpg'"
+    folder = fixed_root([pattern]) or "."
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder!r}"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return f"no permission to read the folder {folder!r}"
+    if os.path.lexists(pattern):
+        return "it is no regular file"
+    return "check the pattern; quote it so that the shell leaves it alone"

@@ -1,0 +1,208 @@
+"""The soak: it finds everything that was planted, and fails when the plan is another."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import measure
+import pytest
+import soak
+import soak_files
+from soak_files import Plan, Planted, Record, Rejected
+
+ROOT = Path(__file__).parent.parent.parent
+RATE = 0.05
+CUT = "JPEG cut in the middle"
+
+
+class Soaked(NamedTuple):
+    """A soak that ended: its folder, its plan, what it printed."""
+
+    directory: Path
+    plan: Plan
+    out: str
+
+
+def run_soak(directory: Path, count: int, rate: float) -> subprocess.CompletedProcess[str]:
+    """Runs the command."""
+    words = [f"--count={count}", f"--fault_rate={rate}", f"--output={directory}"]
+    return subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "soak.py", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def table(out: str) -> dict[str, tuple[int, int]]:
+    """How many of each kind were planted, and found."""
+    rows = re.findall(r"^\| (\w.*?) +\|.*\| +(\d+) \| +(\d+) \|$", out, re.MULTILINE)
+    return {kind: (int(planted), int(found)) for kind, planted, found in rows}
+
+
+@pytest.fixture(scope="module")
+def soaked(tmp_path_factory: pytest.TempPathFactory) -> Soaked:
+    """3,000 images; the plan is made again, from the same seed."""
+    directory = tmp_path_factory.mktemp("soak")
+    done = run_soak(directory, 3000, RATE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = tmp_path_factory.mktemp("again")
+    plan = soak_files.build_files(again, count=3000, fault_rate=RATE, seed=0)
+    return Soaked(directory, plan, done.stdout)
+
+
+def test_every_planted_fault_is_found_and_none_besides(soaked: Soaked) -> None:
+    assert table(soaked.out) == dict.fromkeys(soak_files.KINDS, (10, 10)) | {"all": (150, 150)}
+    assert soaked.out.endswith("as planned\n")
+
+
+def test_every_file_differs_and_no_folder_is_large(soaked: Soaked) -> None:
+    crcs = {record.crc32 for record in soaked.plan.records.values()}
+    assert len(crcs) == len(soaked.plan.records) > 2800
+    folders = list((soaked.directory / soak_files.IMAGES).iterdir())
+    assert max(len(list(folder.iterdir())) for folder in folders) <= 1000
+
+
+def test_the_same_seed_is_the_same_plan(soaked: Soaked) -> None:
+    assert soak.compare(soaked.plan, soaked.directory).differences == []
+
+
+def _first_cut(plan: Plan) -> Planted:
+    return next(fault for fault in plan.planted if fault.kind == CUT)
+
+
+def _one_fault_more(plan: Plan) -> None:
+    line = Rejected("image", "corrupt_image", "images/0000/x.jpg", "x")
+    plan.planted.append(Planted(CUT, (line,)))
+
+
+def _one_fault_less(plan: Plan) -> None:
+    plan.planted.remove(_first_cut(plan))
+
+
+def _another_reason(plan: Plan) -> None:
+    fault = _first_cut(plan)
+    line = fault.rejected[0]._replace(reason="unreadable")
+    plan.planted[plan.planted.index(fault)] = fault._replace(rejected=(line,))
+
+
+def _another_label(plan: Plan) -> None:
+    path, record = next(iter(plan.records.items()))
+    plan.records[path] = record._replace(label="wolf")
+
+
+def _other_bytes(plan: Plan) -> None:
+    path, record = next(iter(plan.records.items()))
+    plan.records[path] = record._replace(crc32=record.crc32 ^ 1)
+
+
+def _one_image_more(plan: Plan) -> None:
+    plan.records["0000/x.jpg"] = Record("cat", 0)
+
+
+def _one_image_less(plan: Plan) -> None:
+    del plan.records[next(iter(plan.records))]
+
+
+def _another_ledger(plan: Plan) -> None:
+    plan.ledger["rows_used"] += 1
+
+
+@pytest.mark.parametrize(
+    "falsify, difference",
+    [
+        (_one_fault_more, "not found: image corrupt_image images/0000/x.jpg x"),
+        (_one_fault_less, "not planted: image corrupt_image images/"),
+        (_another_reason, "not found: image unreadable images/"),
+        (_another_label, "has the label 'cat', not 'wolf'"),
+        (_other_bytes, "has other bytes than its file"),
+        (_one_image_more, "0000/x.jpg is in 0 records instead of one"),
+        (_one_image_less, "is a record, and was not to be one"),
+        (_another_ledger, "the ledger has rows_used"),
+    ],
+)
+def test_a_plan_that_is_not_what_happened_is_noticed(
+    soaked: Soaked, falsify: Callable[[Plan], None], difference: str
+) -> None:
+    plan = copy.deepcopy(soaked.plan)
+    falsify(plan)
+    result = soak.compare(plan, soaked.directory)
+    assert any(difference in line for line in result.differences), result.differences
+    assert len(result.differences) <= 2
+
+
+def test_a_fault_that_is_not_found_is_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def build_and_falsify(directory: Path, **how: object) -> Plan:
+        plan = soak_files.build_files(directory, count=6, fault_rate=0, seed=0)
+        _one_fault_more(plan)
+        return plan
+
+    monkeypatch.setattr(soak, "build_files", build_and_falsify)
+    monkeypatch.setattr(sys, "argv", ["soak.py", "--output", str(tmp_path)])
+    assert soak.main() == 1
+    shown = capfd.readouterr()
+    assert table(shown.out)[CUT] == (1, 0)
+    assert shown.err == "soak: not found: image corrupt_image images/0000/x.jpg x\n"
+
+
+def test_a_run_that_fails_is_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(soak_files, "LABELS", "elsewhere.csv")
+    monkeypatch.setattr(sys, "argv", ["soak.py", "--count=1", "--output", str(tmp_path)])
+    assert soak.main() == 1
+    assert "soak: convert ended with exit code 2: " in capfd.readouterr().err
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    done = run_soak(tmp_path, 1, 0)
+    assert done.returncode == 2
+    assert "is not empty" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_second_run_that_is_not_up_to_date_is_noticed(soaked: Soaked) -> None:
+    image = next(path for path in (soaked.directory / "images").glob("*/*") if path.is_file())
+    status = image.stat()
+    os.utime(image, ns=(0, 0))
+    (difference,) = soak.convert_again(soaked.directory)
+    os.utime(image, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert difference.startswith("the second run is not up to date: ")
+    assert soak.convert_again(soaked.directory) == []
+
+
+def test_a_second_run_that_writes_anything_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "dataset" / "labels.txt").write_text("cat\n")
+
+    def rewrite(directory: Path, log: Path) -> measure.Run:
+        (directory / "dataset" / "manifest.json").write_text("{}")
+        os.utime(directory / "dataset" / "labels.txt", ns=(0, 0))
+        log.write_text("up to date\n")
+        return measure.Run(seconds=0, tree_bytes=0, process_bytes=0, code=0)
+
+    monkeypatch.setattr(soak, "_convert", rewrite)
+    changed = ["the second run changed labels.txt", "the second run changed manifest.json"]
+    assert soak.convert_again(tmp_path) == changed
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_images(tmp_path: Path) -> None:
+    done = run_soak(tmp_path, 100_000, 0.01)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = table(done.stdout)
+    assert counts["all"] == (1000, 1000)
+    assert counts.keys() == {*soak_files.KINDS, "all"}

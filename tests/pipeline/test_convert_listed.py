@@ -1,0 +1,106 @@
+"""Images that the rows of a CSV list: no glob is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import draw
+from tests.images import picture, saved
+from tests.pipeline.commands import ROOT, Dataset, convert, make_dataset, plan, run_process
+from tests.pipeline.reading import filenames, labels
+from tests.servers.gcs import GcsServer
+
+ALL = {"max_rejected": "100%"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four photos in `data/photos` and one elsewhere."""
+    for at, name in enumerate(["data/photos/1", "data/photos/2", "data/photos/a/5", "far/3"]):
+        draw(tmp_path / f"{name}.jpg", seed=at)
+    return tmp_path
+
+
+def make(folder: Path, *rows: str, **flags: object) -> Dataset:
+    """Converts what a CSV in `data` lists."""
+    (folder / "data" / "list.csv").write_text("\n".join(rows))
+    return make_dataset(folder / "out", labels=folder / "data" / "list.csv", **flags)
+
+
+def test_paths_are_relative_to_the_csv_or_absolute(folder: Path) -> None:
+    rows = ["photos/1.jpg,cat", f"{folder}/data/photos/a/5.jpg,dog", "../far/3.jpg,fox"]
+    dataset = make(folder, "image_uri,label", *rows)
+    far = str(folder / "far/3.jpg")
+    assert sorted(filenames(dataset)) == sorted(["photos/1.jpg", "photos/a/5.jpg", far])
+    assert labels(dataset) == {"1": "cat", "5": "dog", "3": "fox"}
+    assert dataset.ledger == {
+        "images_matched": 3,
+        "records_written": 3,
+        "rows_read": 3,
+        "rows_used": 3,
+    }
+
+
+@pytest.mark.parametrize("header", [["split,image_uri,label"], []])
+def test_the_automl_form(folder: Path, header: list[str]) -> None:
+    rows = ["TRAIN,photos/1.jpg,cat", "TEST,photos/2.jpg,dog", "UNASSIGNED,photos/a/5.jpg,cat"]
+    dataset = make(folder, *header, *rows, splits="rest=1")
+    found = {split: filenames(dataset, split) for split in dataset.manifest["splits"]}
+    assert found == {
+        "train": ["photos/1.jpg"],
+        "test": ["photos/2.jpg"],
+        "rest": ["photos/a/5.jpg"],
+    }
+
+
+def test_what_cannot_be_used_is_told(folder: Path) -> None:
+    rows = ["photos/1.jpg,cat", "photos/none.jpg,cat", "photos/none.jpg,cat", "s3://b/1.jpg,dog"]
+    dataset = make(folder, "image_uri,label", *rows, "photos/2.jpg", "photos/1.jpg,cat", **ALL)
+    reasons = [(line["subject"], line["reason"]) for line in dataset.rejected]
+    assert sorted(reasons) == [
+        ("image", "unreadable"),
+        ("row", "malformed_row"),
+        ("row", "malformed_row"),
+    ]
+    assert dataset.ledger == {
+        "images_matched": 2,
+        "records_written": 1,
+        "images_rejected": 1,
+        "rows_read": 6,
+        "rows_used": 1,
+        "rows_repeated": 1,
+        "rows_rejected": 4,
+    }
+    command = {"labels": folder / "data/list.csv", "output": folder / "out", **ALL}
+    assert convert(**command).out.startswith("up to date")
+    assert "2 matched = 1 to convert + 1 rejected" in plan(**command).out
+
+
+def test_a_csv_that_lists_nothing_that_is_there(folder: Path) -> None:
+    (folder / "list.csv").write_text("image_uri,label\nphotos/1.jpg,cat\n")
+    ran = convert(labels=folder / "list.csv", output=folder / "out")
+    assert ran.code == 2
+    assert f"such as '{folder}/photos/1.jpg'" in ran.error()
+
+
+def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
+    """In a process of its own, whose command line has no URL."""
+    gcs.make_bucket("bucket")
+    gcs.put("bucket", "x/9.jpg", saved(picture("RGB", 9, 9), "JPEG"))
+    rows = [
+        "image_uri,label",
+        "gs://bucket/x/9.jpg,cat",
+        "gs://bucket/no.jpg,cat",
+        "photos/1.jpg,a",
+    ]
+    (folder / "data" / "list.csv").write_text("\n".join(rows))
+    flags = {"labels": folder / "data" / "list.csv", "output": folder / "out", **ALL}
+    ran = run_process("pipeline.convert", cwd=ROOT, **flags)
+    assert ran.code == 0, ran.err
+    dataset = Dataset(folder / "out")
+    assert sorted(filenames(dataset)) == ["gs://bucket/x/9.jpg", "photos/1.jpg"]
+    assert [(r["reason"], r["path"]) for r in dataset.rejected] == [
+        ("unreadable", "gs://bucket/no.jpg")
+    ]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from transforms.core.custom_layout import LayoutError, infer_dtypes, parse_layout
+from transforms.core.layouts import Feature
+
+
+def test_a_whole_layout() -> None:
+    text = """\
+features:
+  image: image.bytes
+  sha: image.sha256
+  boxes/xmin: box.xmin
+  classes: label.ids
+  age: {source: csv.age, type: int64, default: -1}
+  names: {source: csv.name, list: true}
+  tags:
+    source: csv.tags
+    type: bytes
+    separator: "|"
+"""
+    assert parse_layout(text, "my.yaml") == (
+        Feature("image", "image.bytes", "bytes"),
+        Feature("sha", "image.sha256", "bytes"),
+        Feature("boxes/xmin", "box.xmin", "float", None),
+        Feature("classes", "label.ids", "int64", None),
+        Feature("age", "csv.age", "int64", (), "-1"),
+        Feature("names", "csv.name", "", None),
+        Feature("tags", "csv.tags", "bytes", None, None, "|"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        ("- a", "line 1: the layout must be written as NAME: VALUE"),
+        ("feature: {a: image.key}", "line 1: unknown key 'feature'; did you mean 'features'?"),
+        ("features:\n  a: [", "line 2: no YAML"),
+        ("features: {}", "line 1: there is no feature"),
+        ("features:\n  a: image.hieght", "line 2: unknown source 'image.hieght'; did you mean"),
+        ("features:\n  a: csv.", "line 2: unknown source 'csv.'"),
+        ("features:\n  a:\n    sources: x", "line 3: unknown key 'sources'; did you mean 'source'"),
+        ("features:\n  a:\n    type: int64", "line 3: the feature 'a' has no source"),
+        ("features:\n  a: image.key\n  a: label.id", "line 3: 'a' is there already, in line 2"),
+        ("features:\n  a: {source: csv.a, type: int}", "line 2: unknown type 'int'; did you mean"),
+        ("features:\n  a: {source: label.id, type: float}", "line 2: label.id is int64, not float"),
+        ("features:\n  a: {source: label.id, default: 0}", "line 2: default is for sources csv."),
+        ("features:\n  a: {source: csv.a, list: maybe}", "line 2: list is true or false"),
+        ("features:\n  a: {source: csv.a, separator: ''}", "line 2: a separator needs a text"),
+        (
+            "features:\n  a:\n    source: csv.a\n    type: int64\n    default: x",
+            "line 5: the default 'x' is no int64",
+        ),
+    ],
+)
+def test_mistakes_are_named_with_their_lines(text: str, says: str) -> None:
+    with pytest.raises(LayoutError) as caught:
+        parse_layout(text, "my.yaml")
+    message = str(caught.value)
+    assert message.startswith("--layout my.yaml ")
+    assert says in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype"),
+    [
+        (["1", "", "-7"], "int64"),
+        (["1", "2.5"], "float"),
+        (["1", "x"], "bytes"),
+        (["true", "false"], "int64"),
+        (["", ""], "bytes"),
+    ],
+)
+def test_types_that_are_not_given(cells: list[str], dtype: str) -> None:
+    rows = [("other", cell) for cell in cells]
+    (feature,) = infer_dtypes([Feature("a", "csv.a", "")], rows, ["b", "a"])
+    assert feature.dtype == dtype
+
+
+def test_types_of_lists_and_of_defaults() -> None:
+    tags = Feature("a", "csv.a", "", None, None, "|")
+    assert infer_dtypes([tags], [("1|2",), ("3",)], ["a"])[0].dtype == "int64"
+    age = Feature("a", "csv.a", "", (), "unknown")
+    assert infer_dtypes([age], [("1",)], ["a"])[0].dtype == "bytes"
+    given = Feature("a", "csv.a", "float")
+    assert infer_dtypes([given], [("1",)], ["a"]) == (given,)

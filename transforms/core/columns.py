@@ -1,0 +1,281 @@
+"""The rows of an image: the cells they carry through the join, and the features they become.
+
+Cells travel as small JSON texts, which nothing looks into before the shard is written:
+
+- of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowUse.columns`;
+- of an image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`;
+- of an image of a shard, in `ShardImage`: the same with `[id, "text"]` for each label.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transforms.core.boxes import SIDES, Box, BoxError, normalized, turned
+from transforms.core.layouts import Feature
+from transforms.core.pixel_options import Original
+from transforms.core.records import JoinSide, ShardImage
+from transforms.core.rejections import Reason, RejectedImageError
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
+_BOOLEANS = {"true": 1, "false": 0}
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
+Values = dict[str, Any]
+"""What rows fill: a feature's name to its value, or to the list of its values."""
+
+
+class RowUse(NamedTuple):
+    """What a layout asks of the rows.
+
+    Attributes:
+        columns: the columns whose cells it needs.
+        is_asked: whether it needs anything of the rows besides one label.
+        many: whether the rows of an image may differ; otherwise they must say the same.
+        many_labels: whether an image may have several labels.
+        separator: between the labels in one cell; empty when a cell is one label.
+    """
+
+    columns: tuple[str, ...] = ()
+    is_asked: bool = False
+    many: bool = False
+    many_labels: bool = False
+    separator: str = ""
+
+
+ONE_LABEL = RowUse()
+
+
+def row_use(
+    features: Iterable[Feature], *, box_columns: Sequence[str] = (), separator: str = ""
+) -> RowUse:
+    """What the features of a layout ask of the rows.
+
+    Args:
+        features: of the layout.
+        box_columns: the columns of `boxes.SIDES`, in this order, when there are boxes.
+        separator: of the labels in a cell.
+    """
+    rows = [feature for feature in features if feature.from_rows]
+    single_label = any(f.source in ("label.id", "label.text") for f in features)
+    columns = dict.fromkeys(f.column for f in rows if f.column is not None)
+    return RowUse(
+        columns=tuple(dict.fromkeys([*columns, *box_columns])),
+        is_asked=bool(rows),
+        many=any(f.is_list and not f.separator for f in rows),
+        many_labels=not single_label and bool(rows),
+        separator=separator,
+    )
+
+
+def cells_text(cells: Sequence[str]) -> str:
+    """The cells of one row as `JoinSide` carries them."""
+    return _to_text(list(cells))
+
+
+def rows_text(rows: Iterable[JoinSide], use: RowUse) -> str:
+    """The rows of one image as `LabelledImage` carries them, in the order of their files."""
+    return _to_text([[row.where, _labels(row, use), json.loads(row.cells)] for row in rows])
+
+
+def row_place(row: JoinSide) -> tuple[str, int]:
+    """The file and the line of a row, to sort by.
+
+    >>> row_place(JoinSide("", 0, 0, "cat", "a.csv:12"))
+    ('a.csv', 12)
+    """
+    path, _, line = row.where.rpartition(":")
+    return path, int(line)
+
+
+def _labels(row: JoinSide, use: RowUse) -> list[str]:
+    parts = row.label.split(use.separator) if use.separator else [row.label]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def row_labels(rows: str) -> tuple[int, list[str]]:
+    """How many rows `rows_text` holds, and all of their labels."""
+    parsed = json.loads(rows)
+    return len(parsed), [label for _, labels, _ in parsed for label in labels]
+
+
+def with_ids(rows: str, id_of: Callable[[str], int | None], text_of: Callable[[str], str]) -> str:
+    """The rows as `ShardImage` carries them: every label with its id.
+
+    Args:
+        rows: what `rows_text` gave.
+        id_of: a label's id, None for an unknown label.
+        text_of: a label's text.
+
+    Raises:
+        RejectedImageError: with reason `UNKNOWN_LABEL`.
+    """
+    parsed = json.loads(rows)
+    for row in parsed:
+        path, _, line = row[0].rpartition(":")
+        # The folder of a CSV does not change what is written.
+        row[0] = f"{os.path.basename(path)}:{line}"
+        for at, label in enumerate(row[1]):
+            label_id = id_of(label)
+            if label_id is None:
+                detail = f"the label {label!r} ({row[0]}) is not in --class_names"
+                raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
+            row[1][at] = [label_id, text_of(label)]
+    return _to_text(parsed)
+
+
+def class_texts(image: ShardImage) -> list[str]:
+    """The classes that an image counts for: its label, or all labels of its rows, each once."""
+    if not image.cells:
+        return [image.label]
+    texts = dict.fromkeys(text for _, labels, _ in json.loads(image.cells) for _, text in labels)
+    return list(texts) or [""]
+
+
+def parse_cell(text: str, dtype: str) -> bytes | int | float:
+    """The value of a cell.
+
+    Args:
+        text: not empty.
+        dtype: `bytes`, `int64` or `float`. `true` and `false` are the integers 1 and 0.
+
+    Raises:
+        ValueError: it does not fit.
+
+    >>> parse_cell("7", "int64"), parse_cell("1e3", "float"), parse_cell("TRUE", "int64")
+    (7, 1000.0, 1)
+    """
+    if dtype == "bytes":
+        return text.encode()
+    if dtype == "int64":
+        value = _BOOLEANS.get(text.lower())
+        if value is None and _INTEGER.fullmatch(text):
+            value = int(text)
+        if value is None or not -(2**63) <= value < 2**63:
+            raise ValueError("is no int64")
+        return value
+    number = float(text) if _FLOAT.fullmatch(text) else math.nan
+    if not abs(number) <= _LARGEST_FLOAT:
+        raise ValueError("is no float of 32 bits")
+    return number
+
+
+class RowValues:
+    """Makes the values of a layout's features from the rows of an image.
+
+    Picklable.
+    """
+
+    def __init__(
+        self,
+        features: Iterable[Feature],
+        use: RowUse,
+        *,
+        box_columns: Sequence[str] = (),
+        box_units: str | None = None,
+    ) -> None:
+        """Takes a layout.
+
+        Args:
+            features: of the layout.
+            use: what `row_use` gave for them.
+            box_columns: the columns of `boxes.SIDES`, in this order, when there are boxes.
+            box_units: of them: `pixel` or `normalized`.
+        """
+        self._features = tuple(feature for feature in features if feature.from_rows)
+        self._at = {name: at for at, name in enumerate(use.columns)}
+        self._box_columns = tuple(box_columns)
+        self._box_units = box_units
+
+    def of(self, image: ShardImage, original: Original) -> Values:
+        """The values of the features that rows fill.
+
+        Args:
+            image: with its rows.
+            original: size and turn of the pixels, for boxes.
+
+        Raises:
+            RejectedImageError: with reason `BAD_CELL`, `BAD_BOX` or `ROW_CONFLICT`; the detail
+                names row and column.
+        """
+        if not self._features:
+            return {}
+        rows = json.loads(image.cells)
+        sources: dict[str, list[Any]] = {}
+        if self._box_units is not None:
+            boxes = [self._box(where, cells, original) for where, _, cells in rows]
+            sources |= {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
+        labels = [tuple(label) for _, labels, _ in rows for label in labels]
+        classes = dict.fromkeys(labels)
+        sources["object.ids"] = [label_id for label_id, _ in labels]
+        sources["object.texts"] = [text.encode() for _, text in labels]
+        sources["label.ids"] = [label_id for label_id, _ in classes]
+        sources["label.texts"] = [text.encode() for _, text in classes]
+        return {
+            feature.name: sources[feature.source]
+            if feature.source in sources
+            else self._cells(feature, rows)
+            for feature in self._features
+        }
+
+    def _box(self, where: str, cells: list[str], original: Original) -> Box:
+        sides = []
+        for side, column in zip(SIDES, self._box_columns, strict=True):
+            text = cells[self._at[column]]
+            try:
+                sides.append(float(text))
+            except ValueError:
+                problem = f"{text[:40]!r} is no number" if text else "the cell is empty"
+                detail = f"{where}, column {column!r} ({side}): {problem}"
+                raise RejectedImageError(Reason.BAD_BOX, detail) from None
+        units = self._box_units or ""
+        try:
+            box = normalized(Box(*sides), units=units, height=original.height, width=original.width)
+        except BoxError as error:
+            raise RejectedImageError(Reason.BAD_BOX, f"{where}: {error}") from None
+        return turned(box, original.orientation)
+
+    def _cells(self, feature: Feature, rows: list[Any]) -> Any:
+        at = self._at[feature.column or ""]
+        lists = [_cell_values(feature, where, cells[at]) for where, _, cells in rows]
+        if feature.is_list and not feature.separator:
+            return [value for values in lists for value in values]
+        for (where, _, cells), values in zip(rows, lists, strict=True):
+            if values != lists[0]:
+                detail = (
+                    f"column {feature.column!r} is {rows[0][2][at][:40]!r} in {rows[0][0]}, "
+                    f"but {cells[at][:40]!r} in {where}"
+                )
+                raise RejectedImageError(Reason.ROW_CONFLICT, detail)
+        return lists[0] if feature.is_list else lists[0][0]
+
+
+def _cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | float]:
+    """The values in one cell; none in an empty one that is a list."""
+    text = cell or feature.default
+    if text is None and not feature.separator:
+        detail = f"{where}, column {feature.column!r}: the cell is empty; give it a default"
+        raise RejectedImageError(Reason.BAD_CELL, detail)
+    parts = [text or ""]
+    if feature.separator:
+        parts = [part.strip() for part in (text or "").split(feature.separator) if part.strip()]
+    values = []
+    for part in parts:
+        try:
+            values.append(parse_cell(part, feature.dtype))
+        except ValueError as error:
+            detail = f"{where}, column {feature.column!r}: {part[:40]!r} {error}"
+            raise RejectedImageError(Reason.BAD_CELL, detail) from None
+    return values
+
+
+def _to_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,197 @@
+"""Layouts of a user's own, from YAML, checked line by line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import yaml
+
+from transforms.core.columns import parse_cell
+from transforms.core.layouts import COLUMN, IMAGE_SOURCES, LABEL_SOURCES, LIST_SOURCES, Feature
+
+DTYPES = ("int64", "float", "bytes")
+
+_KEYS = ("source", "type", "list", "separator", "default")
+_KNOWN = IMAGE_SOURCES | LABEL_SOURCES | LIST_SOURCES
+
+
+class LayoutError(ValueError):
+    """A layout that cannot be used: file, line, what is wrong and what to do, in one line."""
+
+
+def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
+    """Reads a layout: `features:`, and below it the source of each feature, by its name.
+
+    A source is a text, or a mapping with `source` and any of `type`, `list`, `separator` and
+    `default` (docs/layouts.md).
+
+    Args:
+        text: YAML.
+        path: what to call the file in messages.
+
+    Returns:
+        The features in their order; the dtype of a column whose type is not given is empty.
+
+    Raises:
+        LayoutError: it is no YAML, or no layout.
+
+    >>> parse_layout("features: {height: image.height}", "a.yaml")[0].dtype
+    'int64'
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise LayoutError(f"--layout {path} line {line}: no YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise LayoutError(f"--layout {path} is no YAML: {str(error).splitlines()[0]}") from error
+    if root is None:
+        raise LayoutError(f"--layout {path} is empty: write the features below `features:`")
+    return _Reader(path).layout(root)
+
+
+def infer_dtypes(
+    features: Iterable[Feature], rows: Iterable[Sequence[str]], columns: Sequence[str]
+) -> tuple[Feature, ...]:
+    """The features with the types of columns that were not given: the narrowest that all cells fit.
+
+    Args:
+        features: of a layout.
+        rows: the cells of the first rows.
+        columns: the names of these cells.
+
+    >>> infer_dtypes([Feature("a", "csv.a", "")], [("1",), ("",), ("2.5",)], ["a"])[0].dtype
+    'float'
+    """
+    features = tuple(features)
+    open_ = [feature for feature in features if not feature.dtype]
+    if not open_:
+        return features
+    kept = list(rows)
+    return tuple(
+        feature
+        if feature.dtype
+        else feature._replace(
+            dtype=_narrowest(
+                _parts(feature, [row[columns.index(feature.column or "")] for row in kept])
+            )
+        )
+        for feature in features
+    )
+
+
+def _parts(feature: Feature, cells: Iterable[str]) -> set[str]:
+    """The values of a column that are not empty, its default among them."""
+    texts = {*cells, feature.default or ""}
+    if feature.separator:
+        texts = {part.strip() for text in texts for part in text.split(feature.separator)}
+    return texts - {""}
+
+
+def _narrowest(values: set[str]) -> str:
+    if not values:
+        return "bytes"
+    return next(dtype for dtype in DTYPES if all(_fits(value, dtype) for value in values))
+
+
+def _fits(value: str, dtype: str) -> bool:
+    try:
+        parse_cell(value, dtype)
+    except ValueError:
+        return False
+    return True
+
+
+class _Reader:
+    """Reads the nodes of one file, which know their lines."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def layout(self, root: yaml.Node) -> tuple[Feature, ...]:
+        top = dict(self._items(root, "the layout"))
+        for key, (key_node, _) in top.items():
+            if key != "features":
+                raise self._unknown(key_node, "key", key, ("features",))
+        if "features" not in top:
+            raise self._error(root, "there is no `features:`")
+        features = [
+            self._feature(name, node)
+            for name, (_, node) in self._items(top["features"][1], "features")
+        ]
+        if not features:
+            raise self._error(top["features"][1], "there is no feature: write NAME: SOURCE")
+        return tuple(features)
+
+    def _feature(self, name: str, node: yaml.Node) -> Feature:
+        if isinstance(node, yaml.ScalarNode):
+            return self._described(name, node, {"source": (node, node)})
+        given = dict(self._items(node, f"the feature {name!r}"))
+        for key, (key_node, _) in given.items():
+            if key not in _KEYS:
+                raise self._unknown(key_node, "key", key, _KEYS)
+        if "source" not in given:
+            raise self._error(node, f"the feature {name!r} has no source")
+        return self._described(name, node, given)
+
+    def _described(
+        self, name: str, node: yaml.Node, given: dict[str, tuple[yaml.Node, yaml.Node]]
+    ) -> Feature:
+        texts = {key: self._text(key, value) for key, (_, value) in given.items()}
+        source, dtype = texts["source"], texts.get("type", "")
+        if "type" in texts and dtype not in DTYPES:
+            raise self._unknown(given["type"][1], "type", dtype, DTYPES)
+        if not source.startswith(COLUMN) or source == COLUMN:
+            if source not in _KNOWN:
+                known = (*_KNOWN, "csv.COLUMN")
+                raise self._unknown(given["source"][1], "source", source, known)
+            if only := next((key for key in ("list", "separator", "default") if key in texts), ""):
+                raise self._error(given[only][0], f"{only} is for sources csv.COLUMN, not {source}")
+            if dtype not in ("", _KNOWN[source]):
+                raise self._error(given["type"][1], f"{source} is {_KNOWN[source]}, not {dtype}")
+            return Feature(name, source, _KNOWN[source], None if source in LIST_SOURCES else ())
+        separator, default = texts.get("separator", ""), texts.get("default")
+        is_list = self._is_true(given["list"][1]) if "list" in given else bool(separator)
+        if "separator" in texts and not (separator and is_list):
+            raise self._error(given["separator"][0], "a separator needs a text, and a list")
+        feature = Feature(name, source, dtype, None if is_list else (), default, separator)
+        for value in _parts(feature, ()) if dtype else ():
+            if not _fits(value, dtype):
+                raise self._error(given["default"][1], f"the default {value!r} is no {dtype}")
+        return feature
+
+    def _items(self, node: yaml.Node, what: str) -> list[tuple[str, tuple[yaml.Node, yaml.Node]]]:
+        """Key to its node and the value's; no key is there twice."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self._error(node, f"{what} must be written as NAME: VALUE")
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key_node, value in node.value:
+            key = self._text("a name", key_node)
+            if not key:
+                raise self._error(key_node, "a name is empty")
+            if key in found:
+                first = found[key][0].start_mark.line + 1
+                raise self._error(key_node, f"{key!r} is there already, in line {first}")
+            found[key] = key_node, value
+        return list(found.items())
+
+    def _text(self, what: str, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._error(node, f"{what} must be a single value")
+        return str(node.value)
+
+    def _is_true(self, node: yaml.Node) -> bool:
+        value = str(node.value).lower()
+        if value not in ("true", "false"):
+            raise self._error(node, f"list is true or false, not {node.value!r}")
+        return value == "true"
+
+    def _unknown(self, node: yaml.Node, what: str, value: str, known: Sequence[str]) -> LayoutError:
+        near = difflib.get_close_matches(value, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(known)}"
+        return self._error(node, f"unknown {what} {value!r}; {hint}")
+
+    def _error(self, node: Any, message: str) -> LayoutError:
+        return LayoutError(f"--layout {self._path} line {node.start_mark.line + 1}: {message}")

@@ -1,0 +1,73 @@
+"""Images that the rows of a CSV list, instead of a glob: where each one is, and its key."""
+
+from __future__ import annotations
+
+import posixpath
+
+from transforms.core.keys import IMAGE_EXTENSIONS, image_key, relative_path
+
+MISSING = -1
+"""The version of an image that a row lists and that is not there."""
+
+
+def listed_uri(cell: str, csv_path: str) -> str:
+    """The file that a cell names: a URL or an absolute path, or one from the CSV's folder.
+
+    >>> listed_uri("cat/1.jpg", "data/list.csv"), listed_uri("../1.jpg", "gs://b/x/list.csv")
+    ('data/cat/1.jpg', 'gs://b/1.jpg')
+    >>> listed_uri("gs://b/1.jpg", "list.csv"), listed_uri("/photos/1.jpg", "list.csv")
+    ('gs://b/1.jpg', '/photos/1.jpg')
+    """
+    cell = cell.strip()
+    if "://" in cell or cell.startswith("/"):
+        return cell
+    scheme, separator, path = csv_path.rpartition("://")
+    return scheme + separator + posixpath.normpath(posixpath.join(posixpath.dirname(path), cell))
+
+
+def listed_path(uri: str, root: str) -> str:
+    """The path of a listed file from `root`, or all of its URI when it is somewhere else.
+
+    >>> listed_path("data/cat/1.jpg", "data"), listed_path("gs://b/1.jpg", "data")
+    ('cat/1.jpg', 'gs://b/1.jpg')
+    >>> listed_path("1.jpg", "data")
+    '../1.jpg'
+    """
+    try:
+        return relative_path(uri, root)
+    except ValueError:
+        is_whole = "://" in uri + root or uri.startswith("/") or root.startswith("/")
+        return uri if is_whole else posixpath.relpath(uri, root)
+
+
+def listed_problem(cell: str, csv_path: str) -> str:
+    """What keeps a cell from naming a file that can be read; empty when nothing does.
+
+    >>> listed_problem("s3://b/1.jpg", "list.csv")
+    "'s3://b/1.jpg' is neither a path nor a gs:// URI"
+    """
+    cell = cell.strip()
+    if "://" in cell and not cell.startswith("gs://"):
+        return f"{cell!r} is neither a path nor a gs:// URI"
+    if cell.startswith("/") and "://" in csv_path:
+        return f"{cell!r} is a local file, but its CSV is in a bucket"
+    return ""
+
+
+def listed_key(uri: str, *, kind: str, root: str) -> str:
+    """The join key of a listed file; of a `path` that is not below `root`, all of its URI."""
+    is_path = kind == "path"
+    return image_key(listed_path(uri, root) if is_path else uri, kind=kind, root="")
+
+
+def names_image(cell: str) -> bool:
+    """Whether a cell looks like the path of an image.
+
+    >>> names_image("gs://b/x"), names_image("1.JPG"), names_image("cat.5")
+    (True, True, False)
+    """
+    cell = cell.strip()
+    stem, dot, extension = cell.rpartition(".")
+    return cell.startswith("gs://") or (
+        bool(stem and dot) and extension.lower() in IMAGE_EXTENSIONS
+    )
