@@ -91,7 +91,8 @@ def test_without_a_supervisor_the_same_command_goes_on(images: Path) -> None:
     main = Path(images.parent, "unsupervised.py")
     main.write_text("import sys\nfrom pipeline.convert import main\nmain(sys.argv[1:])\n")
     codes = [convert(images, module="unsupervised")[0] for _ in range(3)]
-    assert codes == [-signal.SIGSEGV, -signal.SIGSEGV, 0]
+    # Both at once, when two threads were decoding them at the same time.
+    assert codes in ([-signal.SIGSEGV, -signal.SIGSEGV, 0], [-signal.SIGSEGV, 0, 0])
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
 
 
