@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple
 from tests.hostile.limited import ENVIRONMENT
 from tests.images import picture, saved
 from tests.pipeline.commands import ROOT
-from transforms.core.check import Limits, _import_tensorflow, check_image
+from transforms.core.check import Limits, check_image, import_tensorflow
 from transforms.core.rejections import RejectedImageError
 
 SECONDS = 10
@@ -145,7 +145,7 @@ def main() -> None:
     max_pixels, max_bytes, ceiling = map(int, sys.argv[1:])
     limits = Limits(max_pixels=max_pixels, max_bytes=max_bytes)
     answers = os.fdopen(os.dup(1), "w")
-    _import_tensorflow()
+    import_tensorflow()
     for format_ in _FORMATS:
         check_image(saved(picture("RGB"), format_), limits=limits)
     check_image(saved(picture("CMYK"), "JPEG"), limits=limits)
