@@ -32,6 +32,9 @@ from transforms.publish import OUTCOME
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"
 
+# Runners whose workers are on this machine.
+_LOCAL_RUNNERS = {"FnApiRunner", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner"}
+
 # What a run that did not publish, for these reasons, ends with.
 _OUTCOMES = {
     "too_many_rejected": RejectedError,
@@ -40,12 +43,19 @@ _OUTCOMES = {
 }
 
 
+def is_local_runner(options: PipelineOptions) -> bool:
+    """Whether the workers are on this machine."""
+    runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
+    return runner.rpartition(".")[2] in _LOCAL_RUNNERS
+
+
 def run_pipeline(
     construct: Callable[[beam.Pipeline], Any],
     beam_flags: Sequence[str],
     *,
     progress: str,
     in_process: bool = False,
+    left: str = "nothing published",
 ) -> None:
     """Constructs a graph and runs it to its end.
 
@@ -54,6 +64,7 @@ def run_pipeline(
         beam_flags: options of Beam.
         progress: see `show_progress`.
         in_process: whether to run here, whatever runner the flags name.
+        left: what the message of a failure says of the output.
 
     Raises:
         DatasetError: when it fails for a reason that one line can tell.
@@ -85,7 +96,7 @@ def run_pipeline(
                     f"no longer waiting, but the job goes on: cancel it at {link}"
                 ) from None
     except Exception as error:
-        _raise_told(error)
+        _raise_told(error, left)
         raise
 
 
@@ -101,7 +112,7 @@ def _tell_job(result: Any, options: PipelineOptions) -> str | None:
     return link
 
 
-def _raise_told(error: Exception) -> None:
+def _raise_told(error: Exception, left: str) -> None:
     """Raises what one line can tell, if that is what made the run fail; a bug keeps its traceback.
 
     Beam raises an exception of its own making in the place of some, such as an OSError; the
@@ -113,12 +124,12 @@ def _raise_told(error: Exception) -> None:
         if isinstance(cause, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         if isinstance(cause, LabelsError):
-            raise UsageError(f"{message}; nothing published") from error
+            raise UsageError(f"{message}; {left}") from error
         if isinstance(cause, (LedgerError, OSError)):
-            raise DatasetError(f"{message}; nothing published") from error
+            raise DatasetError(f"{message}; {left}") from error
         if type(cause).__name__ == "DataflowRuntimeException":
             told = message.strip().splitlines()[-1].strip()
-            raise DatasetError(f"the Dataflow job failed: {told}; nothing published") from error
+            raise DatasetError(f"the Dataflow job failed: {told}; {left}") from error
         cause = cause.__cause__ or cause.__context__
 
 
