@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     problems, splits = check_dataset(
         flags.output, manifest, fast=flags.fast, beam_flags=beam_flags, progress=flags.progress
     )
-    for line in split_lines(manifest, splits, problems, fast=flags.fast):
+    for line in table_lines(manifest, splits, problems):
         print(line)
     for line in _shortened(problems):
         print(line)
@@ -83,12 +83,8 @@ def find_problems(output: str, manifest: dict[str, Any]) -> list[Problem]:
     return check_dataset(output, manifest)[0]
 
 
-def split_lines(
-    manifest: Mapping[str, Any],
-    splits: Mapping[str, Verified],
-    problems: Sequence[Problem],
-    *,
-    fast: bool,
+def table_lines(
+    manifest: Mapping[str, Any], splits: Mapping[str, Verified], problems: Sequence[Problem]
 ) -> Iterator[str]:
     """The table: a line for each split with what was found in its files, and one for the rest."""
     from pipeline.summary import format_bytes
