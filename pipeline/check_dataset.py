@@ -61,7 +61,8 @@ def check_dataset(
     verifier = RecordVerifier.of(manifest, text.split("\n")[:-1])
     with tempfile.TemporaryDirectory() as scratch:
         results = files.join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
-        transform = VerifyShards(output, verifier, fast=fast, results=results)
+        records = sum(split["records"] for split in manifest["splits"].values())
+        transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
         groups = list(group_shards(manifest))
         run_pipeline(
             lambda p: p | "Name the shards" >> beam.Create(groups) | transform,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -17,16 +18,15 @@ from apache_beam.options.pipeline_options import (
 )
 
 from pipeline.config import ConvertConfig
-from pipeline.errors import DatasetError, RejectedError, UsageError
+from pipeline.errors import DatasetError, RejectedError, UsageError, one_line
 from pipeline.graph import build
 from pipeline.lock import hold_output
 from pipeline.preflight import check_writable
-from pipeline.progress import show_progress
+from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
 from transforms.core.manifest import MANIFEST
 from transforms.core.stats import LedgerError
-from transforms.metrics import PROGRESS
 from transforms.publish import OUTCOME
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
@@ -56,7 +56,7 @@ def run_pipeline(
     progress: str,
     in_process: bool = False,
     left: str = "nothing published",
-) -> None:
+) -> dict[str, int]:
     """Constructs a graph and runs it to its end.
 
     Args:
@@ -65,6 +65,9 @@ def run_pipeline(
         progress: see `show_progress`.
         in_process: whether to run here, whatever runner the flags name.
         left: what the message of a failure says of the output.
+
+    Returns:
+        the counters of a job that ran elsewhere, empty for one that ran here.
 
     Raises:
         DatasetError: when it fails for a reason that one line can tell.
@@ -77,7 +80,6 @@ def run_pipeline(
     options.view_as(SetupOptions).save_main_session = False
     # An exception reaches us as such; Beam also logs it, several times.
     logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
-    PROGRESS.plan(0)
     try:
         pipeline = beam.Pipeline(options=options)
     except ValueError as error:
@@ -87,8 +89,11 @@ def run_pipeline(
         with show_progress(progress):
             result = pipeline.run()
             link = _tell_job(result, options)
+            is_watched = progress != "off" and not is_local_runner(options)
+            polling = poll_metrics(lambda: read_counters(result))
             try:
-                result.wait_until_finish()
+                with polling if is_watched else contextlib.nullcontext():
+                    result.wait_until_finish()
             except KeyboardInterrupt:
                 if link is None:
                     raise
@@ -98,6 +103,16 @@ def run_pipeline(
     except Exception as error:
         _raise_told(error, left)
         raise
+    return {} if is_local_runner(options) else _final_counters(result)
+
+
+def _final_counters(result: Any) -> dict[str, int]:
+    try:
+        return read_counters(result)
+    except Exception as error:
+        # The job is done; that nobody can say what it counted is no failure.
+        print(f"the runner gives no metrics: {one_line(error)}", file=sys.stderr)
+        return {}
 
 
 def _tell_job(result: Any, options: PipelineOptions) -> str | None:
@@ -133,11 +148,20 @@ def _raise_told(error: Exception, left: str) -> None:
         cause = cause.__cause__ or cause.__context__
 
 
-def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:
-    """Runs a conversion.
+class Converted(NamedTuple):
+    """A finished conversion.
 
-    Returns:
-        the manifest of the published dataset.
+    Attributes:
+        manifest: of the published dataset.
+        counters: of a job that ran elsewhere.
+    """
+
+    manifest: dict[str, Any]
+    counters: dict[str, int]
+
+
+def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> Converted:
+    """Runs a conversion.
 
     Raises:
         RejectedError: more images were rejected than may be.
@@ -149,11 +173,11 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
         return _convert(config, beam_flags, progress=progress)
 
 
-def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:
+def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> Converted:
     outcome = files.join(config.output, files.STAGING, OUTCOME)
     files.remove(outcome)
     try:
-        run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
+        counters = run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
     except Exception as error:
         text = files.read_text(outcome)
         if text is None:
@@ -169,4 +193,4 @@ def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str)
     manifest = files.read_manifest(path)
     if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
-    return manifest
+    return Converted(manifest, counters)

@@ -45,17 +45,20 @@ class VerifyShards(beam.PTransform):
     `Verified.to_text` for each group. Reads each shard once; a retry reads it again.
     """
 
-    def __init__(self, output: str, verifier: RecordVerifier, *, fast: bool, results: str) -> None:
+    def __init__(
+        self, output: str, verifier: RecordVerifier, *, fast: bool, records: int, results: str
+    ) -> None:
         """Sets what to compare.
 
         Args:
             output: the dataset's folder.
             verifier: checks records.
             fast: whether to leave the records' content alone, see `verify_shard`.
+            records: how many there are, for the progress.
             results: the file to write, which every worker can reach.
         """
         super().__init__()
-        self._fn = _VerifyFn(output, verifier, fast=fast)
+        self._fn = _VerifyFn(output, verifier, fast=fast, records=records)
         self._results = results
 
     def expand(
@@ -79,10 +82,14 @@ def _write_lines(path: str, lines: Iterable[str]) -> str:
 
 
 class _VerifyFn(beam.DoFn):
-    def __init__(self, output: str, verifier: RecordVerifier, *, fast: bool) -> None:
+    def __init__(self, output: str, verifier: RecordVerifier, *, fast: bool, records: int) -> None:
+        self._records = records
         self._output = output
         self._verifier = verifier
         self._fast = fast
+
+    def setup(self) -> None:
+        PROGRESS.begin("verifying", self._records)
 
     def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
         split, shards = group
@@ -90,7 +97,7 @@ class _VerifyFn(beam.DoFn):
         for shard in shards:
             found = verify_shard(self._output, shard, self._verifier, fast=self._fast)
             total.merge(found)
-            PROGRESS.advance(shard["records"], len(found.problems))
+            PROGRESS.count("verifying", shard["records"])
         yield total.to_text()
 
 
