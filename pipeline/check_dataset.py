@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import DatasetError, UsageError, one_line
 from pipeline.launch import is_local_runner, run_pipeline
 from transforms import files
 from transforms.core.manifest import (
@@ -54,11 +54,16 @@ def check_dataset(
         UsageError: the runner's workers cannot hand back what they find.
         DatasetError: the run failed.
     """
-    problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
-    problems += _small_file_problems(output, manifest)
-    problems += _extra_files(output, manifest)
-    text = files.read_text(files.join(output, LABELS)) or ""
-    verifier = RecordVerifier.of(manifest, text.split("\n")[:-1])
+    try:
+        problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
+        problems += _small_file_problems(output, manifest)
+        problems += _extra_files(output, manifest)
+        verifier = RecordVerifier.of(manifest, _labels(output))
+    except (KeyError, TypeError, AttributeError) as error:
+        if manifest.get("digest") == content_digest(manifest):
+            raise
+        path = files.join(output, MANIFEST)
+        raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
     with tempfile.TemporaryDirectory() as scratch:
         results = files.join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
         records = sum(split["records"] for split in manifest["splits"].values())
@@ -79,6 +84,15 @@ def check_dataset(
             for detail in class_problems(name, split.labels, listed):
                 problems.append(Problem(MANIFEST, None, detail))
     return problems, splits
+
+
+def _labels(output: str) -> list[str]:
+    """The lines of `labels.txt`; where it is damaged that is a problem of its own."""
+    try:
+        text = files.read_text(files.join(output, LABELS)) or ""
+    except (OSError, UnicodeDecodeError):
+        return []
+    return text.split("\n")[:-1]
 
 
 def _results_folder(scratch: str, beam_flags: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ from transforms.publish import OUTCOME
 DEFAULT_RUNNER = "FnApiRunner"
 
 # Runners whose workers are on this machine.
-_LOCAL_RUNNERS = {"FnApiRunner", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner"}
+_LOCAL_RUNNERS = {"FnApiRunner", "DirectRunner", "PrismRunner", "SwitchingDirectRunner"}
 
 # What a run that did not publish, for these reasons, ends with.
 _OUTCOMES = {
@@ -107,6 +107,9 @@ def run_pipeline(
 
 
 def _final_counters(result: Any) -> dict[str, int]:
+    if not getattr(result, "has_job", True):
+        # A template was made.
+        return {}
     try:
         return read_counters(result)
     except Exception as error:

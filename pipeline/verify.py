@@ -97,7 +97,7 @@ def table_lines(
     small = {"manifest.json", *manifest["files"]}
     damaged = len(small & {problem.file for problem in problems})
     status = f"{damaged} of {len(small)} damaged" if damaged else "ok"
-    size = format_bytes(sum(file["bytes"] for file in manifest["files"].values()))
+    size = format_bytes(sum(file.get("bytes", 0) for file in manifest["files"].values()))
     yield f"{'other files':<12} {len(small):>7} {'':>9} {size:>10}  {status}"
 
 

@@ -117,8 +117,9 @@ class Progress:
             self._cells[at : at + _CELLS] = memoryview(array("q", [1, total, done, rejected]))
 
     def plan(self, images: int) -> None:
-        """Sets how many images there are to convert."""
-        self.begin("converting", images)
+        """Sets how many images there are to convert; only the first one begins that stage."""
+        with self._lock:
+            self._cells[_PLACES["converting"] + 1] = images
 
     def advance(self, images: int, rejected: int = 0) -> None:
         """Counts images that are written or rejected."""

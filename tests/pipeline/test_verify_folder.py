@@ -150,6 +150,21 @@ def test_half_a_dataset(photos: Path, tmp_path: Path) -> None:
     assert "run the same command again" in ran.error()
 
 
+@pytest.mark.parametrize("name", ["ledger", "features", "splits", "files", "options"])
+@pytest.mark.parametrize("value", [{}, [1], {"a": {"b": 1}}, None])
+def test_a_manifest_that_lost_its_shape(dataset: Dataset, name: str, value: object) -> None:
+    edit_manifest(dataset, **{name: value})
+    ran = verify(dataset.folder)
+    assert ran.code in (1, 2)
+    assert "was edited" in ran.out + ran.error()
+
+
+def test_a_label_file_that_is_no_text(dataset: Dataset) -> None:
+    (dataset.folder / "labels.txt").write_bytes(b"\xff\xfe")
+    ran = verify(dataset.folder)
+    assert ran.code == 1 and "labels.txt: was changed since" in ran.out
+
+
 def test_manifests_of_other_versions(dataset: Dataset) -> None:
     edit_manifest(dataset, format_version=99)
     newer = verify(dataset.folder)

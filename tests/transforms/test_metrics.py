@@ -92,6 +92,8 @@ def test_progress() -> None:
     ]
     progress.clear()  # another run in the same process
     progress.plan(7)
+    assert progress.stages() == []  # a dry run ends here
+    progress.advance(0)
     assert progress.stages() == [Stage("converting", "images", 7, 0, 0)]
 
 

@@ -25,6 +25,8 @@ FORMAT_VERSION = 1
 
 _KEYS = ("recipe", "options_digest", "options", "features", "ledger", "rejected", "splits", "files")
 
+_SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
+
 _VERSIONED = (
     "image-tfrecords",
     "apache-beam",
@@ -189,6 +191,13 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
         )
     if missing := [key for key in _KEYS if key not in manifest]:
         raise ManifestError(f"{path} is not a manifest of this tool: it lacks {missing[0]!r}")
+    try:
+        shards = manifest_shards(manifest)
+        lacking = [key for shard in shards for key in _SHARD_KEYS if key not in shard]
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ManifestError(f"{path} was edited: its splits cannot be read ({error})") from error
+    if lacking:
+        raise ManifestError(f"{path} was edited: a shard in it lacks {lacking[0]!r}")
     return dict(manifest)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -110,7 +111,11 @@ class RecordVerifier:
         return cls(
             features=tuple(map(Feature.from_manifest, manifest["features"])),
             labels=tuple(labels) if manifest["labels"] == "text" else None,
-            limits=Limits(max_pixels=options["max_pixels"], max_bytes=options["max_bytes"]),
+            # Rows without images have no limits.
+            limits=Limits(
+                max_pixels=options.get("max_pixels") or sys.maxsize,
+                max_bytes=options.get("max_bytes") or sys.maxsize,
+            ),
         )
 
     @property
