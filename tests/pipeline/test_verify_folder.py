@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,3 +188,15 @@ def test_fast_downloads_no_shard_from_a_bucket(gcs: GcsServer, dataset: Dataset)
     assert "train-00000-of-00002.tfrecord: was cut: 5 of " in ran.out
     assert ran.error().endswith("1 problem")
     assert not [name for name in gcs.media_gets() if name.endswith(".tfrecord")]
+
+
+@pytest.mark.parametrize("command", ["verify", "show"])
+def test_start_up_brings_neither_tensorflow_nor_the_cloud(dataset: Dataset, command: str) -> None:
+    """They would be most of the time that a small dataset takes."""
+    code = (
+        f"import sys; from pipeline.{command} import main; main([{str(dataset.folder)!r}])\n"
+        "print({'tensorflow', 'pandas', 'google.cloud.storage'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "set()"
