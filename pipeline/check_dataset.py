@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 
 from pipeline.errors import DatasetError, UsageError, one_line
@@ -30,7 +29,7 @@ from transforms.core.verify import (
     rejected_problems,
 )
 from transforms.match import is_local, list_files
-from transforms.verify import VerifyShards, group_shards, merge_splits, read_results
+from transforms.verify import VerifyShards, merge_splits, read_results
 
 
 def check_dataset(
@@ -68,9 +67,8 @@ def check_dataset(
         results = files.join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
         records = sum(split["records"] for split in manifest["splits"].values())
         transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
-        groups = list(group_shards(manifest))
         run_pipeline(
-            lambda p: p | "Name the shards" >> beam.Create(groups) | transform,
+            lambda p: p | transform,
             beam_flags,
             progress=progress,
             left="nothing is known of the dataset",

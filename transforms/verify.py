@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter
 
 from transforms import files, gcs
+from transforms.core.manifest import MANIFEST
 from transforms.core.tfrecord import TFRecordError
 from transforms.core.verify import Problem, RecordCheck, RecordVerifier, Verified
 from transforms.fetch import ReadAhead
@@ -41,8 +43,9 @@ def group_shards(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[s
 class VerifyShards(beam.PTransform):
     """Compares shards with what the manifest lists of them.
 
-    Input: groups of `group_shards`. Output: one path, of the file that holds a line of
-    `Verified.to_text` for each group. Reads each shard once; a retry reads it again.
+    Input: the pipeline's begin. Output: one path, of the file that holds a line of
+    `Verified.to_text` for each group of shards. A worker reads the manifest, which may be larger
+    than a graph can be; each shard is read once, and again in a retry.
     """
 
     def __init__(
@@ -59,21 +62,29 @@ class VerifyShards(beam.PTransform):
         """
         super().__init__()
         self._fn = _VerifyFn(output, verifier, fast=fast, records=records)
+        self._output = output
         self._results = results
 
-    def expand(
-        self, groups: beam.PCollection[tuple[str, list[dict[str, Any]]]]
-    ) -> beam.PCollection[str]:
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         verified = (
-            groups
+            begin
+            | "Name the manifest" >> beam.Create([files.join(self._output, MANIFEST)])
+            | "List the shards" >> beam.FlatMap(_groups_of)
             | "Spread the shards" >> beam.Reshuffle()
             | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
         )
         return (
-            groups.pipeline
+            begin
             | "Once" >> beam.Create([self._results])
             | "Write results" >> beam.Map(_write_lines, AsIter(verified)).with_output_types(str)
         )
+
+
+def _groups_of(path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    manifest = files.read_manifest(path)
+    if manifest is None:
+        raise FileNotFoundError(errno.ENOENT, "it was removed meanwhile", path)
+    yield from group_shards(manifest)
 
 
 def _write_lines(path: str, lines: Iterable[str]) -> str:
