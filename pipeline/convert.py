@@ -31,10 +31,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
-    manifest = convert(config, beam_flags, progress=flags.progress)
+    manifest, counters = convert(config, beam_flags, progress=flags.progress)
     seconds = time.monotonic() - started
     for line in convert_lines(manifest, config.output, seconds=seconds, up_to_date=is_finished):
         print(line)
+    if counters:
+        print(f"metrics  {', '.join(f'{name} {count}' for name, count in counters.items())}")
 
 
 if __name__ == "__main__":

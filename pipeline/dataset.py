@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
@@ -10,6 +12,7 @@ from pipeline.errors import UsageError, one_line
 from pipeline.path_flags import check_path
 from transforms import files
 from transforms.core.manifest import MANIFEST, ManifestError
+from transforms.match import is_local, list_files
 
 
 def open_dataset(output: str) -> dict[str, Any]:
@@ -27,5 +30,23 @@ def open_dataset(output: str) -> dict[str, Any]:
     except (BeamIOError, OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
     if manifest is None:
-        raise UsageError(f"{output} holds no dataset: there is no {path}")
+        raise UsageError(f"{output} holds no dataset: {_missing(output, path)}")
     return manifest
+
+
+def _missing(output: str, path: str) -> str:
+    """Why there is no manifest."""
+    if files.names_below(files.join(output, files.STAGING)):
+        return (
+            "a run that writes it has not ended. Wait for it; if it was stopped, run the same "
+            "command again, and it goes on"
+        )
+    folder = glob.escape(output) if is_local(output) else output
+    if any(True for _ in list_files(files.join(folder, "*.tfrecord*"))):
+        return (
+            f"there are TFRecords but no {path}. It was removed, or another program wrote them: "
+            "`show` prints them, nothing can be compared"
+        )
+    if is_local(output) and not os.path.isdir(output):
+        return "there is no such folder"
+    return f"there is no {path}"

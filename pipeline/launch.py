@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -17,20 +18,22 @@ from apache_beam.options.pipeline_options import (
 )
 
 from pipeline.config import ConvertConfig
-from pipeline.errors import DatasetError, RejectedError, UsageError
+from pipeline.errors import DatasetError, RejectedError, UsageError, one_line
 from pipeline.graph import build
 from pipeline.lock import hold_output
 from pipeline.preflight import check_writable
-from pipeline.progress import show_progress
+from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
 from transforms.core.manifest import MANIFEST
 from transforms.core.stats import LedgerError
-from transforms.metrics import PROGRESS
 from transforms.publish import OUTCOME
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"
+
+# Runners whose workers are on this machine.
+_LOCAL_RUNNERS = {"FnApiRunner", "DirectRunner", "PrismRunner", "SwitchingDirectRunner"}
 
 # What a run that did not publish, for these reasons, ends with.
 _OUTCOMES = {
@@ -40,13 +43,20 @@ _OUTCOMES = {
 }
 
 
+def is_local_runner(options: PipelineOptions) -> bool:
+    """Whether the workers are on this machine."""
+    runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
+    return runner.rpartition(".")[2] in _LOCAL_RUNNERS
+
+
 def run_pipeline(
     construct: Callable[[beam.Pipeline], Any],
     beam_flags: Sequence[str],
     *,
     progress: str,
     in_process: bool = False,
-) -> None:
+    left: str = "nothing published",
+) -> dict[str, int]:
     """Constructs a graph and runs it to its end.
 
     Args:
@@ -54,6 +64,10 @@ def run_pipeline(
         beam_flags: options of Beam.
         progress: see `show_progress`.
         in_process: whether to run here, whatever runner the flags name.
+        left: what the message of a failure says of the output.
+
+    Returns:
+        the counters of a job that ran elsewhere, empty for one that ran here.
 
     Raises:
         DatasetError: when it fails for a reason that one line can tell.
@@ -66,7 +80,6 @@ def run_pipeline(
     options.view_as(SetupOptions).save_main_session = False
     # An exception reaches us as such; Beam also logs it, several times.
     logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
-    PROGRESS.plan(0)
     try:
         pipeline = beam.Pipeline(options=options)
     except ValueError as error:
@@ -76,8 +89,11 @@ def run_pipeline(
         with show_progress(progress):
             result = pipeline.run()
             link = _tell_job(result, options)
+            is_watched = progress != "off" and not is_local_runner(options)
+            polling = poll_metrics(lambda: read_counters(result))
             try:
-                result.wait_until_finish()
+                with polling if is_watched else contextlib.nullcontext():
+                    result.wait_until_finish()
             except KeyboardInterrupt:
                 if link is None:
                     raise
@@ -85,8 +101,21 @@ def run_pipeline(
                     f"no longer waiting, but the job goes on: cancel it at {link}"
                 ) from None
     except Exception as error:
-        _raise_told(error)
+        _raise_told(error, left)
         raise
+    return {} if is_local_runner(options) else _final_counters(result)
+
+
+def _final_counters(result: Any) -> dict[str, int]:
+    if not getattr(result, "has_job", True):
+        # A template was made.
+        return {}
+    try:
+        return read_counters(result)
+    except Exception as error:
+        # The job is done; that nobody can say what it counted is no failure.
+        print(f"the runner gives no metrics: {one_line(error)}", file=sys.stderr)
+        return {}
 
 
 def _tell_job(result: Any, options: PipelineOptions) -> str | None:
@@ -101,7 +130,7 @@ def _tell_job(result: Any, options: PipelineOptions) -> str | None:
     return link
 
 
-def _raise_told(error: Exception) -> None:
+def _raise_told(error: Exception, left: str) -> None:
     """Raises what one line can tell, if that is what made the run fail; a bug keeps its traceback.
 
     Beam raises an exception of its own making in the place of some, such as an OSError; the
@@ -113,20 +142,29 @@ def _raise_told(error: Exception) -> None:
         if isinstance(cause, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         if isinstance(cause, LabelsError):
-            raise UsageError(f"{message}; nothing published") from error
+            raise UsageError(f"{message}; {left}") from error
         if isinstance(cause, (LedgerError, OSError)):
-            raise DatasetError(f"{message}; nothing published") from error
+            raise DatasetError(f"{message}; {left}") from error
         if type(cause).__name__ == "DataflowRuntimeException":
             told = message.strip().splitlines()[-1].strip()
-            raise DatasetError(f"the Dataflow job failed: {told}; nothing published") from error
+            raise DatasetError(f"the Dataflow job failed: {told}; {left}") from error
         cause = cause.__cause__ or cause.__context__
 
 
-def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:
-    """Runs a conversion.
+class Converted(NamedTuple):
+    """A finished conversion.
 
-    Returns:
-        the manifest of the published dataset.
+    Attributes:
+        manifest: of the published dataset.
+        counters: of a job that ran elsewhere.
+    """
+
+    manifest: dict[str, Any]
+    counters: dict[str, int]
+
+
+def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> Converted:
+    """Runs a conversion.
 
     Raises:
         RejectedError: more images were rejected than may be.
@@ -138,11 +176,11 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
         return _convert(config, beam_flags, progress=progress)
 
 
-def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:
+def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> Converted:
     outcome = files.join(config.output, files.STAGING, OUTCOME)
     files.remove(outcome)
     try:
-        run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
+        counters = run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
     except Exception as error:
         text = files.read_text(outcome)
         if text is None:
@@ -158,4 +196,4 @@ def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str)
     manifest = files.read_manifest(path)
     if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
-    return manifest
+    return Converted(manifest, counters)

@@ -34,6 +34,8 @@ from transforms.core.splits import parse_splits
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
+PROGRESS_STYLES = ("auto", "plain", "json", "off")
+
 # Pillow's own limit; a larger image takes over half a gigabyte when it is decoded.
 DEFAULT_MAX_PIXELS = 178_956_970
 
@@ -301,7 +303,7 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--progress",
-        choices=("auto", "plain", "json", "off"),
+        choices=PROGRESS_STYLES,
         default="auto",
         help="a bar on a terminal, plain lines otherwise",
     )
@@ -316,11 +318,16 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     parser = make_parser(command)
     flags, rest = parser.parse_known_args(list(argv))
     if rest:
-        _refuse_unknown(rest, parser)
+        refuse_unknown(rest, parser)
     return flags, rest
 
 
-def _refuse_unknown(rest: list[str], parser: argparse.ArgumentParser) -> None:
+def refuse_unknown(rest: list[str], parser: argparse.ArgumentParser) -> None:
+    """Refuses words that neither a parser of ours nor Beam's options know.
+
+    Raises:
+        UsageError: one of them is unknown.
+    """
     # Beam takes a second to import, and few runs have options of its.
     from apache_beam.options.pipeline_options import PipelineOptions
 

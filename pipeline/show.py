@@ -1,22 +1,26 @@
-"""`python -m pipeline.show OUT`: prints records; `--images DIR` saves the pictures."""
+"""`python -m pipeline.show OUT`: prints records; `--images DIR` saves the pictures.
+
+OUT is a dataset, or TFRecord files of Examples from anywhere.
+"""
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from pipeline.dataset import open_dataset
+from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.options import OneLineParser, at_least_one, typed
-from pipeline.summary import format_bytes
-from transforms import files
-from transforms.core.examples import decode_example
-from transforms.core.manifest import manifest_shards
-from transforms.core.tfrecord import TFRecordError
-from transforms.read import open_records
+from transforms.core.shown_text import printable
+
+if TYPE_CHECKING:
+    from pipeline.records import Record, Selection
 
 # Characters of a bytes value that are shown as text.
 _MAX_TEXT = 80
@@ -26,82 +30,133 @@ _MAX_TEXT = 80
 _MAX_NAME = 100
 
 
-class Record(NamedTuple):
-    """One record of a dataset, decoded: see `decode_example`."""
-
-    file: str
-    number: int
-    example: dict[str, Any]
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the first records of a dataset.
+    """Prints the first records that match.
 
     Raises:
-        UsageError: there is no dataset, or no such split.
-        DatasetError: a record cannot be read.
+        UsageError: there is no such dataset, file, split or class, or records hold no such thing.
+        DatasetError: a record cannot be read, or none matches.
     """
+    arguments = sys.argv[1:] if argv is None else argv
+    flags = _make_parser().parse_args(list(arguments))
+    import_beam(arguments)
+    from pipeline.records import read_records, select
+
+    selection = select(flags.paths, flags.split)
+    _check_filters(flags, selection)
+    fields = selection.fields
+    read = 0
+
+    def matches(example: dict[str, Any]) -> bool:
+        nonlocal read
+        read += 1
+        is_class = flags.class_ is None or fields.has_class(example, flags.class_)
+        return is_class and (flags.key is None or fields.has_key(example, flags.key))
+
+    shown = 0
+    for record in itertools.islice(read_records(selection.files, matches), flags.limit):
+        _show(record, flags, selection)
+        shown += 1
+    if read and not shown:
+        raise DatasetError(f"none of {read} records has {_filters(flags)}")
+
+
+def _make_parser() -> OneLineParser:
     parser = OneLineParser(prog="python -m pipeline.show", allow_abbrev=False)
-    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
-    parser.add_argument("--split", metavar="NAME", help="only this split")
-    parser.add_argument("--limit", type=typed(at_least_one), default=5, metavar="N", help="records")
-    parser.add_argument("--images", metavar="DIR", help="save the pictures there")
-    flags = parser.parse_args(argv)
-    manifest = open_dataset(flags.output)
-    if flags.split is not None and flags.split not in manifest["splits"]:
-        names = ", ".join(manifest["splits"])
-        raise UsageError(f"there is no --split {flags.split}; the dataset has {names}")
-    sources = {feature["source"]: feature["name"] for feature in manifest["features"]}
-    if flags.images is not None and "image.bytes" not in sources:
-        raise UsageError(f"--images {flags.images}: the records of {flags.output} hold no image")
-    for record in read_dataset(flags.output, manifest, split=flags.split, limit=flags.limit):
-        for line in record_lines(record):
-            print(line)
-        if flags.images is not None:
-            print(f"  saved {save_image(record, Path(flags.images), sources)}")
+    add = parser.add_argument
+    add("paths", metavar="OUT", nargs="+", help="folder of a dataset, or TFRecord files, globs")
+    add("--split", metavar="NAME", help="only this split")
+    add("--class", dest="class_", metavar="TEXT|ID", help="only records of this class")
+    add("--key", metavar="KEY", help="only this key, file name, or file name without extension")
+    add("--limit", type=typed(at_least_one), default=5, metavar="N", help="records")
+    add("--images", metavar="DIR", help="save the pictures there")
+    return parser
 
 
-def read_dataset(
-    output: str, manifest: dict[str, Any], *, split: str | None, limit: int
-) -> Iterator[Record]:
-    """The first `limit` records, of one split or of all, in their order.
+def _check_filters(flags: argparse.Namespace, selection: Selection) -> None:
+    """Refuses what no record of the dataset can match."""
+    manifest = selection.manifest
+    if manifest is None:
+        return
+    where = f"the records of {flags.paths[0]} (layout {manifest['options'].get('layout')})"
+    names = [feature["name"] for feature in manifest["features"]]
+    if flags.images is not None and selection.fields.image_feature({}) is None:
+        raise UsageError(f"--images {flags.images}: {where} hold no image")
+    if flags.class_ is not None and not selection.fields.class_features(names):
+        raise UsageError(f"--class {flags.class_}: {where} hold no class")
+    if flags.key is not None and not selection.fields.key_features(names):
+        raise UsageError(
+            f"--key {flags.key}: {where} hold neither a key nor a path; a layout file of your own "
+            "can add image.key"
+        )
 
-    Raises:
-        DatasetError: a record cannot be read.
-    """
-    chosen = {split: manifest["splits"][split]} if split else manifest["splits"]
-    for shard in manifest_shards({"splits": chosen}):
-        try:
-            with open_records(files.join(output, shard["file"])) as records:
-                for number, record in enumerate(records):
-                    if limit <= 0:
-                        return
-                    yield Record(shard["file"], number, decode_example(record))
-                    limit -= 1
-        except TFRecordError as error:
-            raise DatasetError(f"{shard['file']}: {error}") from error
-        except (OSError, ValueError) as error:
-            raise DatasetError(f"cannot read {shard['file']}: {error}") from error
+
+def _filters(flags: argparse.Namespace) -> str:
+    given = {"--class": flags.class_, "--key": flags.key}
+    return " and ".join(f"{flag} {value}" for flag, value in given.items() if value is not None)
+
+
+def _show(record: Record, flags: argparse.Namespace, selection: Selection) -> None:
+    # On a terminal a line that wraps spoils the table; what reads a pipe gets all of it.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in record_lines(record):
+        print(line[:width])
+    if flags.images is None:
+        return
+    image = selection.fields.image_feature(record.example)
+    if image is None:
+        raise UsageError(
+            f"--images {flags.images}: {record.file} record {record.number} holds no image"
+        )
+    by_source = {source: name for name, source in (selection.fields.sources or {}).items()}
+    saved = save_image(record, Path(flags.images), {**by_source, "image.bytes": image})
+    print(f"  saved {saved}")
 
 
 def record_lines(record: Record) -> Iterator[str]:
-    """One record for people: each feature with its type, length and value."""
-    yield f"{record.file} record {record.number}"
-    for name, values in sorted(record.example.items()):
-        kind = {"O": "bytes", "i": "int64", "f": "float"}[values.dtype.kind]
-        shown = ", ".join(_shown(value) for value in values[:3])
-        more = " ..." if len(values) > 3 else ""
-        yield f"  {name:<24} {kind}[{len(values)}] {shown}{more}"
+    """One record for people: each feature with its type, number of values, and the first ones."""
+    yield f"{printable(record.file)} record {record.number}"
+    if not record.example:
+        yield "  no features"
+        return
+    rows = [_row(name, values) for name, values in sorted(record.example.items())]
+    widths = [max(24, *(len(name) for name, _, _ in rows)), *(max(len(r[1]) for r in rows),)]
+    for name, kind, value in rows:
+        yield f"  {name:<{widths[0]}} {kind:<{widths[1]}} {value}"
+
+
+def _row(name: str, values: Any) -> tuple[str, str, str]:
+    if values is None:
+        return printable(name), "unset", ""
+    kind = {"O": "bytes", "i": "int64", "f": "float"}[values.dtype.kind]
+    shown = ", ".join(_shown(value) for value in values[:3])
+    return printable(name), f"{kind}[{len(values)}]", shown + (" ..." if len(values) > 3 else "")
 
 
 def _shown(value: Any) -> str:
+    from pipeline.summary import format_bytes
+
     if not isinstance(value, bytes):
         return str(value)
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return f"<{format_bytes(len(value))}>"
+        return f"<{format_bytes(len(value))}{_image_size(value)}>"
     return repr(text) if len(text) <= _MAX_TEXT else f"<{format_bytes(len(value))} of text>"
+
+
+def _image_size(data: bytes) -> str:
+    """What the header of an image says; empty when the bytes are none."""
+    from transforms.core.headers import BrokenHeaderError, image_format, read_header
+
+    kind = image_format(data)
+    if not kind:
+        return ""
+    try:
+        header = read_header(data, kind)
+    except BrokenHeaderError:
+        return f", a broken {kind}"
+    return f", {kind} {header.width}x{header.height}x{header.channels}"
 
 
 def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path:
@@ -118,7 +173,8 @@ def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path
     # A name out of a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
     safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
-    shard = record.file.split(".")[0]
+    shard = re.sub(r"[^\w\-]+", "_", record.file.split(".tfrec")[0])
+    shard = shard.encode()[-_MAX_NAME:].decode(errors="ignore")
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{shard}-{record.number:05d}-{safe}"
     path.write_bytes(data)

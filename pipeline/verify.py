@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from apache_beam.io.filesystem import BeamIOError
+from pipeline.beam_import import import_beam
+from pipeline.errors import DatasetError, run_command
+from pipeline.options import PROGRESS_STYLES, OneLineParser, refuse_unknown
 
-from pipeline.dataset import open_dataset
-from pipeline.errors import DatasetError, one_line, run_command
-from pipeline.options import OneLineParser
-from transforms import files
-from transforms.core.manifest import LABELS, REJECTED, crc32c_hex, manifest_shards
-from transforms.core.shards import ShardName
-from transforms.core.verify import (
-    Problem,
-    RecordVerifier,
-    class_problems,
-    ledger_problems,
-    rejected_problems,
-)
-from transforms.match import is_local, list_files
-from transforms.read import verify_shard
+if TYPE_CHECKING:
+    from transforms.core.verify import Problem, Verified
+
+# Lines of problems that are printed; a damaged disk need not fill the screen.
+_MAX_LINES = 100
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,77 +24,99 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset.
         DatasetError: it differs from its manifest.
     """
-    parser = OneLineParser(prog="python -m pipeline.verify", allow_abbrev=False)
-    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
-    output = parser.parse_args(argv).output
-    manifest = open_dataset(output)
-    problems = list(find_problems(output, manifest))
-    for problem in problems:
-        print(problem)
-    shards = manifest_shards(manifest)
-    records = sum(shard["records"] for shard in shards)
+    arguments = sys.argv[1:] if argv is None else argv
+    parser = _make_parser()
+    flags, beam_flags = parser.parse_known_args(list(arguments))
+    if beam_flags:
+        refuse_unknown(beam_flags, parser)
+    import_beam(arguments)
+    from pipeline.check_dataset import check_dataset
+    from pipeline.dataset import open_dataset
+
+    manifest = open_dataset(flags.output)
+    problems, splits = check_dataset(
+        flags.output, manifest, fast=flags.fast, beam_flags=beam_flags, progress=flags.progress
+    )
+    for line in table_lines(manifest, splits, problems):
+        print(line)
+    for line in _shortened(problems):
+        print(line)
     if problems:
-        raise DatasetError(f"{output} differs from its manifest: {len(problems)} problems")
-    print(f"verified {output}: {len(shards)} shards, {records} records, {_checked(manifest)}")
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise DatasetError(f"{flags.output} differs from its manifest: {count}")
+    shards = sum(split.shards for split in splits.values())
+    records = sum(split.records for split in splits.values())
+    kind = "files" if manifest["options"].get("files") == "per_image" else "shards"
+    checked = _checked(manifest, fast=flags.fast)
+    print(f"verified {flags.output}: {shards} {kind}, {records} records, {checked}")
 
 
-def _checked(manifest: dict[str, Any]) -> str:
-    sources = {feature["source"] for feature in manifest["features"]}
-    return "every image decodes" if "image.bytes" in sources else "all arrays are whole and finite"
+def _make_parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog="python -m pipeline.verify",
+        allow_abbrev=False,
+        epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",
+    )
+    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument(
+        "--full",
+        action="store_true",
+        help="every record: features, labels, decoded pixels (this is the default)",
+    )
+    extent.add_argument(
+        "--fast", action="store_true", help="files: sizes, checksums, counts; decodes nothing"
+    )
+    parser.add_argument(
+        "--progress",
+        choices=PROGRESS_STYLES,
+        default="off",
+        help="as of convert; without it: off",
+    )
+    return parser
 
 
-def find_problems(output: str, manifest: dict[str, Any]) -> Iterator[Problem]:
+def find_problems(output: str, manifest: dict[str, Any]) -> list[Problem]:
     """Everything in which a folder differs from its manifest."""
-    for detail in ledger_problems(manifest):
-        yield Problem("manifest.json", None, detail)
-    yield from _small_file_problems(output, manifest)
-    yield from _extra_shards(output, manifest)
-    labels = (files.read_text(files.join(output, LABELS)) or "").split("\n")[:-1]
-    verifier = RecordVerifier.of(manifest, labels)
-    for name, split in manifest["splits"].items():
-        classes: Counter[str] = Counter()
-        is_whole = True
-        for shard in split["shards"]:
-            verified = verify_shard(output, shard, verifier)
-            yield from verified.problems
-            is_whole = is_whole and not verified.problems
-            classes += verified.labels
-        if is_whole and verifier.tells_classes:
-            for detail in class_problems(name, classes, split["classes"]):
-                yield Problem("manifest.json", None, detail)
+    from pipeline.check_dataset import check_dataset
+
+    return check_dataset(output, manifest)[0]
 
 
-def _small_file_problems(output: str, manifest: dict[str, Any]) -> Iterator[Problem]:
-    for name, listed in manifest["files"].items():
-        try:
-            text = files.read_text(files.join(output, name))
-        except (BeamIOError, OSError, UnicodeDecodeError) as error:
-            yield Problem(name, None, f"cannot be read: {one_line(error)}")
-            continue
-        if text is None:
-            yield Problem(name, None, "the file is missing")
-        elif crc32c_hex(text.encode()) != listed["crc32c"]:
-            yield Problem(name, None, "was changed since the dataset was written")
-        elif name == REJECTED:
-            for detail in rejected_problems(manifest, text):
-                yield Problem(name, None, detail)
+def table_lines(
+    manifest: Mapping[str, Any], splits: Mapping[str, Verified], problems: Sequence[Problem]
+) -> Iterator[str]:
+    """The table: a line for each split with what was found in its files, and one for the rest."""
+    from pipeline.summary import format_bytes
+
+    yield f"{'split':<12} {'shards':>7} {'records':>9} {'bytes':>10}  status"
+    for name, found in splits.items():
+        size = format_bytes(found.bytes)
+        status = f"{found.damaged} of {found.shards} damaged" if found.damaged else "ok"
+        yield f"{name:<12} {found.shards:>7} {found.records:>9} {size:>10}  {status}"
+    small = {"manifest.json", *manifest["files"]}
+    damaged = len(small & {problem.file for problem in problems})
+    status = f"{damaged} of {len(small)} damaged" if damaged else "ok"
+    size = format_bytes(sum(file.get("bytes", 0) for file in manifest["files"].values()))
+    yield f"{'other files':<12} {len(small):>7} {'':>9} {size:>10}  {status}"
 
 
-def _extra_shards(output: str, manifest: dict[str, Any]) -> Iterator[Problem]:
-    listed = {shard["file"] for shard in manifest_shards(manifest)}
-    folder = glob.escape(output) if is_local(output) else output
-    for file in list_files(files.join(folder, "*.tfrecord*")):
-        name = file.uri.rsplit("/", 1)[-1]
-        if name not in listed and _is_shard(name):
-            yield Problem(name, None, "is no file of this dataset; remove it")
+def _shortened(problems: Sequence[Problem]) -> Iterator[str]:
+    yield from map(str, problems[:_MAX_LINES])
+    rest = problems[_MAX_LINES:]
+    if rest:
+        yield f"... and {len(rest)} more problems in {len({each.file for each in rest})} files"
 
 
-def _is_shard(name: str) -> bool:
-    try:
-        ShardName.parse(name)
-    except ValueError:
-        return False
-    return True
+def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:
+    if fast:
+        return "sizes, checksums and counts agree (--fast: nothing was decoded)"
+    sources = {feature["source"] for feature in manifest["features"]}
+    if "image.bytes" in sources:
+        return "every image decodes"
+    if any(feature.get("shape") for feature in manifest["features"]):
+        return "all arrays are whole and finite"
+    return "every record has its features"
 
 
 if __name__ == "__main__":

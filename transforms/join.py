@@ -14,7 +14,7 @@ from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.labels import RowReader
 from transforms.match import ImageFinder
-from transforms.metrics import counter
+from transforms.metrics import PROGRESS, counter
 
 for _record in (JoinSide, LabelledImage, Rejection, Count):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
@@ -62,6 +62,7 @@ class _ReadInputFn(beam.DoFn):
                 self._counters[result.name].inc(result.value)
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
             else:
+                PROGRESS.count("listing" if source.is_images else "reading")
                 yield result
 
 
@@ -117,6 +118,7 @@ class _JoinFn(beam.DoFn):
         self, group: tuple[str, Iterable[JoinSide]]
     ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
         key, sides = group
+        PROGRESS.count("planning")
         for result in join_group(key, sides, label_from=self._label_from, use=self._use):
             if isinstance(result, Match):
                 try:

@@ -17,8 +17,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+import os
 import threading
-from typing import Any
+from array import array
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from apache_beam.metrics import Metrics
 
@@ -35,29 +40,116 @@ def distribution(name: str) -> Any:
     return Metrics.distribution(NAMESPACE, name)
 
 
+# The steps of a run, in their order, and what each counts.
+STAGES = {
+    "listing": "images",
+    "reading": "rows",
+    "planning": "names",
+    "converting": "images",
+    "publishing": "shards",
+    "verifying": "records",
+}
+
+# Where worker processes on this machine leave their counts, each in a file of its own.
+WORKERS_FOLDER = "IMAGE_TFRECORDS_PROGRESS"
+
+# Of each stage: whether it began, its total, what is done, what is rejected.
+_CELLS = 4
+_PLACES = {name: _CELLS * number for number, name in enumerate(STAGES)}
+_FILE_BYTES = 8 * _CELLS * len(STAGES)
+
+
+class Stage(NamedTuple):
+    """How far a stage is; `total` is 0 where nobody knows it."""
+
+    name: str
+    unit: str
+    total: int
+    done: int
+    rejected: int
+
+
 class Progress:
-    """What this process has converted so far; a launcher in the same process shows it.
+    """How far the stages are in this process, and in its workers on this machine.
 
     Counters of Beam cannot be read while the in-process runner runs, and these can.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | None = None) -> None:
+        """Starts at zero.
+
+        Args:
+            folder: where to keep the counts in a file, for the process that launched this one.
+        """
         self._lock = threading.Lock()
-        self.planned = 0
-        self.done = 0
-        self.rejected = 0
+        self._cells = _own_cells(folder)
+        self._workers: Path | None = None
+
+    def clear(self, workers: str | None = None) -> None:
+        """Forgets all counts: another run begins.
+
+        Args:
+            workers: the folder in which worker processes of the run leave theirs, if there is one.
+        """
+        with self._lock:
+            self._workers = Path(workers) if workers else None
+            for at in range(len(self._cells)):
+                self._cells[at] = 0
+
+    def begin(self, stage: str, total: int = 0) -> None:
+        """Says that a stage is on, and how much it has to do if that is known."""
+        with self._lock:
+            at = _PLACES[stage]
+            self._cells[at], self._cells[at + 1] = 1, total
+
+    def count(self, stage: str, done: int = 1, rejected: int = 0) -> None:
+        """Counts what a stage has done; `rejected` of it went wrong."""
+        with self._lock:
+            at = _PLACES[stage]
+            self._cells[at] = 1
+            self._cells[at + 2] += done
+            self._cells[at + 3] += rejected
+
+    def replace(self, stage: str, *, total: int, done: int, rejected: int) -> None:
+        """Sets the counts of a stage, as another machine told them."""
+        with self._lock:
+            at = _PLACES[stage]
+            self._cells[at : at + _CELLS] = memoryview(array("q", [1, total, done, rejected]))
 
     def plan(self, images: int) -> None:
-        """Sets how many images there are to convert, and that none of them is yet."""
+        """Sets how many images there are to convert; only the first one begins that stage."""
         with self._lock:
-            self.planned = images
-            self.done = self.rejected = 0
+            self._cells[_PLACES["converting"] + 1] = images
 
     def advance(self, images: int, rejected: int = 0) -> None:
         """Counts images that are written or rejected."""
+        self.count("converting", images, rejected)
+
+    def stages(self) -> list[Stage]:
+        """The stages that have begun."""
         with self._lock:
-            self.done += images
-            self.rejected += rejected
+            found = [self._cells.tolist()]
+        # Nothing else is in that folder.
+        files = sorted(self._workers.iterdir()) if self._workers else []
+        for data in (file.read_bytes() for file in files):
+            if len(data) == _FILE_BYTES:
+                found.append(memoryview(data).cast("q").tolist())
+        stages = []
+        for (name, unit), at in zip(STAGES.items(), _PLACES.values(), strict=True):
+            began, total = (max(cells[at + i] for cells in found) for i in (0, 1))
+            done, rejected = (sum(cells[at + i] for cells in found) for i in (2, 3))
+            if began:
+                stages.append(Stage(name, unit, total, done, rejected))
+        return stages
 
 
-PROGRESS = Progress()
+def _own_cells(folder: str | None) -> memoryview:
+    """Zeros, in a file of this process if there is a folder for it."""
+    if folder is not None:
+        with contextlib.suppress(OSError), Path(folder, str(os.getpid())).open("x+b") as file:
+            file.truncate(_FILE_BYTES)
+            return memoryview(mmap.mmap(file.fileno(), _FILE_BYTES)).cast("q")
+    return memoryview(bytearray(_FILE_BYTES)).cast("q")
+
+
+PROGRESS = Progress(os.environ.get(WORKERS_FOLDER))

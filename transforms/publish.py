@@ -32,6 +32,7 @@ from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName
 from transforms.core.splits import splits_in_order
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
+from transforms.metrics import PROGRESS
 
 # Why a run did not publish, left in the staging folder for its launcher to read.
 OUTCOME = "outcome.json"
@@ -265,7 +266,9 @@ class _PublishFn(beam.DoFn):
         keep = {shard.file for shard in gathered.shards}
         self._remove_former(keep)
         self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
+        PROGRESS.begin("publishing", len(gathered.shards))
         for shard in gathered.shards:
+            PROGRESS.count("publishing")
             staged = files.join(self._staging, f"{shard.file}.{shard.recipe}")
             final = files.join(self._output, shard.file)
             if files.exists(staged):

@@ -262,3 +262,10 @@ def test_the_job_can_be_found(world: World) -> None:
     link = "https://console.cloud.google.com/dataflow/jobs/europe-west4/"
     (told,) = [line for line in world.results["right"].err.splitlines() if link in line]
     assert told.endswith("?project=my-project")
+
+
+def test_the_summary_has_the_counters(world: World) -> None:
+    told = [line for line in world.results["right"].out.splitlines() if line[:9] == "metrics  "]
+    assert len(told) == 1
+    assert "images_rejected 1" in told[0] and "shards_written 4" in told[0]
+    assert "metrics  " not in world.results["local"].out

@@ -5,26 +5,43 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
+import json
 import os
 import pty
+import re
 import struct
 import sys
 import termios
 import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import pipeline.verify
 from pipeline import progress
-from transforms.metrics import PROGRESS
+from tests.pipeline.commands import convert, run_here
+from transforms.metrics import PROGRESS, Stage
 
 
-def _run(style: str) -> None:
-    """A conversion of 40 images that shows itself as it goes."""
-    PROGRESS.plan(40)
+def _run(style: str, written: Callable[[], str]) -> None:
+    """A conversion of 40 images that goes on when what it did is shown."""
     with progress.show_progress(style):
-        for _ in range(4):
+        PROGRESS.count("listing", 41)
+        _wait_for("listing", written)
+        PROGRESS.count("planning", 41)
+        PROGRESS.plan(40)
+        for done in range(10, 50, 10):
             PROGRESS.advance(10, 1)
-            threading.Event().wait(0.06)
+            _wait_for(str(done), written)
+
+
+def _wait_for(text: str, written: Callable[[], str]) -> None:
+    deadline = time.monotonic() + 30
+    while text not in written():
+        assert time.monotonic() < deadline, f"{text!r} is not in {written()!r}"
+        threading.Event().wait(0.005)
 
 
 @pytest.fixture(autouse=True)
@@ -48,24 +65,78 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     reader.start()
     with os.fdopen(follower, "w") as terminal, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", terminal)
-        _run("auto")
+        _run("auto", lambda: b"".join(pieces).decode(errors="ignore"))
     reader.join(10)
     os.close(leader)
     shown = b"".join(pieces).decode()
-    assert "converting" in shown
+    bars = [line for line in re.split(r"[\r\n]+", shown) if line.strip()]
+    assert any(line.startswith("listing   : 41 images [") for line in bars)
+    assert any(line.startswith("converting: 100%") for line in bars)
     assert "/40 [" in shown and "images/s" in shown and "rejected=" in shown
 
 
 def test_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    _run("auto")
+    _run("auto", written.getvalue)
     lines = written.getvalue().splitlines()
-    assert lines and all("of 40 images" in line and "s left" in line for line in lines)
+    assert lines[0].startswith("listing: 41 images, ")
+    assert lines[-1].startswith("converting: ") and "of 40 images" in lines[-1]
+    assert " rejected, " in lines[-1] and "s left" in lines[-1]
+
+
+def test_json_for_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    _run("json", written.getvalue)
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert lines[0] == {**lines[0], "stage": "listing", "unit": "images", "planned": 0}
+    assert lines[-1] == {**lines[-1], "stage": "converting", "planned": 40}
+    assert lines[-1]["rejected"] * 10 == lines[-1]["done"] > 0
+    assert {"seconds", "per_second", "seconds_left"} <= set(lines[-1])
+
+
+def test_workers_on_this_machine_are_counted(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their counts come by files, and are gone with the run."""
+    seen: set[tuple[str, int, int]] = set()
+
+    def watch(done: threading.Event) -> None:
+        finished = False
+        while not finished:
+            finished = done.wait(0.01)
+            seen.update((each.name, each.done, each.total) for each in PROGRESS.stages())
+
+    monkeypatch.setattr(progress, "_print_lines", watch)
+    words = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "progress": "plain"}
+    ran = convert(*words, output=tmp_path / "out", **flags)
+    assert ran.code == 0, ran.err
+    assert {("listing", 18, 0), ("converting", 18, 18), ("publishing", 2, 2)} <= seen
+
+
+def test_the_stages_of_a_run(photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
+    """In their order, with all that they did."""
+    rows = "".join(f"{stem},{label}\n" for stem, label in stems.items())
+    (tmp_path / "labels.csv").write_text(f"id,label\n{rows}absent,cat\n")
+    flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv", "num_shards": 2}
+    assert convert(output=tmp_path / "out", **flags).code == 0
+    assert [(stage.name, stage.done, stage.total) for stage in PROGRESS.stages()] == [
+        ("listing", 18, 0),
+        ("reading", 19, 0),
+        ("planning", 19, 0),
+        ("converting", 18, 18),
+        ("publishing", 2, 2),
+    ]
+    verify = run_here(pipeline.verify.main, "verify", [str(tmp_path / "out")])
+    assert verify.code == 0, verify.err
+    assert PROGRESS.stages() == [Stage("verifying", "records", 18, 18, 0)]
 
 
 def test_off_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    _run("off")
+    with progress.show_progress("off"):
+        PROGRESS.count("listing", 41)
     assert written.getvalue() == ""

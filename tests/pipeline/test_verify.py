@@ -14,7 +14,9 @@ from PIL import Image
 from pipeline import convert, verify
 from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, UsageError, run_command
-from transforms.core.manifest import crc32c_hex
+from transforms.core.manifest import crc32c_hex, manifest_shards, to_text
+from transforms.core.verify import RecordVerifier
+from transforms.verify import verify_shard
 
 
 def _draw(folder: Path) -> None:
@@ -48,8 +50,9 @@ def _problems(dataset: Path) -> list[str]:
 
 
 def _edit(dataset: Path, **changes: object) -> None:
+    """Changes the manifest as its program would have written it."""
     path = dataset / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    path.write_text(to_text({**json.loads(path.read_text()), **changes}))
 
 
 def test_a_sound_dataset_passes(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,11 +64,14 @@ def test_every_flipped_byte_names_its_shard(made: Path, dataset: Path) -> None:
     """And its record, unless gzip has it decompress to the same records (header, padding bits)."""
     shard = next(iter(sorted(dataset.glob("train-00000*"))))
     data = shard.read_bytes()
+    manifest = open_dataset(str(dataset))
+    (listed,) = [each for each in manifest_shards(manifest) if each["file"] == shard.name]
+    verifier = RecordVerifier.of(manifest, ["cat", "dog"])
     for position in range(len(data)):
         flipped = bytearray(data)
         flipped[position] ^= 0x40
         shard.write_bytes(flipped)
-        found = _problems(dataset)
+        found = [str(each) for each in verify_shard(str(dataset), listed, verifier).problems]
         assert found and all(shard.name in problem for problem in found), position
         if not re.search(r": record \d+: ", found[0]):
             assert "every record is sound" in found[0], (position, found)

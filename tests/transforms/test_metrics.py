@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.transforms.beam import convert, counters, make_config, make_images
@@ -9,7 +12,7 @@ from transforms import metrics
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import manifest_shards, parse_manifest
-from transforms.metrics import Progress
+from transforms.metrics import WORKERS_FOLDER, Progress, Stage
 
 ROOT = Path(metrics.__file__).parent
 
@@ -79,9 +82,27 @@ def test_the_counters_are_the_manifests_numbers(tmp_path: Path) -> None:
 
 def test_progress() -> None:
     progress = Progress()
+    progress.count("listing", 9)
     progress.plan(5)
     progress.advance(1)
     progress.advance(2, 1)
-    assert (progress.planned, progress.done, progress.rejected) == (5, 3, 1)
-    progress.plan(7)  # another run in the same process
-    assert (progress.planned, progress.done, progress.rejected) == (7, 0, 0)
+    assert progress.stages() == [
+        Stage("listing", "images", 0, 9, 0),
+        Stage("converting", "images", 5, 3, 1),
+    ]
+    progress.clear()  # another run in the same process
+    progress.plan(7)
+    assert progress.stages() == []  # a dry run ends here
+    progress.advance(0)
+    assert progress.stages() == [Stage("converting", "images", 7, 0, 0)]
+
+
+def test_progress_of_worker_processes_is_added_up(tmp_path: Path) -> None:
+    """A worker learns of the folder by its environment, as the runner's do."""
+    program = "from transforms.metrics import PROGRESS as p; p.plan(9); p.advance(3, 1)"
+    for _ in range(2):
+        environment = {**os.environ, WORKERS_FOLDER: str(tmp_path)}
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    progress = Progress()
+    progress.clear(workers=str(tmp_path))
+    assert progress.stages() == [Stage("converting", "images", 9, 6, 2)]

@@ -175,10 +175,22 @@ def decode_example(example: bytes) -> dict[str, Any]:
     Raises:
         ValueError: when the bytes are no Example.
     """
+    # The decoder skips what it does not know, and finds an Example without features in much.
+    if example[:1] == b"\x12" or _tag_after_first_field(example) == 0x12:
+        raise ValueError("it is a tf.train.SequenceExample, not a tf.train.Example")
     try:
         return dict(ExampleToNumpyDict(example))
     except (RuntimeError, ValueError) as error:
         raise ValueError("its bytes are no tf.train.Example") from error
+
+
+def _tag_after_first_field(example: bytes) -> int:
+    """The tag after the field `features`, or 0 where the record ends with it."""
+    try:
+        length, body = _read_varint(example, 1)
+        return example[body + length]
+    except IndexError:
+        return 0
 
 
 def _map_entries(example: bytes, start: int) -> Iterator[bytes]:

@@ -25,6 +25,8 @@ FORMAT_VERSION = 1
 
 _KEYS = ("recipe", "options_digest", "options", "features", "ledger", "rejected", "splits", "files")
 
+_SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
+
 _VERSIONED = (
     "image-tfrecords",
     "apache-beam",
@@ -156,8 +158,16 @@ def _split(split: str, shards: Sequence[ShardSummary], classes: dict[str, int]) 
 
 
 def to_text(manifest: Mapping[str, Any]) -> str:
-    """The manifest as it stands in its file."""
-    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    """The manifest as it stands in its file, with a digest of all that is in it."""
+    sealed = {**manifest, "digest": content_digest(manifest)}
+    return json.dumps(sealed, indent=1, ensure_ascii=False) + "\n"
+
+
+def content_digest(manifest: Mapping[str, Any]) -> str:
+    """The digest of a manifest but for its own `digest`, which tells whether it was edited."""
+    content = {name: value for name, value in manifest.items() if name != "digest"}
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def parse_manifest(text: str, path: str) -> dict[str, Any]:
@@ -168,16 +178,26 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
     """
     try:
         manifest = json.loads(text)
-        version = manifest["format_version"]
+        version = int(manifest["format_version"])
     except (ValueError, TypeError, KeyError) as error:
         raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
     if version != FORMAT_VERSION:
+        told = f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
+        if version > FORMAT_VERSION:
+            raise ManifestError(f"{told}a newer image-tfrecords wrote it; install that one")
         raise ManifestError(
-            f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
-            "use the version of image-tfrecords that wrote it"
+            f"{told}an older image-tfrecords wrote it; use that one, or convert again into "
+            "another folder"
         )
     if missing := [key for key in _KEYS if key not in manifest]:
         raise ManifestError(f"{path} is not a manifest of this tool: it lacks {missing[0]!r}")
+    try:
+        shards = manifest_shards(manifest)
+        lacking = [key for shard in shards for key in _SHARD_KEYS if key not in shard]
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ManifestError(f"{path} was edited: its splits cannot be read ({error})") from error
+    if lacking:
+        raise ManifestError(f"{path} was edited: a shard in it lacks {lacking[0]!r}")
     return dict(manifest)
 
 

@@ -22,6 +22,7 @@ class TFRecordError(ValueError):
     def __init__(self, record: int, offset: int, problem: str) -> None:
         super().__init__(f"record {record} at byte {offset}: {problem}")
         self.record = record
+        self.offset = offset
         self.problem = f"{problem} (at byte {offset})"
 
 

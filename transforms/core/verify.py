@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -39,6 +40,49 @@ class Problem(NamedTuple):
         return f"{place}: {self.detail}"
 
 
+@dataclasses.dataclass
+class Verified:
+    """What reading some shards showed; mergeable.
+
+    Attributes:
+        split: the split that they are of; empty when it does not matter.
+        shards: how many they are.
+        damaged: how many of them have a problem.
+        records: records that could be read.
+        bytes: bytes of the files.
+        problems: those of each shard, the first ones.
+        labels: records of each class.
+    """
+
+    split: str = ""
+    shards: int = 0
+    damaged: int = 0
+    records: int = 0
+    bytes: int = 0
+    problems: list[Problem] = dataclasses.field(default_factory=list)
+    labels: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def merge(self, other: Verified) -> None:
+        """Adds what was found in other shards."""
+        self.shards += other.shards
+        self.damaged += other.damaged
+        self.records += other.records
+        self.bytes += other.bytes
+        self.problems += other.problems
+        self.labels.update(other.labels)
+
+    def to_text(self) -> str:
+        """One line that `from_text` reads."""
+        return json.dumps(vars(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Verified:
+        """Reads what `to_text` gave."""
+        data = json.loads(text)
+        problems = [Problem(*fields) for fields in data["problems"]]
+        return cls(**{**data, "problems": problems, "labels": Counter(data["labels"])})
+
+
 class RecordCheck(NamedTuple):
     """What one record turned out to be: its problems, and the classes that it counts for."""
 
@@ -67,7 +111,11 @@ class RecordVerifier:
         return cls(
             features=tuple(map(Feature.from_manifest, manifest["features"])),
             labels=tuple(labels) if manifest["labels"] == "text" else None,
-            limits=Limits(max_pixels=options["max_pixels"], max_bytes=options["max_bytes"]),
+            # Rows without images have no limits.
+            limits=Limits(
+                max_pixels=options.get("max_pixels") or sys.maxsize,
+                max_bytes=options.get("max_bytes") or sys.maxsize,
+            ),
         )
 
     @property

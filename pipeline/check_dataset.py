@@ -1,0 +1,139 @@
+"""Comparing a dataset with its manifest: the shards on Beam, everything else here."""
+
+from __future__ import annotations
+
+import glob
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+
+from pipeline.errors import DatasetError, UsageError, one_line
+from pipeline.launch import is_local_runner, run_pipeline
+from transforms import files
+from transforms.core.manifest import (
+    LABELS,
+    MANIFEST,
+    REJECTED,
+    content_digest,
+    manifest_shards,
+)
+from transforms.core.verify import (
+    Problem,
+    RecordVerifier,
+    Verified,
+    class_problems,
+    ledger_problems,
+    rejected_problems,
+)
+from transforms.match import is_local, list_files
+from transforms.verify import VerifyShards, merge_splits, read_results
+
+
+def check_dataset(
+    output: str,
+    manifest: Mapping[str, Any],
+    *,
+    fast: bool = False,
+    beam_flags: Sequence[str] = (),
+    progress: str = "off",
+) -> tuple[list[Problem], dict[str, Verified]]:
+    """Everything in which a folder differs from its manifest, and what was found in each split.
+
+    Args:
+        output: the folder.
+        manifest: its manifest.
+        fast: whether to leave the content of the records alone.
+        beam_flags: options of Beam.
+        progress: see `show_progress`.
+
+    Raises:
+        UsageError: the runner's workers cannot hand back what they find.
+        DatasetError: the run failed.
+    """
+    try:
+        problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
+        problems += _small_file_problems(output, manifest)
+        problems += _extra_files(output, manifest)
+        verifier = RecordVerifier.of(manifest, _labels(output))
+    except (KeyError, TypeError, AttributeError) as error:
+        if manifest.get("digest") == content_digest(manifest):
+            raise
+        path = files.join(output, MANIFEST)
+        raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
+    with tempfile.TemporaryDirectory() as scratch:
+        results = files.join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
+        records = sum(split["records"] for split in manifest["splits"].values())
+        transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
+        run_pipeline(
+            lambda p: p | transform,
+            beam_flags,
+            progress=progress,
+            left="nothing is known of the dataset",
+        )
+        splits = merge_splits(read_results(results), manifest["splits"])
+        files.remove(results)
+    for name, split in splits.items():
+        problems += split.problems
+        if not fast and not split.damaged and verifier.tells_classes:
+            listed = manifest["splits"][name]["classes"]
+            for detail in class_problems(name, split.labels, listed):
+                problems.append(Problem(MANIFEST, None, detail))
+    return problems, splits
+
+
+def _labels(output: str) -> list[str]:
+    """The lines of `labels.txt`; where it is damaged that is a problem of its own."""
+    try:
+        text = files.read_text(files.join(output, LABELS)) or ""
+    except (OSError, UnicodeDecodeError):
+        return []
+    return text.split("\n")[:-1]
+
+
+def _results_folder(scratch: str, beam_flags: Sequence[str]) -> str:
+    options = PipelineOptions(list(beam_flags))
+    if is_local_runner(options):
+        return scratch
+    folder = options.view_as(GoogleCloudOptions).temp_location
+    if not folder:
+        raise UsageError(
+            "verify needs --temp_location with this --runner: a folder that its workers and this "
+            "machine reach, for what they find"
+        )
+    return str(folder)
+
+
+def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
+    if manifest.get("digest") != content_digest(manifest):
+        yield "was edited since the dataset was written"
+    yield from ledger_problems(manifest)
+
+
+def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, listed in manifest["files"].items():
+        path = files.join(output, name)
+        try:
+            if not files.exists(path):
+                yield Problem(name, None, "the file is missing")
+            elif files.checksum(path) != listed["crc32c"]:
+                yield Problem(name, None, "was changed since the dataset was written")
+            elif name == REJECTED:
+                for detail in rejected_problems(manifest, files.read_text(path) or ""):
+                    yield Problem(name, None, detail)
+        except (OSError, UnicodeDecodeError) as error:
+            yield Problem(name, None, f"cannot be read: {one_line(error)}")
+
+
+def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """TFRecords beside those of the dataset: a reader's glob would take them too."""
+    listed = {shard["file"] for shard in manifest_shards(manifest)}
+    folder = files.join(glob.escape(output) if is_local(output) else output, "")
+    for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):
+        start = f"{below}/" if below else ""
+        for file in list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):
+            name = start + file.uri.rsplit("/", 1)[-1]
+            if name not in listed:
+                yield Problem(name, None, "is no file of this dataset; remove it")

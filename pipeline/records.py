@@ -1,0 +1,136 @@
+"""The records that `show` is asked for: of a dataset, or of any TFRecord files of Examples."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.dataset import open_dataset
+from pipeline.errors import DatasetError, UsageError, one_line
+from pipeline.path_flags import check_path
+from transforms import files
+from transforms.core.examples import decode_example
+from transforms.core.manifest import LABELS, MANIFEST
+from transforms.core.record_fields import RecordFields
+from transforms.core.tfrecord import TFRecordError
+from transforms.match import is_local, list_files
+from transforms.read import open_records
+
+_IS_GLOB = frozenset("*?[")
+
+
+class Record(NamedTuple):
+    """One record of a file, decoded: see `decode_example`."""
+
+    file: str
+    number: int
+    example: dict[str, Any]
+
+
+class Selection(NamedTuple):
+    """Files of records, and how to look into these.
+
+    Attributes:
+        files: their names by path, in the order in which they are read.
+        fields: which feature holds what.
+        manifest: of the dataset, None when they are loose files.
+    """
+
+    files: dict[str, str]
+    fields: RecordFields
+    manifest: dict[str, Any] | None
+
+
+def select(paths: Sequence[str], split: str | None) -> Selection:
+    """The files that paths name.
+
+    Args:
+        paths: one folder, or any number of TFRecord files and globs.
+        split: only the files of this split, or None.
+
+    Raises:
+        UsageError: there is nothing, or no such split.
+    """
+    for path in paths:
+        check_path("the path", path)
+    try:
+        if len(paths) == 1 and files.exists(files.join(paths[0], MANIFEST)):
+            return _of_dataset(paths[0], open_dataset(paths[0]), split)
+        found = dict(_loose_files(paths))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {paths[0]}: {one_line(error)}") from error
+    if split is not None:
+        found = {path: name for path, name in found.items() if name.startswith(f"{split}-")}
+        if not found:
+            raise UsageError(
+                f"there is no --split {split}: no file is called {split}-..., and there is no "
+                f"{MANIFEST} to say what splits there are"
+            )
+    return Selection(found, RecordFields(), None)
+
+
+def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Selection:
+    splits = manifest["splits"]
+    if split is not None and split not in splits:
+        raise UsageError(f"there is no --split {split}; the dataset has {', '.join(splits)}")
+    chosen = splits if split is None else {split: splits[split]}
+    names = [shard["file"] for each in chosen.values() for shard in each["shards"]]
+    sources = {feature["name"]: feature["source"] for feature in manifest["features"]}
+    is_named = manifest["labels"] == "text"
+    lines = (files.read_text(files.join(output, LABELS)) or "").split("\n")[:-1] if is_named else ()
+    found = {files.join(output, name): name for name in names}
+    return Selection(found, RecordFields(sources, lines), manifest)
+
+
+def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for path in paths:
+        if is_local(path) and os.path.isfile(path):
+            yield path, os.path.basename(path)
+            continue
+        found = sorted(file.uri for file in _matches(path))
+        if not found and len(paths) == 1 and not _IS_GLOB & set(path):
+            # It says what this folder is.
+            open_dataset(path)
+        if not found:
+            raise UsageError(f"there is no {path}")
+        for uri in found:
+            yield uri, uri.rpartition("/")[2]
+
+
+def _matches(path: str) -> Iterator[Any]:
+    if _IS_GLOB & set(path):
+        return list_files(path)
+    if not is_local(path) and files.exists(path):
+        return list_files(path)
+    folder = glob.escape(path) if is_local(path) else path
+    # TF-Slim's shards end with their number.
+    patterns = ("*.tfrec*", "*-?????-of-?????")
+    below = (list_files(files.join(folder, pattern)) for pattern in patterns)
+    return (file for each in below for file in each)
+
+
+def read_records(
+    found: dict[str, str], matches: Callable[[dict[str, Any]], bool]
+) -> Iterator[Record]:
+    """The records of files that match, in their order.
+
+    Raises:
+        DatasetError: a record cannot be read.
+    """
+    for path, name in found.items():
+        number = 0
+        try:
+            with open_records(path) as records:
+                for number, record in enumerate(records):
+                    example = decode_example(record)
+                    if matches(example):
+                        yield Record(name, number, example)
+        except TFRecordError as error:
+            hint = "; it is no TFRecord file, or not from its start" if error.offset == 0 else ""
+            raise DatasetError(f"{name}: {error}{hint}") from error
+        except ValueError as error:
+            raise DatasetError(f"{name}: record {number}: {error}") from error
+        except OSError as error:
+            raise DatasetError(f"cannot read {name}: {one_line(error)}") from error

@@ -1,0 +1,202 @@
+"""What a folder can be besides a whole dataset: each case has a message of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipeline.show
+import pipeline.verify
+from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, run_process
+from tests.servers.gcs import GcsServer
+
+
+@pytest.fixture(scope="module")
+def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of two splits, two shards each, with names as TensorFlow reads them."""
+    flags = {"images": f"{photos}/*/*.jpg", "splits": "train=0.5,test=0.5", "num_shards": 2}
+    return make_dataset(tmp_path_factory.mktemp("folder") / "out", **flags).folder
+
+
+@pytest.fixture
+def dataset(made: Path, tmp_path: Path) -> Dataset:
+    """A copy that a test may damage."""
+    return Dataset(Path(shutil.copytree(made, tmp_path / "dataset")))
+
+
+def verify(folder: Path | str, *words: str) -> Ran:
+    return run_here(pipeline.verify.main, "verify", [str(folder), *words])
+
+
+def edit_manifest(dataset: Dataset, **changes: object) -> None:
+    text = json.dumps({**dataset.manifest, **changes})
+    (dataset.folder / "manifest.json").write_text(text)
+
+
+def test_the_table_has_a_line_for_each_split(dataset: Dataset) -> None:
+    ran = verify(dataset.folder)
+    assert ran.code == 0, ran.err
+    lines = [line.split() for line in ran.out.splitlines()]
+    splits = dataset.manifest["splits"]
+    for line, name in zip(lines[1:3], ("train", "test"), strict=True):
+        assert line[:3] == [name, "2", str(splits[name]["records"])] and line[-1] == "ok"
+    assert lines[3][:2] == ["other", "files"] and lines[3][-1] == "ok"
+    assert ran.out.splitlines()[-1].endswith("4 shards, 18 records, every image decodes")
+
+
+@pytest.mark.parametrize("words", [[], ["--full"], ["--fast"]])
+def test_each_damage_is_told_in_its_own_words(dataset: Dataset, words: list[str]) -> None:
+    """All of them are found without decoding an image."""
+    folder = dataset.folder
+    first, second, third, fourth = (folder / name for name in dataset.shards())
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-5])
+    third.write_bytes(bytes([third.read_bytes()[0] ^ 1]) + third.read_bytes()[1:])
+    fourth.write_bytes(fourth.read_bytes() + b"more")
+    shutil.copy(third, folder / "backup.tfrecord")
+    (folder / "labels.txt").write_text("cat\nwolf\nfox\n")
+    (folder / "rejected.jsonl").unlink()
+    edit_manifest(dataset, root="/elsewhere")
+    ran = verify(folder, *words)
+    assert ran.code == 1
+    listed = {
+        s["file"]: s["bytes"] for p in dataset.manifest["splits"].values() for s in p["shards"]
+    }
+    for told in (
+        "manifest.json: was edited since the dataset was written",
+        "labels.txt: was changed since the dataset was written",
+        "rejected.jsonl: the file is missing",
+        "backup.tfrecord: is no file of this dataset; remove it",
+        f"{first.name}: the file is missing",
+        f"{second.name}: was cut: {listed[second.name] - 5} of {listed[second.name]} bytes are",
+        f"{third.name}: has other bytes: the file's CRC32C is ",
+        f"{fourth.name}: has {listed[fourth.name] + 4} bytes, the manifest says",
+    ):
+        assert f"\n{told}" in ran.out, told
+    assert ran.out.count("2 of 2 damaged") == 2 and "3 of 3 damaged" in ran.out
+    assert ran.error().startswith(f"verify: {folder} differs from its manifest: ")
+
+
+def test_fast_decodes_nothing(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("an image was decoded")
+
+    monkeypatch.setattr("transforms.core.verify.check_image", fail)
+    ran = verify(dataset.folder, "--fast")
+    assert ran.code == 0, ran.err
+    assert "18 records, sizes, checksums and counts agree (--fast" in ran.out
+
+
+def test_fast_and_full_exclude_each_other(dataset: Dataset) -> None:
+    ran = verify(dataset.folder, "--fast", "--full")
+    assert ran.code == 2 and "not allowed with" in ran.error()
+
+
+def test_a_thousand_damaged_files_do_not_fill_the_screen(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline.verify, "_MAX_LINES", 2)
+    for name in dataset.shards():
+        (dataset.folder / name).unlink()
+    ran = verify(dataset.folder)
+    assert ran.out.count("the file is missing") == 2
+    assert ran.out.splitlines()[-1] == "... and 2 more problems in 2 files"
+    assert ran.error().endswith("4 problems")
+
+
+def test_beam_runs_it_in_other_processes(dataset: Dataset) -> None:
+    (dataset.folder / dataset.shards("test")[0]).unlink()
+    words = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    ran = run_process("pipeline.verify", str(dataset.folder), *words)
+    assert ran.code == 1
+    assert "test-00000-of-00002.tfrecord: the file is missing" in ran.out
+    assert "1 of 2 damaged" in ran.out
+
+
+def test_a_remote_runner_needs_a_place_for_what_it_finds(dataset: Dataset) -> None:
+    ran = verify(dataset.folder, "--runner=FlinkRunner")
+    assert ran.code == 2 and "verify needs --temp_location" in ran.error()
+
+
+def test_an_unknown_flag(dataset: Dataset) -> None:
+    ran = verify(dataset.folder, "--fsat")
+    assert ran.code == 2 and "unknown flag --fsat; did you mean --fast?" in ran.error()
+
+
+def test_folders_without_a_manifest(made: Path, tmp_path: Path) -> None:
+    for main in (pipeline.verify.main, pipeline.show.main):
+        ran = run_here(main, "verify", [str(tmp_path / "absent")])
+        assert ran.code == 2 and ran.error().endswith("there is no such folder")
+        ran = run_here(main, "verify", [str(tmp_path)])
+        assert ran.code == 2 and ran.error().endswith(f"there is no {tmp_path}/manifest.json")
+    Path(shutil.copytree(made, tmp_path / "moved") / "manifest.json").unlink()
+    ran = verify(tmp_path / "moved")
+    assert ran.code == 2 and "there are TFRecords but no" in ran.error()
+
+
+def test_half_a_dataset(photos: Path, tmp_path: Path) -> None:
+    """A run that did not publish left its shards staged."""
+    (tmp_path / "photos").mkdir()
+    shutil.copy(photos / "cat" / "cat-0.jpg", tmp_path / "photos")
+    (tmp_path / "photos" / "broken.jpg").write_bytes(b"broken")
+    flags = {"images": f"{tmp_path}/photos/*.jpg", "label_from": "none", "max_rejected": "0"}
+    assert convert(output=tmp_path / "out", **flags).code == 3
+    ran = verify(tmp_path / "out")
+    assert ran.code == 2
+    assert "a run that writes it has not ended" in ran.error()
+    assert "run the same command again" in ran.error()
+
+
+@pytest.mark.parametrize("name", ["ledger", "features", "splits", "files", "options"])
+@pytest.mark.parametrize("value", [{}, [1], {"a": {"b": 1}}, None])
+def test_a_manifest_that_lost_its_shape(dataset: Dataset, name: str, value: object) -> None:
+    edit_manifest(dataset, **{name: value})
+    ran = verify(dataset.folder)
+    assert ran.code in (1, 2)
+    assert "was edited" in ran.out + ran.error()
+
+
+def test_a_label_file_that_is_no_text(dataset: Dataset) -> None:
+    (dataset.folder / "labels.txt").write_bytes(b"\xff\xfe")
+    ran = verify(dataset.folder)
+    assert ran.code == 1 and "labels.txt: was changed since" in ran.out
+
+
+def test_manifests_of_other_versions(dataset: Dataset) -> None:
+    edit_manifest(dataset, format_version=99)
+    newer = verify(dataset.folder)
+    edit_manifest(dataset, format_version=0)
+    older = verify(dataset.folder)
+    assert (newer.code, older.code) == (2, 2)
+    assert "99, this program reads 1: a newer image-tfrecords wrote it" in newer.error()
+    assert "0, this program reads 1: an older image-tfrecords wrote it" in older.error()
+
+
+def test_fast_downloads_no_shard_from_a_bucket(gcs: GcsServer, dataset: Dataset) -> None:
+    gcs.make_bucket("datasets")
+    for path in dataset.folder.iterdir():
+        gcs.put("datasets", f"out/{path.name}", path.read_bytes())
+    gcs.put("datasets", "out/train-00000-of-00002.tfrecord", b"other")
+    gcs.reset()
+    ran = verify("gs://datasets/out", "--fast")
+    assert ran.code == 1
+    assert "train-00000-of-00002.tfrecord: was cut: 5 of " in ran.out
+    assert ran.error().endswith("1 problem")
+    assert not [name for name in gcs.media_gets() if name.endswith(".tfrecord")]
+
+
+@pytest.mark.parametrize("command", ["verify", "show"])
+def test_start_up_brings_neither_tensorflow_nor_the_cloud(dataset: Dataset, command: str) -> None:
+    """They would be most of the time that a small dataset takes."""
+    code = (
+        f"import sys; from pipeline.{command} import main; main([{str(dataset.folder)!r}])\n"
+        "print({'tensorflow', 'pandas', 'google.cloud.storage'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "set()"

@@ -1,0 +1,37 @@
+"""Shards are verified in groups, and what is found fits into a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from transforms.core.verify import Problem, Verified
+from transforms.verify import group_shards, merge_splits
+
+
+def shard(name: str, megabytes: int) -> dict[str, Any]:
+    """A shard as the manifest lists it, as far as grouping looks."""
+    return {"file": name, "bytes": megabytes << 20}
+
+
+def test_large_shards_go_alone_and_small_files_together() -> None:
+    train = [shard("a", 150), shard("b", 150), *(shard(f"s{n}", 20) for n in range(4))]
+    manifest = {"splits": {"train": {"shards": train}, "test": {"shards": [shard("t", 1)]}}}
+    groups = [(split, [each["file"] for each in group]) for split, group in group_shards(manifest)]
+    assert groups == [
+        ("train", ["a"]),
+        ("train", ["b"]),
+        ("train", ["s0", "s1", "s2"]),
+        ("train", ["s3"]),
+        ("test", ["t"]),
+    ]
+
+
+def test_results_survive_their_line_and_are_merged() -> None:
+    first = Verified("train", 2, 1, 10, 99, [Problem("b", 3, "is\nbad")], Counter(개=3))
+    assert Verified.from_text(first.to_text()) == first
+    second = Verified("train", 1, 1, 5, 1, [Problem("a", None, "is gone")], Counter(cat=1))
+    merged = merge_splits([first, second], ["train", "empty"])
+    assert merged["empty"] == Verified("empty")
+    problems = [Problem("a", None, "is gone"), Problem("b", 3, "is\nbad")]
+    assert merged["train"] == Verified("train", 3, 2, 15, 100, problems, Counter(개=3, cat=1))
