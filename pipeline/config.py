@@ -52,6 +52,7 @@ class ConvertConfig:
         label_separator: between the labels in one cell; empty when a cell is one label.
         label_regex: what finds the label in a path; empty unless labels come from there.
         split_from: `hash`, `csv` or `directory`.
+        files: `sharded` or `per_image`.
     """
 
     images: tuple[str, ...]
@@ -82,6 +83,7 @@ class ConvertConfig:
     label_separator: str = ""
     label_regex: str = ""
     split_from: str = "hash"
+    files: str = "sharded"
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -147,6 +149,7 @@ class ConvertConfig:
             "seed": self.seed,
             "num_shards": self.num_shards,
             "shard_size": self.shard_size,
+            "files": self.files,
             "layout": self.layout,
             "box_units": self.box_units,
             "label_separator": self.label_separator or None,

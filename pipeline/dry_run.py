@@ -50,15 +50,19 @@ class _SumUpFn(beam.DoFn):
         columns = self._config.columns
         vocabulary = Vocabulary.build(gathered.totals.labels, self._config.class_names)
         planned = self._config.shard_plan.files(gathered.totals.bytes)
+        is_per_image = self._config.files == "per_image"
         splits = {
-            name: {"images": 0, "shards": len(names), "bytes": 0} for name, names in planned.items()
+            name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}
+            for name, names in planned.items()
         }
         for shard in gathered.shards:
             split = splits[ShardName.parse(shard.file).split]
             split["images"] += shard.records
+            split["files"] += shard.records if is_per_image else 0
             split["bytes"] += shard.image_bytes
         return {
             "label_from": self._config.label_from,
+            "files": self._config.files,
             "columns": [columns.key_name, columns.label_name] if columns else None,
             "box_units": self._config.box_units,
             "classes": len(vocabulary.lines()),

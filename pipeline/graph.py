@@ -100,6 +100,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         totals=plan.totals,
         options_digest=config.dataset.digest,
         overwrite=config.overwrite,
+        per_image=config.files == "per_image",
     )
     counts = plan.counts
     if config.quarantine is not None:

@@ -16,6 +16,7 @@ from pipeline.errors import UsageError
 from transforms.core.boxes import UNITS
 from transforms.core.check import MODES
 from transforms.core.embeddings import DTYPES
+from transforms.core.image_files import FILES
 from transforms.core.keys import KEY_KINDS
 from transforms.core.layouts import LAYOUTS, is_layout_file
 from transforms.core.limits import RejectionLimit
@@ -220,6 +221,12 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help=f"features of the Examples: {', '.join(LAYOUTS)}, or a .yaml file of your own",
     )
     add("--box_units", choices=UNITS, help="of boxes; without it told from the first rows")
+    add(
+        "--files",
+        choices=FILES,
+        default="sharded",
+        help="shards, or one file for each image, called after its key",
+    )
     add("--compression", choices=("none", "gzip"), default="none", help="of the shards")
     add("--overwrite", action="store_true", help="replace a dataset that is there already")
 
@@ -318,6 +325,11 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     if rest:
         _refuse_unknown(rest, parser)
     return flags, rest
+
+
+def default_of(name: str) -> Any:
+    """What a flag of `convert` is when it is not given."""
+    return make_parser("convert").parse_args(["--output", "-"]).__dict__[name]
 
 
 def _refuse_unknown(rest: list[str], parser: argparse.ArgumentParser) -> None:

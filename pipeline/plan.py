@@ -45,10 +45,11 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     if plan["box_units"]:
         yield f"boxes    {plan['box_units']} coordinates (--box_units)"
     yield f"keys     by {plan['key']}, paths below {plan['root'] or '.'}"
-    yield f"{'split':<12} {'images':>9} {'shards':>7} {'bytes':>10}"
+    unit = "files" if plan["files"] == "per_image" else "shards"
+    yield f"{'split':<12} {'images':>9} {unit:>7} {'bytes':>10}"
     for name, split in plan["splits"].items():
         size = format_bytes(split["bytes"])
-        yield f"{name:<12} {split['images']:>9} {split['shards']:>7} {size:>10}"
+        yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from ledger_lines(plan["ledger"], written="to convert")
     yield from reason_lines(plan["rejected"])
     yield f"nothing written; convert would write {output}"

@@ -14,6 +14,7 @@ from pipeline.options import OneLineParser, at_least_one, typed
 from pipeline.summary import format_bytes
 from transforms import files
 from transforms.core.examples import decode_example
+from transforms.core.image_files import file_stem
 from transforms.core.manifest import manifest_shards
 from transforms.core.tfrecord import TFRecordError
 from transforms.read import open_records
@@ -118,7 +119,10 @@ def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path
     # A name out of a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
     safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
-    shard = record.file.split(".")[0]
+    shard = record.file.split(".tfrecord")[0].replace("/", "-")
+    if len(shard.encode()) > _MAX_NAME:
+        # A file of one image may have the longest of names.
+        shard = file_stem(shard, max_bytes=_MAX_NAME)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{shard}-{record.number:05d}-{safe}"
     path.write_bytes(data)

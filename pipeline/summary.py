@@ -37,7 +37,8 @@ def peak_memory() -> int:
 
 def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     """Splits, classes, rejections and the ledger of a finished dataset."""
-    lines = _split_lines(manifest["splits"])
+    unit = "files" if manifest["options"].get("files") == "per_image" else "shards"
+    lines = _split_lines(manifest["splits"], unit)
     lines += _class_lines(manifest["splits"])
     lines += ledger_lines(manifest["ledger"], written="written")
     if units := manifest["options"].get("box_units"):
@@ -61,8 +62,8 @@ def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
     return lines
 
 
-def _split_lines(splits: Mapping[str, Any]) -> list[str]:
-    lines = [f"{'split':<12} {'records':>9} {'shards':>7} {'bytes':>10}"]
+def _split_lines(splits: Mapping[str, Any], unit: str) -> list[str]:
+    lines = [f"{'split':<12} {'records':>9} {unit:>7} {'bytes':>10}"]
     for name, split in splits.items():
         size = format_bytes(split["bytes"])
         lines.append(f"{name:<12} {split['records']:>9} {len(split['shards']):>7} {size:>10}")

@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     records = sum(shard["records"] for shard in shards)
     if problems:
         raise DatasetError(f"{output} differs from its manifest: {len(problems)} problems")
-    print(f"verified {output}: {len(shards)} shards, {records} records, {_checked(manifest)}")
+    kind = "shards" if manifest["options"].get("files") != "per_image" else "files"
+    print(f"verified {output}: {len(shards)} {kind}, {records} records, {_checked(manifest)}")
 
 
 def _checked(manifest: dict[str, Any]) -> str:
@@ -97,6 +98,11 @@ def _extra_shards(output: str, manifest: dict[str, Any]) -> Iterator[Problem]:
         name = file.uri.rsplit("/", 1)[-1]
         if name not in listed and _is_shard(name):
             yield Problem(name, None, "is no file of this dataset; remove it")
+    if manifest["options"].get("files") == "per_image":
+        for file in list_files(files.join(folder, "*", "*.tfrecord*")):
+            name = "/".join(file.uri.rsplit("/", 2)[-2:])
+            if name not in listed and name.split("/")[0] in manifest["splits"]:
+                yield Problem(name, None, "is no file of this dataset; remove it")
 
 
 def _is_shard(name: str) -> bool:

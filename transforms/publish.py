@@ -8,7 +8,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -23,8 +23,10 @@ from transforms.core.manifest import (
     REJECTED,
     Dataset,
     build_manifest,
+    data_files,
     dataset_recipe,
     manifest_shards,
+    possible_files,
     to_text,
 )
 from transforms.core.records import Count
@@ -214,11 +216,13 @@ class _PublishFn(beam.DoFn):
                 f"--output {self._output} holds a dataset of other inputs (images or labels were "
                 "added, removed or changed since). Use --overwrite or another --output",
             )
-        missing = [
-            shard["file"]
-            for shard in manifest_shards(manifest)
-            if not files.has_size(files.join(self._output, shard["file"]), shard["bytes"])
-        ]
+        listed = manifest_shards(manifest)
+
+        def is_there(shard: dict[str, Any]) -> bool:
+            return files.has_size(files.join(self._output, shard["file"]), shard["bytes"])
+
+        there = files.for_each(is_there, listed, self._output)
+        missing = [shard["file"] for shard, ok in zip(listed, there, strict=True) if not ok]
         if missing:
             self._fail(
                 "damaged",
@@ -262,16 +266,16 @@ class _PublishFn(beam.DoFn):
             label_kind=kind if any(labels) else "none",
             files=small_files,
         )
-        keep = {shard.file for shard in gathered.shards}
+        data = data_files(gathered.shards)
+        keep = {file.file for file in data}
         self._remove_former(keep)
         self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
-        for shard in gathered.shards:
-            staged = files.join(self._staging, f"{shard.file}.{shard.recipe}")
-            final = files.join(self._output, shard.file)
-            if files.exists(staged):
-                files.rename(staged, final)
-            elif not files.has_size(final, shard.bytes):
-                raise OSError(f"shard {shard.file} was written, but is neither staged nor in place")
+        for folder in sorted({name.rpartition("/")[0] for name in keep} - {""}):
+            files.make_directory(files.join(self._output, folder))
+        staged = [files.join(self._staging, file.staged) for file in data]
+        final = [files.join(self._output, file.file) for file in data]
+        sizes = [file.bytes for file in data]
+        files.put_in_place(zip(staged, final, sizes, strict=True), self._output)
         for name, content in small_files.items():
             files.write_whole(files.join(self._output, name), content)
         path = files.join(self._output, MANIFEST)
@@ -290,9 +294,15 @@ class _PublishFn(beam.DoFn):
         replaced = files.read_manifest(former)
         if replaced is None:
             return
-        names = {shard["file"] for shard in manifest_shards(replaced)}
-        for name in sorted(names - keep):
-            files.remove(files.join(self._output, name))
+        self._remove({shard["file"] for shard in manifest_shards(replaced)} - keep)
+
+    def _remove(self, names: set[str]) -> None:
+        """Removes files of records, and the folders that they leave empty."""
+        paths = [files.join(self._output, name) for name in sorted(names)]
+        for _ in files.for_each(files.remove, paths, self._output):
+            pass
+        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
+            files.remove_if_empty(files.join(self._output, folder))
 
     def _drop_stale(self, ours: set[str], keep: set[str]) -> None:
         """Forgets the shards of a former run with other inputs or options that did not end.
@@ -302,12 +312,22 @@ class _PublishFn(beam.DoFn):
         found = (_STAGED.fullmatch(name) for name in files.names_below(self._staging))
         stale = {match["shard"]: match["file"] for match in found if match}
         stale = {shard: file for shard, file in stale.items() if shard not in ours}
-        for file in sorted(set(stale.values()) - keep):
-            files.remove(files.join(self._output, file))
+        names: set[str] = set()
+        for shard, file in stale.items():
+            names |= {file, *self._image_files(shard)}
+        self._remove(names - keep)
         if stale:
             _LOGGER.warning(
                 "dropped %d shards staged by a former run with other inputs or options", len(stale)
             )
+
+    def _image_files(self, staged: str) -> set[str]:
+        """All names that the images of a staged shard may have got, if each has a file."""
+        text = files.read_text(files.join(self._staging, f"{staged}.json"))
+        summary = ShardSummary.from_text(text) if text is not None else None
+        if summary is None:
+            return set()
+        return possible_files(summary)
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""

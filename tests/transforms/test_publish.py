@@ -171,11 +171,11 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[list[str]]:
     targets: list[str] = []
     rename = files.rename
 
-    def maybe_fail(source: str, target: str) -> None:
+    def maybe_fail(source: str, target: str, **options: bool) -> None:
         targets.append(os.path.basename(target))
         if targets[-1] == name:
             raise OSError("the bucket is gone")
-        rename(source, target)
+        rename(source, target, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "rename", maybe_fail)

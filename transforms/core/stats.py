@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from transforms.core.columns import row_labels
+from transforms.core.image_files import ImageFile
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
@@ -69,6 +70,9 @@ class ShardSummary:
         rejections: its images that are not in it.
         pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
             asks for any.
+        files: of the images, in the order of the records, when each has a file of its own; None
+            when they are in one.
+        folder: these files are staged there, below the staging folder.
     """
 
     file: str
@@ -80,6 +84,15 @@ class ShardSummary:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     rejections: tuple[Rejection, ...] = ()
     pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    files: tuple[ImageFile, ...] | None = None
+    folder: str = ""
+
+    @property
+    def staged(self) -> list[str]:
+        """The names of its files below the staging folder."""
+        if self.files is None:
+            return [f"{self.file}.{self.recipe}"]
+        return [f"{self.folder}/{number:07d}" for number in range(len(self.files))]
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
@@ -91,7 +104,10 @@ class ShardSummary:
         try:
             data = json.loads(text)
             rejections = tuple(Rejection(*fields) for fields in data["rejections"])
-            return cls(**{**data, "rejections": rejections})
+            files = data["files"]
+            if files is not None:
+                files = tuple(ImageFile(*fields) for fields in files)
+            return cls(**{**data, "rejections": rejections, "files": files})
         except (ValueError, TypeError, KeyError):
             return None
 
