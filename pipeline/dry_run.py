@@ -42,7 +42,14 @@ class _SumUpFn(beam.DoFn):
         rejections: Iterable[Rejection],
         counts: Iterable[Count],
     ) -> None:
-        gathered = gather(self._config.shard_plan.splits, totals, shards, rejections, counts)
+        gathered = gather(
+            self._config.shard_plan.splits,
+            totals,
+            shards,
+            rejections,
+            counts,
+            of_rows=self._config.of_rows,
+        )
         gathered.ledger.check()
         files.write_whole(self._path, json.dumps(self._describe(gathered)).encode())
 
@@ -60,7 +67,13 @@ class _SumUpFn(beam.DoFn):
             split["images"] += shard.records
             split["files"] += shard.records if is_per_image else 0
             split["bytes"] += shard.image_bytes
+        if self._config.of_rows:
+            for name, split in splits.items():
+                split["bytes"] = gathered.totals.bytes[name]
+        features = self._config.features
         return {
+            "of_rows": self._config.of_rows,
+            "features": [[f.name, f.type or f.dtype] for f in features],
             "label_from": self._config.label_from,
             "files": self._config.files,
             "columns": [columns.key_name, columns.label_name] if columns else None,

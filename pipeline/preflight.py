@@ -18,6 +18,7 @@ from pipeline.options import default_of
 from pipeline.path_flags import check_path
 from pipeline.samples import ImageSample, list_inputs, sample_images
 from pipeline.split_flags import split_source
+from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
@@ -41,6 +42,13 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     """
     _check_paths(flags)
     _check_files(flags)
+    if is_table(flags):
+        try:
+            config = table_config(flags)
+        except LabelsError as error:
+            raise UsageError(str(error)) from error
+        _check_output(config)
+        return config
     pixels = _pixel_options(flags)
     try:
         listing = None if flags.images else read_listing(flags)

@@ -14,6 +14,7 @@ from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, one_line, run_command
 from pipeline.options import OneLineParser
 from transforms import files
+from transforms.core.layouts import COLUMN
 from transforms.core.manifest import LABELS, REJECTED, crc32c_hex, manifest_shards
 from transforms.core.shards import ShardName
 from transforms.core.verify import (
@@ -51,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _checked(manifest: dict[str, Any]) -> str:
     sources = {feature["source"] for feature in manifest["features"]}
-    return "every image decodes" if "image.bytes" in sources else "all arrays are whole and finite"
+    if "image.bytes" in sources:
+        return "every image decodes"
+    is_of_rows = all(source.startswith(COLUMN) for source in sources)
+    return "every value has its type" if is_of_rows else "all arrays are whole and finite"
 
 
 def find_problems(output: str, manifest: dict[str, Any]) -> Iterator[Problem]:

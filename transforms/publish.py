@@ -63,6 +63,7 @@ class Gathered(NamedTuple):
         planned: rejections of the join and the plan, sorted.
         rejections: all of them, sorted.
         counts: numbers of the listing, the reading and the join.
+        of_rows: whether records are made of rows, without images.
     """
 
     splits: tuple[str, ...]
@@ -71,20 +72,24 @@ class Gathered(NamedTuple):
     planned: list[Rejection]
     rejections: list[Rejection]
     counts: Counter[str]
+    of_rows: bool = False
 
     @property
     def ledger(self) -> Ledger:
         """What went in and where it went."""
         rows = Counter(r.reason for r in self.rejections if r.subject == "row")
+        unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
+        records = sum(shard.records for shard in self.shards)
         return Ledger(
             images_matched=self.counts["images_found"] - self.counts["images_found_again"],
-            records_written=sum(shard.records for shard in self.shards),
+            records_written=records,
             images_rejected=sum(r.subject == "image" for r in self.rejections),
             rows_read=self.counts["rows_read"],
             rows_used=self.totals.rows_used,
             rows_repeated=self.totals.rows_repeated,
-            rows_unmatched=rows[Reason.ROW_WITHOUT_IMAGE.value],
-            rows_rejected=rows[Reason.MALFORMED_ROW.value] + self.counts["rows_rejected"],
+            rows_unmatched=unmatched,
+            rows_rejected=rows.total() + self.counts["rows_rejected"],
+            rows_written=records if self.of_rows else 0,
         )
 
 
@@ -94,6 +99,8 @@ def gather(
     shards: Iterable[ShardSummary],
     rejections: Iterable[Rejection],
     counts: Iterable[Count],
+    *,
+    of_rows: bool = False,
 ) -> Gathered:
     """Puts what arrives in any order into its fixed order.
 
@@ -103,6 +110,7 @@ def gather(
         shards: all of them.
         rejections: those of the join and the plan.
         counts: numbers of the listing, the reading and the join.
+        of_rows: whether records are made of rows, without images.
     """
     in_order = tuple(splits) or splits_in_order(totals.images)
     rank = {split: position for position, split in enumerate(in_order)}
@@ -118,7 +126,7 @@ def gather(
     planned = sorted(Rejection(*rejection) for rejection in rejections)
     placed = sorted(shards, key=place)
     all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
-    return Gathered(in_order, totals, placed, planned, all_rejections, added)
+    return Gathered(in_order, totals, placed, planned, all_rejections, added, of_rows)
 
 
 class PublishDataset(beam.PTransform):
@@ -192,7 +200,8 @@ class _PublishFn(beam.DoFn):
         rejections: Iterable[Rejection],
         counts: Iterable[Count],
     ) -> Iterable[str]:
-        gathered = gather(self._dataset.splits, totals, shards, rejections, counts)
+        of_rows = self._dataset.of_rows
+        gathered = gather(self._dataset.splits, totals, shards, rejections, counts, of_rows=of_rows)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
         manifest_path = files.join(self._output, MANIFEST)
         published = None if self._overwrite else files.read_manifest(manifest_path)
@@ -203,10 +212,16 @@ class _PublishFn(beam.DoFn):
             return
         ledger = gathered.ledger
         ledger.check()
-        if not self._max_rejected.allows(ledger.images_rejected, ledger.images_matched):
+        if not self._max_rejected.allows(*self._rejected_of(ledger)):
             self._refuse(ledger, gathered.rejections)
         self._publish(gathered, ledger, recipe)
         yield "published"
+
+    def _rejected_of(self, ledger: Ledger) -> tuple[int, int]:
+        """How many were rejected, and of how many: rows where there are no images."""
+        if self._dataset.of_rows:
+            return ledger.rows_rejected, ledger.rows_read
+        return ledger.images_rejected, ledger.images_matched
 
     def _compare(self, recipe: str, manifest: dict[str, object]) -> None:
         """Checks that the finished dataset in the output folder is the one asked for, and whole."""
@@ -235,9 +250,11 @@ class _PublishFn(beam.DoFn):
         files.write_whole(rejected, self._rejected_lines(rejections))
         counts = count_reasons(rejections).items()
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
+        rejected_count, count = self._rejected_of(ledger)
+        kind = "rows" if self._dataset.of_rows else "images"
         self._fail(
             "too_many_rejected",
-            f"{ledger.images_rejected} of {ledger.images_matched} images rejected, more than "
+            f"{rejected_count} of {count} {kind} rejected, more than "
             f"--max_rejected ({self._max_rejected}); nothing published. Left out: {reasons}; see "
             f"{rejected}, then mend them or raise --max_rejected",
         )

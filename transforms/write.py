@@ -15,7 +15,6 @@ import google_crc32c
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms import files, gcs
-from transforms.convert import ImageConverter
 from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
 from transforms.core.image_files import ImageFile, image_file
@@ -32,6 +31,19 @@ _LOGGER = logging.getLogger(__name__)
 
 class _Writable(Protocol):
     def write(self, data: bytes) -> Any: ...
+
+
+class Converter(Protocol):
+    """Makes serialized Examples of what is planned for one shard."""
+
+    def setup(self) -> None:
+        """Makes what cannot be pickled."""
+
+    def load(self, images: Iterable[ShardImage], /) -> Iterator[CheckedImage | Rejection]:
+        """What may become a record, or why it may not, in the order given."""
+
+    def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
+        """Serialized Examples in the order given."""
 
 
 class ChecksummedFile:
@@ -83,7 +95,7 @@ class WriteShards(beam.io.WriteToTFRecord):
     def __init__(
         self,
         output: str,
-        converter: ImageConverter,
+        converter: Converter,
         *,
         plan: ShardPlan,
         totals: beam.PCollection[PlanTotals],
@@ -134,7 +146,7 @@ class _WriteShardFn(beam.DoFn):
     def __init__(
         self,
         output: str,
-        converter: ImageConverter,
+        converter: Converter,
         sink: Any,
         *,
         options_digest: str,

@@ -60,6 +60,7 @@ class Dataset:
         root: common root of the globs; record paths are below it.
         features: features of the Examples.
         splits: names of the splits in their order; empty when the images tell which there are.
+        of_rows: whether records are made of rows, without images.
     """
 
     options: Mapping[str, Any]
@@ -67,6 +68,7 @@ class Dataset:
     root: str
     features: tuple[Feature, ...]
     splits: tuple[str, ...]
+    of_rows: bool = False
 
     @property
     def digest(self) -> str:

@@ -130,6 +130,7 @@ class Ledger:
         rows_unmatched: rows without an image.
         rows_rejected: rows that are malformed, that contradict each other, or that name
             several images at once.
+        rows_written: rows that became a record each, without an image.
     """
 
     images_matched: int
@@ -140,6 +141,7 @@ class Ledger:
     rows_repeated: int
     rows_unmatched: int
     rows_rejected: int
+    rows_written: int = 0
 
     def check(self) -> None:
         """Checks that nothing was lost.
@@ -147,18 +149,20 @@ class Ledger:
         Raises:
             LedgerError: when what went in is not what came out.
         """
-        images_out = self.records_written + self.images_rejected
+        written = self.records_written - self.rows_written
+        images_out = written + self.images_rejected
         if self.images_matched != images_out:
             raise LedgerError(
                 f"the ledger does not balance: {self.images_matched} images matched, but "
-                f"{self.records_written} written + {self.images_rejected} rejected = {images_out}"
+                f"{written} written + {self.images_rejected} rejected = {images_out}"
             )
-        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched + self.rows_rejected
+        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched
+        rows_out += self.rows_rejected + self.rows_written
         if self.rows_read != rows_out:
             raise LedgerError(
                 f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
                 f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
-                f"{self.rows_rejected} rejected = {rows_out}"
+                f"{self.rows_rejected} rejected + {self.rows_written} written = {rows_out}"
             )
 
 
