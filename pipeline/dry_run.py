@@ -14,7 +14,7 @@ from pipeline.graph import build_plan
 from pipeline.launch import run_pipeline
 from transforms import files
 from transforms.core.labels import Vocabulary
-from transforms.core.records import Count, ShardImage
+from transforms.core.records import Count, ShardImage, ShardRow
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
 from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
@@ -22,10 +22,11 @@ from transforms.publish import Gathered, gather
 
 
 class _MeasureShardFn(beam.DoFn):
-    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterator[ShardSummary]:
+    def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, images = shard
         planned = list(images)
-        size = sum(image.size for image in planned)
+        # Of rows, the totals know it.
+        size = sum(image.size for image in planned if isinstance(image, ShardImage))
         yield ShardSummary(file=name, recipe="", records=len(planned), image_bytes=size)
 
 

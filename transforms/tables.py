@@ -14,7 +14,7 @@ from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.keys import nfc, relative_path
 from transforms.core.layouts import Feature
 from transforms.core.placing import Placer
-from transforms.core.records import Count, ShardImage
+from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shards import ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
@@ -78,10 +78,10 @@ class TableReader:
                 totals.images[placed[0]] += 1
                 totals.bytes[placed[0]] += self._row_bytes + sum(map(len, placed[-1]))
                 if len(batch) == BATCH_ROWS:
-                    yield to_batch(batch)
+                    yield to_batch(path, batch)
                     batch = []
         if batch:
-            yield to_batch(batch)
+            yield to_batch(path, batch)
         yield totals
         yield Count("rows_read", read)
 
@@ -98,7 +98,7 @@ class TableReader:
         except RejectedImageError as error:
             return Rejection("row", error.reason.value, error.detail, f"{uri}:{row.line}", named)
         # A key that only says where the row stands need not travel.
-        return split, order, key, path, row.line, row.cells
+        return split, order, key, row.line, row.cells
 
 
 class _ReadRowsFn(beam.DoFn):
@@ -173,15 +173,16 @@ class _AssignRowsFn(beam.DoFn):
             self._files = self._plan.files(totals.bytes)
             PROGRESS.plan(sum(totals.images.values()))
         shards: defaultdict[str, list[list[Any]]] = defaultdict(list)
-        for split, *row in from_batch(batch):
+        path, rows = from_batch(batch)
+        for split, *row in rows:
             names = self._files[split]
             shards[names[shard_index(row[0], len(names))]].append(row)
-        for name, rows in shards.items():
-            yield name, to_batch(rows)
+        for name, planned in shards.items():
+            yield name, to_batch(path, planned)
 
 
 class _UnpackFn(beam.DoFn):
-    def process(self, shard: tuple[str, Iterable[str]]) -> Iterable[tuple[str, list[ShardImage]]]:
+    def process(self, shard: tuple[str, Iterable[str]]) -> Iterable[tuple[str, list[ShardRow]]]:
         name, batches = shard
         yield name, planned_rows(batches)
 
@@ -200,7 +201,7 @@ class PlanRows(beam.PTransform):
 
     def expand(
         self, batches: beam.PCollection[str]
-    ) -> beam.PCollection[tuple[str, Iterable[ShardImage]]]:
+    ) -> beam.PCollection[tuple[str, Iterable[ShardRow]]]:
         return (
             batches
             | "Assign shards"
@@ -209,7 +210,7 @@ class PlanRows(beam.PTransform):
             ).with_output_types(tuple[str, str])
             | "Group rows by shard" >> beam.GroupByKey()
             | "Unpack rows"
-            >> beam.ParDo(_UnpackFn()).with_output_types(tuple[str, Iterable[ShardImage]])
+            >> beam.ParDo(_UnpackFn()).with_output_types(tuple[str, Iterable[ShardRow]])
         )
 
 
@@ -227,7 +228,7 @@ class RowConverter:
         """Makes the encoder, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
 
-    def load(self, rows: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+    def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
         """Rows with their values, or why they are left out, in their order."""
         return map(self._checker.check, rows)
 

@@ -19,12 +19,14 @@ from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
 from transforms.core.image_files import ImageFile, image_file
 from transforms.core.manifest import MANIFEST
-from transforms.core.records import ShardImage
+from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName, ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.fetch import ReadAhead
 from transforms.metrics import PROGRESS, counter, distribution
+
+Planned = ShardImage | ShardRow
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ class Converter(Protocol):
     def setup(self) -> None:
         """Makes what cannot be pickled."""
 
-    def load(self, images: Iterable[ShardImage], /) -> Iterator[CheckedImage | Rejection]:
+    def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
         """What may become a record, or why it may not, in the order given."""
 
     def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
@@ -87,8 +89,9 @@ class WriteShards(beam.io.WriteToTFRecord):
     encoded and written inside one call, so memory does not grow with the data and no pixel
     crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
 
-    Input: `(file name, images)`. Output: `ShardSummary`. A retry writes the same bytes to the
-    same name; a shard that a former run finished with the same recipe is not written again.
+    Input: `(file name, images)`, or rows in the place of images. Output: `ShardSummary`. A retry
+    writes the same bytes to the same name; a shard that a former run finished with the same recipe
+    is not written again.
     Metrics: see `transforms.metrics`.
     """
 
@@ -112,7 +115,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         self._totals = totals
 
     def expand(
-        self, shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
+        self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     ) -> beam.PCollection[ShardSummary]:
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
             ShardSummary
@@ -134,7 +137,7 @@ class _FindEmptyFn(beam.DoFn):
 
     def process(
         self, totals: PlanTotals, written: Iterable[ShardSummary]
-    ) -> Iterator[tuple[str, list[ShardImage]]]:
+    ) -> Iterator[tuple[str, list[Planned]]]:
         there = {shard.file for shard in written}
         for names in self._plan.files(totals.bytes).values():
             for name in names:
@@ -166,7 +169,7 @@ class _WriteShardFn(beam.DoFn):
         if not self._compare_only:
             files.make_directory(self._staging)
 
-    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterable[ShardSummary]:
+    def process(self, shard: tuple[str, Iterable[Planned]]) -> Iterable[ShardSummary]:
         name, unordered = shard
         images = sorted(unordered)
         recipe = shard_recipe(self._options_digest, name, images)
@@ -195,7 +198,7 @@ class _WriteShardFn(beam.DoFn):
         paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
         return any(_has_checksum(path, summary.crc32c) for path in paths)
 
-    def _write(self, name: str, recipe: str, images: list[ShardImage]) -> ShardSummary:
+    def _write(self, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
         started = time.monotonic()
         partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
         summary = self._stage(partial, name, recipe, images)
@@ -212,9 +215,7 @@ class _WriteShardFn(beam.DoFn):
         )
         return summary
 
-    def _stage(
-        self, partial: str, name: str, recipe: str, images: list[ShardImage]
-    ) -> ShardSummary:
+    def _stage(self, partial: str, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
         """Writes the shard to `partial`, and gives it the name under which it is staged."""
         tally = _Tally()
         examples = self._converter.encode(tally.pass_images(self._converter.load(images)))
@@ -267,9 +268,7 @@ class _WriteImagesFn(_WriteShardFn):
     Nothing looks for the files until the sidecar names their folder, so they need no renaming.
     """
 
-    def _stage(
-        self, partial: str, name: str, recipe: str, images: list[ShardImage]
-    ) -> ShardSummary:
+    def _stage(self, partial: str, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
         tally = _Tally()
         files.make_directory(partial)
         folder = partial.rpartition("/")[2]

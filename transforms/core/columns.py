@@ -226,6 +226,12 @@ class RowValues:
         """
         self._features = tuple(feature for feature in features if feature.from_rows)
         self._at = {name: at for at, name in enumerate(use.columns)}
+        self._singles = [
+            (feature, self._at[feature.column], feature.type or feature.dtype)
+            for feature in self._features
+            if feature.column is not None and not feature.is_list
+        ]
+        self._lists = [feature for feature in self._features if feature.is_list]
         self._box_columns = tuple(box_columns)
         self._box_units = box_units
 
@@ -259,6 +265,29 @@ class RowValues:
             else self._cells(feature, rows)
             for feature in self._features
         }
+
+    def of_row(self, where: str, cells: list[str]) -> Values:
+        """The values of one row without an image, for a layout of columns alone.
+
+        Args:
+            where: `CSV:LINE`.
+            cells: in the order of `RowUse.columns`.
+
+        Raises:
+            RejectedImageError: with reason `BAD_CELL`; the detail names row and column.
+        """
+        values: Values = {}
+        for feature, at, type_ in self._singles:
+            try:
+                if not cells[at]:
+                    raise ValueError("the cell is empty")
+                values[feature.name] = parse_cell(cells[at], type_)
+            except ValueError:
+                # It knows of defaults, and how to say what is wrong.
+                values[feature.name] = self._cells(feature, [(where, [], cells)])
+        for feature in self._lists:
+            values[feature.name] = self._cells(feature, [(where, [], cells)])
+        return values
 
     def _box(self, where: str, cells: list[str], original: Original) -> Box:
         sides = []

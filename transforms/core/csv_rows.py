@@ -173,9 +173,8 @@ def read_rows(
             yield MalformedRow(line, problem, key[:MAX_KEY])
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            row = LabelRow(cells[key_at] if key_at >= 0 else "", label, line)
-            if columns.cells:
-                row = row._replace(cells=tuple(_cell(cells, at) for at in columns.cells))
+            kept = tuple([_cell(cells, at) for at in columns.cells]) if columns.cells else ()
+            row = LabelRow(cells[key_at] if key_at >= 0 else "", label, line, cells=kept)
             yield _placed(row, cells, columns) if is_placed else row
 
 

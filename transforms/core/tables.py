@@ -1,8 +1,8 @@
 """Rows that are records themselves: a CSV without images.
 
-Rows travel in batches, each a JSON text of lists: the split (only before they are planned), the
-order, the key, the file, the line and the cells. One element for each row would cost more than
-everything that is done with it.
+Rows travel in batches of one file, each a JSON text, `[path, [row, ...]]`: one element for each row
+would cost more than everything that is done with it. A row is `[split, order, key, line, [cell,
+...]]`, and has no split any more once it is planned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from transforms.core.csv_rows import find_column
 from transforms.core.examples import CheckedImage
 from transforms.core.layouts import COLUMN, Feature
 from transforms.core.pixel_options import Original
-from transforms.core.records import ShardImage
+from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import RejectedImageError, Rejection
 
 BATCH_ROWS = 2048
@@ -30,7 +30,7 @@ BATCH_ROWS = 2048
 _RECORD_BYTES = 20
 _FEATURE_BYTES = 16
 
-_NO_PIXELS = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
+_NO_IMAGE = (ShardImage(0, "", "", 0, 0, "", 0), b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
 
 def table_features(header: Sequence[str], but: str | None, *, path: str) -> tuple[Feature, ...]:
@@ -60,31 +60,24 @@ def row_bytes(features: Iterable[Feature]) -> int:
     return _RECORD_BYTES + sum(len(f.name.encode()) + _FEATURE_BYTES for f in features)
 
 
-def to_batch(rows: Sequence[Sequence[Any]]) -> str:
-    """Rows as they travel."""
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+def to_batch(path: str, rows: Sequence[Sequence[Any]]) -> str:
+    """Rows of one file as they travel."""
+    return json.dumps([path, rows], ensure_ascii=False, separators=(",", ":"))
 
 
-def from_batch(batch: str) -> list[list[Any]]:
+def from_batch(batch: str) -> tuple[str, list[list[Any]]]:
     """Reads what `to_batch` gave."""
-    rows: list[list[Any]] = json.loads(batch)
-    return rows
+    path, rows = json.loads(batch)
+    return path, rows
 
 
-def planned_rows(batches: Iterable[str]) -> list[ShardImage]:
-    """The rows of one shard, in no order.
-
-    Their cells are in the form of an image with this one row, see `columns`.
-    """
+def planned_rows(batches: Iterable[str]) -> list[ShardRow]:
+    """The rows of one shard, in no order."""
     return [
-        ShardImage(order, key or f"{path}:{line}", path, 0, line, "", 0, _cells(path, line, cells))
-        for batch in batches
-        for order, key, path, line, cells in from_batch(batch)
+        ShardRow(order, key, path, line, cells)
+        for path, rows in map(from_batch, batches)
+        for order, key, line, cells in rows
     ]
-
-
-def _cells(path: str, line: int, cells: list[str]) -> str:
-    return to_batch([[f"{os.path.basename(path)}:{line}", [], cells]])
 
 
 class RowChecker:
@@ -100,16 +93,17 @@ class RowChecker:
         self._values = values
         self._root = root
 
-    def check(self, row: ShardImage) -> CheckedImage | Rejection:
+    def check(self, row: ShardRow) -> CheckedImage | Rejection:
         """A row whose cells all fit their types, or why it is left out."""
-        data, info, original = _NO_PIXELS
+        # The folder of a CSV does not change what is written.
+        where = f"{os.path.basename(row.path)}:{row.line}"
         try:
-            values = self._values.of(row, original)
+            values = self._values.of_row(where, row.cells)
         except RejectedImageError as error:
             path = f"{self._root.removesuffix('/')}/{row.path}" if self._root else row.path
-            where = f"{path}:{row.version}"
-            return Rejection("row", error.reason.value, error.detail, where, row.key)
-        return CheckedImage(row, data, info, original, values=values)
+            key = row.key or f"{row.path}:{row.line}"
+            return Rejection("row", error.reason.value, error.detail, f"{path}:{row.line}", key)
+        return CheckedImage(*_NO_IMAGE, values=values)
 
 
 def batched(items: Iterable[CheckedImage], size: int) -> Iterator[list[CheckedImage]]:
