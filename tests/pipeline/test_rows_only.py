@@ -74,7 +74,7 @@ class Guide:
 
     @staticmethod
     def serialize(feature0: bool, feature1: int, feature2: bytes, feature3: float) -> bytes:
-        integers = [tf.train.Int64List(value=[value]) for value in (feature0, feature1)]
+        integers = [tf.train.Int64List(value=[int(v)]) for v in (feature0, feature1)]
         feature = {
             "feature0": tf.train.Feature(int64_list=integers[0]),
             "feature1": tf.train.Feature(int64_list=integers[1]),

@@ -149,7 +149,7 @@ def test_images_that_are_rejected_too_often(
     rejected = output / ".staging/rejected.jsonl"
     assert told["status"] == "too_many_rejected"
     assert told["message"].startswith(
-        "2 of 12 images rejected, more than --max_rejected (1 images); nothing published. "
+        "2 of 12 images rejected, more than --max_rejected (1); nothing published. "
         f"Left out: 2 empty_file; see {rejected}"
     )
     lines = [json.loads(line) for line in rejected.read_text().splitlines()]

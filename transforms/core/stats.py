@@ -159,10 +159,11 @@ class Ledger:
         rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched
         rows_out += self.rows_rejected + self.rows_written
         if self.rows_read != rows_out:
+            alone = f" + {self.rows_written} written" if self.rows_written else ""
             raise LedgerError(
                 f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
                 f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
-                f"{self.rows_rejected} rejected + {self.rows_written} written = {rows_out}"
+                f"{self.rows_rejected} rejected{alone} = {rows_out}"
             )
 
 
