@@ -52,6 +52,8 @@ class ConvertConfig:
         label_separator: between the labels in one cell; empty when a cell is one label.
         label_regex: what finds the label in a path; empty unless labels come from there.
         split_from: `hash`, `csv` or `directory`.
+        files: `sharded` or `per_image`.
+        of_rows: whether records are made of the rows of the label files, without images.
     """
 
     images: tuple[str, ...]
@@ -82,6 +84,8 @@ class ConvertConfig:
     label_separator: str = ""
     label_regex: str = ""
     split_from: str = "hash"
+    files: str = "sharded"
+    of_rows: bool = False
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -135,7 +139,7 @@ class ConvertConfig:
         return {
             "label_from": self.label_from,
             "label_regex": self.label_regex or None,
-            "label_key": self.columns.key_name if self.columns else None,
+            "label_key": self.columns.key_name or None if self.columns else None,
             "label_column": self.columns.label_name if self.columns else None,
             "csv_encoding": self.csv_encoding,
             "key": self.key,
@@ -147,6 +151,7 @@ class ConvertConfig:
             "seed": self.seed,
             "num_shards": self.num_shards,
             "shard_size": self.shard_size,
+            "files": self.files,
             "layout": self.layout,
             "box_units": self.box_units,
             "label_separator": self.label_separator or None,
@@ -192,4 +197,5 @@ class ConvertConfig:
             root=self.root,
             features=self.features,
             splits=self.shard_plan.splits,
+            of_rows=self.of_rows,
         )

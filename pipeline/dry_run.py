@@ -14,7 +14,7 @@ from pipeline.graph import build_plan
 from pipeline.launch import run_pipeline
 from transforms import files
 from transforms.core.labels import Vocabulary
-from transforms.core.records import Count, ShardImage
+from transforms.core.records import Count, ShardImage, ShardRow
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
 from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
@@ -22,10 +22,11 @@ from transforms.publish import Gathered, gather
 
 
 class _MeasureShardFn(beam.DoFn):
-    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterator[ShardSummary]:
+    def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, images = shard
         planned = list(images)
-        size = sum(image.size for image in planned)
+        # Of rows, the totals know it.
+        size = sum(image.size for image in planned if isinstance(image, ShardImage))
         yield ShardSummary(file=name, recipe="", records=len(planned), image_bytes=size)
 
 
@@ -42,7 +43,14 @@ class _SumUpFn(beam.DoFn):
         rejections: Iterable[Rejection],
         counts: Iterable[Count],
     ) -> None:
-        gathered = gather(self._config.shard_plan.splits, totals, shards, rejections, counts)
+        gathered = gather(
+            self._config.shard_plan.splits,
+            totals,
+            shards,
+            rejections,
+            counts,
+            of_rows=self._config.of_rows,
+        )
         gathered.ledger.check()
         files.write_whole(self._path, json.dumps(self._describe(gathered)).encode())
 
@@ -50,15 +58,25 @@ class _SumUpFn(beam.DoFn):
         columns = self._config.columns
         vocabulary = Vocabulary.build(gathered.totals.labels, self._config.class_names)
         planned = self._config.shard_plan.files(gathered.totals.bytes)
+        is_per_image = self._config.files == "per_image"
         splits = {
-            name: {"images": 0, "shards": len(names), "bytes": 0} for name, names in planned.items()
+            name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}
+            for name, names in planned.items()
         }
         for shard in gathered.shards:
             split = splits[ShardName.parse(shard.file).split]
             split["images"] += shard.records
+            split["files"] += shard.records if is_per_image else 0
             split["bytes"] += shard.image_bytes
+        if self._config.of_rows:
+            for name, split in splits.items():
+                split["bytes"] = gathered.totals.bytes[name]
+        features = self._config.features
         return {
+            "of_rows": self._config.of_rows,
+            "features": [[f.name, f.type or f.dtype] for f in features],
             "label_from": self._config.label_from,
+            "files": self._config.files,
             "columns": [columns.key_name, columns.label_name] if columns else None,
             "box_units": self._config.box_units,
             "classes": len(vocabulary.lines()),

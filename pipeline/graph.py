@@ -16,6 +16,7 @@ from transforms.convert import ImageConverter
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.stats import PlanTotals
+from transforms.core.tables import RowChecker, row_bytes
 from transforms.join import JoinLabels, ReadInputs
 from transforms.labels import RowReader
 from transforms.listed import RowImages
@@ -23,6 +24,7 @@ from transforms.match import ImageFinder
 from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
 from transforms.quarantine import CopyRejected
+from transforms.tables import PlanRows, ReadRows, RowConverter, TableReader
 from transforms.write import WriteShards
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Plan(NamedTuple):
 
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     """Finds, joins, splits and shards. Only names, sizes and labels move."""
+    if config.of_rows:
+        return _build_rows_plan(pipeline, config)
     inputs = pipeline | "Read inputs" >> ReadInputs(
         config.images,
         ImageFinder(root=config.root, key=config.key, rules=config.path_rules),
@@ -71,6 +75,37 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     )
 
 
+def _build_rows_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
+    """The same for rows that are records: their cells are all that there is, and move."""
+    assert config.columns is not None
+    reader = TableReader(
+        config.columns,
+        root=config.root,
+        encoding=config.csv_encoding,
+        placer=config.placer,
+        row_bytes=row_bytes(config.features),
+    )
+    rows = pipeline | "Read rows" >> ReadRows(config.csv_paths, reader)
+    shards = rows.batches | "Plan shards" >> PlanRows(config.shard_plan, rows.totals)
+    return Plan(rows.totals, PlannedShards(shards, rows.rejections), rows.rejections, rows.counts)
+
+
+def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
+    values = config.row_values
+    if config.of_rows and values is not None:
+        return RowConverter(config.features, RowChecker(values, root=config.root))
+    return ImageConverter(
+        root=config.root,
+        features=config.features,
+        limits=config.limits,
+        check=config.check,
+        pixels=config.pixels,
+        embedder=_embedder(config),
+        rows=values,
+        waits=not config.images,
+    )
+
+
 def _embedder(config: ConvertConfig) -> Embedder | None:
     if config.embedding is None:
         return None
@@ -83,23 +118,14 @@ def _embedder(config: ConvertConfig) -> Embedder | None:
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
     """The conversion: plans, converts and writes every shard, publishes the dataset."""
     plan = build_plan(pipeline, config)
-    converter = ImageConverter(
-        root=config.root,
-        features=config.features,
-        limits=config.limits,
-        check=config.check,
-        pixels=config.pixels,
-        embedder=_embedder(config),
-        rows=config.row_values,
-        waits=not config.images,
-    )
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,
-        converter,
+        _converter(config),
         plan=config.shard_plan,
         totals=plan.totals,
         options_digest=config.dataset.digest,
         overwrite=config.overwrite,
+        per_image=config.files == "per_image",
     )
     counts = plan.counts
     if config.quarantine is not None:

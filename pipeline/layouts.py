@@ -102,7 +102,7 @@ def read_layout(flags: argparse.Namespace, label_from: str) -> Layout:
     """
     is_labelled = label_from != "none"
     if is_layout_file(flags.layout):
-        features = _read_file(flags.layout)
+        features = read_layout_file(flags.layout)
         unlabelled = next((f for f in features if f.source.startswith("label.")), None)
         if unlabelled and not is_labelled:
             raise UsageError(
@@ -126,7 +126,12 @@ def read_layout(flags: argparse.Namespace, label_from: str) -> Layout:
     return layout
 
 
-def _read_file(path: str) -> tuple[Feature, ...]:
+def read_layout_file(path: str) -> tuple[Feature, ...]:
+    """The features of a YAML layout; a column's dtype is empty if its type is not given.
+
+    Raises:
+        UsageError: the file cannot be read, or is no layout.
+    """
     try:
         text = files.read_text(path)
     except (BeamIOError, OSError, UnicodeDecodeError) as error:

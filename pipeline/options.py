@@ -16,8 +16,9 @@ from pipeline.errors import UsageError
 from transforms.core.boxes import UNITS
 from transforms.core.check import MODES
 from transforms.core.embeddings import DTYPES
+from transforms.core.image_files import FILES
 from transforms.core.keys import KEY_KINDS
-from transforms.core.layouts import LAYOUTS, is_layout_file
+from transforms.core.layouts import LAYOUTS, ROWS, is_layout_file
 from transforms.core.limits import RejectionLimit
 from transforms.core.path_labels import parse_label_regex
 from transforms.core.pixel_options import (
@@ -30,6 +31,8 @@ from transforms.core.pixel_options import (
 from transforms.core.placing import SPLIT_SOURCES
 from transforms.core.shards import MAX_SHARDS
 from transforms.core.splits import parse_splits
+
+_LAYOUTS = (*LAYOUTS, ROWS)
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -100,9 +103,9 @@ def _not_blank(text: str) -> str:
 
 
 def _layout(text: str) -> str:
-    if text not in LAYOUTS and not is_layout_file(text):
+    if text not in _LAYOUTS and not is_layout_file(text):
         raise ValueError(
-            f"{text!r} is none of {', '.join(LAYOUTS)}, and no file of your own, .yaml"
+            f"{text!r} is none of {', '.join(_LAYOUTS)}, and no file of your own, .yaml"
         )
     return text
 
@@ -219,9 +222,15 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         type=typed(_layout),
         default="slim",
         metavar="NAME|FILE",
-        help=f"features of the Examples: {', '.join(LAYOUTS)}, or a .yaml file of your own",
+        help=f"features of the Examples: {', '.join(_LAYOUTS)}, or a .yaml file of your own",
     )
     add("--box_units", choices=UNITS, help="of boxes; without it told from the first rows")
+    add(
+        "--files",
+        choices=FILES,
+        default="sharded",
+        help="shards, or one file for each image, called after its key",
+    )
     add("--compression", choices=("none", "gzip"), default="none", help="of the shards")
     add("--overwrite", action="store_true", help="replace a dataset that is there already")
 
@@ -320,6 +329,11 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     if rest:
         refuse_unknown(rest, parser)
     return flags, rest
+
+
+def default_of(name: str) -> Any:
+    """What a flag of `convert` is when it is not given."""
+    return make_parser("convert").parse_args(["--output", "-"]).__dict__[name]
 
 
 def refuse_unknown(rest: list[str], parser: argparse.ArgumentParser) -> None:

@@ -39,16 +39,24 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     """The plan for people."""
     from pipeline.summary import format_bytes, ledger_lines, reason_lines
 
-    yield f"labels   from {plan['label_from']}, {plan['classes']} classes"
-    if plan["columns"]:
-        yield f"columns  key {plan['columns'][0]!r}, label {plan['columns'][1]!r}"
-    if plan["box_units"]:
-        yield f"boxes    {plan['box_units']} coordinates (--box_units)"
-    yield f"keys     by {plan['key']}, paths below {plan['root'] or '.'}"
-    yield f"{'split':<12} {'images':>9} {'shards':>7} {'bytes':>10}"
+    if plan["of_rows"]:
+        key = repr(plan["columns"][0]) if plan["columns"][0] else "file and line"
+        yield f"rows     each is a record; key {key}, paths below {plan['root'] or '.'}"
+        types = ", ".join(f"{name} {type_}" for name, type_ in plan["features"])
+        yield f"columns  {types}"
+    else:
+        yield f"labels   from {plan['label_from']}, {plan['classes']} classes"
+        if plan["columns"]:
+            yield f"columns  key {plan['columns'][0]!r}, label {plan['columns'][1]!r}"
+        if plan["box_units"]:
+            yield f"boxes    {plan['box_units']} coordinates (--box_units)"
+        yield f"keys     by {plan['key']}, paths below {plan['root'] or '.'}"
+    unit = "files" if plan["files"] == "per_image" else "shards"
+    records = "rows" if plan["of_rows"] else "images"
+    yield f"{'split':<12} {records:>9} {unit:>7} {'bytes':>10}"
     for name, split in plan["splits"].items():
         size = format_bytes(split["bytes"])
-        yield f"{name:<12} {split['images']:>9} {split['shards']:>7} {size:>10}"
+        yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from ledger_lines(plan["ledger"], written="to convert")
     yield from reason_lines(plan["rejected"])
     yield f"nothing written; convert would write {output}"

@@ -14,9 +14,11 @@ from pipeline.label_flags import label_files, label_rows, label_source, read_cla
 from pipeline.layouts import read_layout
 from pipeline.listing_flags import read_listing
 from pipeline.model import check_model, check_model_flags
+from pipeline.options import default_of
 from pipeline.path_flags import check_path
 from pipeline.samples import ImageSample, list_inputs, sample_images
 from pipeline.split_flags import split_source
+from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
 from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
@@ -39,6 +41,14 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
     """
     _check_paths(flags)
+    _check_files(flags)
+    if is_table(flags):
+        try:
+            config = table_config(flags)
+        except LabelsError as error:
+            raise UsageError(str(error)) from error
+        _check_output(config)
+        return config
     pixels = _pixel_options(flags)
     try:
         listing = None if flags.images else read_listing(flags)
@@ -91,6 +101,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         label_separator=layout.label_separator,
         label_regex=flags.label_regex or "",
         split_from=split_from,
+        files=flags.files,
     )
     _check_output(config)
     return config
@@ -124,6 +135,16 @@ def _check_paths(flags: argparse.Namespace) -> None:
     for name in ("labels", "class_names", "output", "quarantine"):
         if getattr(flags, name) is not None:
             check_path(f"--{name}", getattr(flags, name))
+
+
+def _check_files(flags: argparse.Namespace) -> None:
+    if flags.files == "sharded":
+        return
+    for name in ("num_shards", "shard_size"):
+        if getattr(flags, name) != default_of(name):
+            raise UsageError(
+                f"--{name} does not go with --files per_image: every image is a file of its own"
+            )
 
 
 def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.options import OneLineParser, at_least_one, typed
+from transforms.core.image_files import file_stem
 from transforms.core.shown_text import printable
 
 if TYPE_CHECKING:
@@ -173,8 +174,10 @@ def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path
     # A name out of a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
     safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
-    shard = re.sub(r"[^\w\-]+", "_", record.file.split(".tfrec")[0])
-    shard = shard.encode()[-_MAX_NAME:].decode(errors="ignore")
+    shard = record.file.split(".tfrec")[0].replace("/", "-")
+    if len(shard.encode()) > _MAX_NAME:
+        # A file of one image may have the longest of names.
+        shard = file_stem(shard, max_bytes=_MAX_NAME)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{shard}-{record.number:05d}-{safe}"
     path.write_bytes(data)

@@ -37,7 +37,8 @@ def peak_memory() -> int:
 
 def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     """Splits, classes, rejections and the ledger of a finished dataset."""
-    lines = _split_lines(manifest["splits"])
+    unit = "files" if manifest["options"].get("files") == "per_image" else "shards"
+    lines = _split_lines(manifest["splits"], unit)
     lines += _class_lines(manifest["splits"])
     lines += ledger_lines(manifest["ledger"], written="written")
     if units := manifest["options"].get("box_units"):
@@ -48,6 +49,11 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
 
 def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
     """What went in and where it went, in a line for images and one for rows."""
+    if ledger.get("rows_written"):
+        return [
+            f"rows     {ledger['rows_read']} read = {ledger['rows_written']} {written} + "
+            f"{ledger['rows_rejected']} rejected"
+        ]
     lines = [
         f"images   {ledger['images_matched']} matched = {ledger['records_written']} {written} + "
         f"{ledger['images_rejected']} rejected"
@@ -61,8 +67,8 @@ def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
     return lines
 
 
-def _split_lines(splits: Mapping[str, Any]) -> list[str]:
-    lines = [f"{'split':<12} {'records':>9} {'shards':>7} {'bytes':>10}"]
+def _split_lines(splits: Mapping[str, Any], unit: str) -> list[str]:
+    lines = [f"{'split':<12} {'records':>9} {unit:>7} {'bytes':>10}"]
     for name, split in splits.items():
         size = format_bytes(split["bytes"])
         lines.append(f"{name:<12} {split['records']:>9} {len(split['shards']):>7} {size:>10}")
@@ -103,8 +109,12 @@ def convert_lines(
         return [f"up to date: {output} holds this dataset already", *dataset_lines(manifest)]
     records = manifest["ledger"]["records_written"]
     read = sum(split["image_bytes"] for split in manifest["splits"].values())
+    of_images = f" of {format_bytes(read)}"
+    unit = "images"
+    if manifest["ledger"].get("rows_written"):
+        of_images, unit = "", "rows"
     speed = (
-        f"speed    {records} records of {format_bytes(read)} in {seconds:.1f} s = "
-        f"{records / seconds:.0f} images/s, peak memory {format_bytes(peak_memory())}"
+        f"speed    {records} records{of_images} in {seconds:.1f} s = "
+        f"{records / seconds:.0f} {unit}/s, peak memory {format_bytes(peak_memory())}"
     )
     return [*dataset_lines(manifest), speed, *where]

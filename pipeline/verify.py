@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, run_command
 from pipeline.options import PROGRESS_STYLES, OneLineParser, refuse_unknown
+from transforms.core.layouts import COLUMN
 
 if TYPE_CHECKING:
     from transforms.core.verify import Problem, Verified
@@ -116,7 +117,8 @@ def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:
         return "every image decodes"
     if any(feature.get("shape") for feature in manifest["features"]):
         return "all arrays are whole and finite"
-    return "every record has its features"
+    is_of_rows = all(source.startswith(COLUMN) for source in sources)
+    return "every value has its type" if is_of_rows else "every record has its features"
 
 
 if __name__ == "__main__":

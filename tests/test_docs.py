@@ -14,6 +14,7 @@ from PIL import Image
 
 from pipeline.options import make_parser
 from transforms.core.layouts import LAYOUTS as PRESETS
+from transforms.core.layouts import ROWS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -38,11 +39,13 @@ def reader_folder(tmp_path: Path) -> Path:
         rows.append(f"{path.stem},{label}")
     (tmp_path / "labels.csv").write_text("\n".join(rows))
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
-    boxes, many = blocks("csv", LAYOUTS)
-    (layout,) = blocks("yaml", LAYOUTS)
+    boxes, many, table = blocks("csv", LAYOUTS)
+    layout, typed = blocks("yaml", LAYOUTS)
     (tmp_path / "boxes.csv").write_text(boxes)
     (tmp_path / "many.csv").write_text(many)
     (tmp_path / "my.yaml").write_text(layout)
+    (tmp_path / "table.csv").write_text(table)
+    (tmp_path / "table.yaml").write_text(typed)
     return tmp_path
 
 
@@ -100,7 +103,7 @@ def test_python_of_the_layouts_reads_what_its_commands_write(
     names: dict[str, object] = {}
     for block in blocks("python", LAYOUTS):
         exec(compile(block, "layouts.md", "exec"), names)
-    for layout in PRESETS:
+    for layout in (*PRESETS, ROWS):
         assert f"--layout {layout} " in LAYOUTS.read_text()
 
 

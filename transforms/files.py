@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import google_crc32c
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
@@ -18,6 +19,9 @@ from apache_beam.io.filesystems import FileSystems
 from transforms import gcs
 from transforms.core.manifest import parse_manifest
 from transforms.match import is_local
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 STAGING = ".staging"
 
@@ -108,8 +112,14 @@ def write_whole(path: str, data: bytes, *, must_be_new: bool = False) -> None:
     rename(staged, path)
 
 
-def rename(source: str, target: str) -> None:
-    """Puts `source` in the place of `target`, which may exist."""
+def rename(source: str, target: str, *, is_synced: bool = True) -> None:
+    """Puts `source` in the place of `target`, which may exist.
+
+    Args:
+        source: the file.
+        target: its new path.
+        is_synced: whether its name is on the disk, too, when this returns; see `sync_folder`.
+    """
     if gcs.is_gcs(target):
         gcs.move(source, target)
         return
@@ -117,12 +127,59 @@ def rename(source: str, target: str) -> None:
         # Hadoop renames onto nothing that is there.
         _delete(target)
     FileSystems.rename([source], [target])
-    if is_local(target):
-        _sync_folder(os.path.dirname(target) or ".")
+    if is_synced:
+        sync_folder(os.path.dirname(target))
 
 
-def _sync_folder(folder: str) -> None:
-    """Names are on the disk too, in the order in which they were given."""
+def put_in_place(
+    staged: Iterable[tuple[str, str, int]], folder: str, *, count: Callable[[], None]
+) -> None:
+    """Gives staged files their last names, unless a former try did.
+
+    Args:
+        staged: source, target and size in bytes of each.
+        folder: they all lie below it.
+        count: called for each file that is in place.
+
+    Raises:
+        OSError: a file is neither staged nor in place.
+    """
+
+    def put(file: tuple[str, str, int]) -> str:
+        source, target, size = file
+        if exists(source):
+            rename(source, target, is_synced=False)
+        elif not has_size(target, size):
+            raise OSError(f"{target} was written, but is neither staged nor in place")
+        count()
+        return os.path.dirname(target)
+
+    for changed in sorted(set(for_each(put, staged, folder))):
+        sync_folder(changed)
+
+
+def for_each(
+    function: Callable[[Item], Result], items: Iterable[Item], folder: str
+) -> Iterator[Result]:
+    """Results in the order of the items; many at once if what they ask for is remote.
+
+    Args:
+        function: asks for a file below `folder`.
+        items: what to call it with.
+        folder: local, or not.
+    """
+    if is_local(folder):
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(gcs.READERS) as pool:
+        yield from pool.map(function, items)
+
+
+def sync_folder(folder: str) -> None:
+    """Names are on the disk too, in the order in which they were given; of a local folder."""
+    if not is_local(folder):
+        return
+    folder = folder or "."
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -165,6 +222,13 @@ def _delete(path: str) -> None:
         except BeamIOError:
             if exists(path):
                 raise
+
+
+def remove_if_empty(folder: str) -> None:
+    """Removes a local folder that nothing is in; other file systems have no empty ones to tidy."""
+    if is_local(folder):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
 
 
 def make_directory(path: str) -> None:

@@ -9,7 +9,7 @@ import apache_beam as beam
 
 from transforms.core.columns import with_ids
 from transforms.core.labels import Vocabulary
-from transforms.core.records import LabelledImage, ShardImage
+from transforms.core.records import LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shards import ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
@@ -24,7 +24,7 @@ class PlannedShards(NamedTuple):
     A shard that gets no image is not among them.
     """
 
-    shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
+    shards: beam.PCollection[tuple[str, Iterable[ShardImage | ShardRow]]]
     rejections: beam.PCollection[Rejection]
 
 

@@ -8,7 +8,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -23,8 +23,10 @@ from transforms.core.manifest import (
     REJECTED,
     Dataset,
     build_manifest,
+    data_files,
     dataset_recipe,
     manifest_shards,
+    possible_files,
     to_text,
 )
 from transforms.core.records import Count
@@ -62,6 +64,7 @@ class Gathered(NamedTuple):
         planned: rejections of the join and the plan, sorted.
         rejections: all of them, sorted.
         counts: numbers of the listing, the reading and the join.
+        of_rows: whether records are made of rows, without images.
     """
 
     splits: tuple[str, ...]
@@ -70,20 +73,24 @@ class Gathered(NamedTuple):
     planned: list[Rejection]
     rejections: list[Rejection]
     counts: Counter[str]
+    of_rows: bool = False
 
     @property
     def ledger(self) -> Ledger:
         """What went in and where it went."""
         rows = Counter(r.reason for r in self.rejections if r.subject == "row")
+        unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
+        records = sum(shard.records for shard in self.shards)
         return Ledger(
             images_matched=self.counts["images_found"] - self.counts["images_found_again"],
-            records_written=sum(shard.records for shard in self.shards),
+            records_written=records,
             images_rejected=sum(r.subject == "image" for r in self.rejections),
             rows_read=self.counts["rows_read"],
             rows_used=self.totals.rows_used,
             rows_repeated=self.totals.rows_repeated,
-            rows_unmatched=rows[Reason.ROW_WITHOUT_IMAGE.value],
-            rows_rejected=rows[Reason.MALFORMED_ROW.value] + self.counts["rows_rejected"],
+            rows_unmatched=unmatched,
+            rows_rejected=rows.total() + self.counts["rows_rejected"],
+            rows_written=records if self.of_rows else 0,
         )
 
 
@@ -93,6 +100,8 @@ def gather(
     shards: Iterable[ShardSummary],
     rejections: Iterable[Rejection],
     counts: Iterable[Count],
+    *,
+    of_rows: bool = False,
 ) -> Gathered:
     """Puts what arrives in any order into its fixed order.
 
@@ -102,6 +111,7 @@ def gather(
         shards: all of them.
         rejections: those of the join and the plan.
         counts: numbers of the listing, the reading and the join.
+        of_rows: whether records are made of rows, without images.
     """
     in_order = tuple(splits) or splits_in_order(totals.images)
     rank = {split: position for position, split in enumerate(in_order)}
@@ -117,7 +127,7 @@ def gather(
     planned = sorted(Rejection(*rejection) for rejection in rejections)
     placed = sorted(shards, key=place)
     all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
-    return Gathered(in_order, totals, placed, planned, all_rejections, added)
+    return Gathered(in_order, totals, placed, planned, all_rejections, added, of_rows)
 
 
 class PublishDataset(beam.PTransform):
@@ -191,7 +201,8 @@ class _PublishFn(beam.DoFn):
         rejections: Iterable[Rejection],
         counts: Iterable[Count],
     ) -> Iterable[str]:
-        gathered = gather(self._dataset.splits, totals, shards, rejections, counts)
+        of_rows = self._dataset.of_rows
+        gathered = gather(self._dataset.splits, totals, shards, rejections, counts, of_rows=of_rows)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
         manifest_path = files.join(self._output, MANIFEST)
         published = None if self._overwrite else files.read_manifest(manifest_path)
@@ -202,10 +213,16 @@ class _PublishFn(beam.DoFn):
             return
         ledger = gathered.ledger
         ledger.check()
-        if not self._max_rejected.allows(ledger.images_rejected, ledger.images_matched):
+        if not self._max_rejected.allows(*self._rejected_of(ledger)):
             self._refuse(ledger, gathered.rejections)
         self._publish(gathered, ledger, recipe)
         yield "published"
+
+    def _rejected_of(self, ledger: Ledger) -> tuple[int, int]:
+        """How many were rejected, and of how many: rows where there are no images."""
+        if self._dataset.of_rows:
+            return ledger.rows_rejected, ledger.rows_read
+        return ledger.images_rejected, ledger.images_matched
 
     def _compare(self, recipe: str, manifest: dict[str, object]) -> None:
         """Checks that the finished dataset in the output folder is the one asked for, and whole."""
@@ -215,11 +232,13 @@ class _PublishFn(beam.DoFn):
                 f"--output {self._output} holds a dataset of other inputs (images or labels were "
                 "added, removed or changed since). Use --overwrite or another --output",
             )
-        missing = [
-            shard["file"]
-            for shard in manifest_shards(manifest)
-            if not files.has_size(files.join(self._output, shard["file"]), shard["bytes"])
-        ]
+        listed = manifest_shards(manifest)
+
+        def is_there(shard: dict[str, Any]) -> bool:
+            return files.has_size(files.join(self._output, shard["file"]), shard["bytes"])
+
+        there = files.for_each(is_there, listed, self._output)
+        missing = [shard["file"] for shard, ok in zip(listed, there, strict=True) if not ok]
         if missing:
             self._fail(
                 "damaged",
@@ -232,9 +251,11 @@ class _PublishFn(beam.DoFn):
         files.write_whole(rejected, self._rejected_lines(rejections))
         counts = count_reasons(rejections).items()
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
+        rejected_count, count = self._rejected_of(ledger)
+        kind = "rows" if self._dataset.of_rows else "images"
         self._fail(
             "too_many_rejected",
-            f"{ledger.images_rejected} of {ledger.images_matched} images rejected, more than "
+            f"{rejected_count} of {count} {kind} rejected, more than "
             f"--max_rejected ({self._max_rejected}); nothing published. Left out: {reasons}; see "
             f"{rejected}, then mend them or raise --max_rejected",
         )
@@ -263,18 +284,21 @@ class _PublishFn(beam.DoFn):
             label_kind=kind if any(labels) else "none",
             files=small_files,
         )
-        keep = {shard.file for shard in gathered.shards}
+        data = data_files(gathered.shards)
+        keep = {file.file for file in data}
         self._remove_former(keep)
         self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
-        PROGRESS.begin("publishing", len(gathered.shards))
-        for shard in gathered.shards:
-            PROGRESS.count("publishing")
-            staged = files.join(self._staging, f"{shard.file}.{shard.recipe}")
-            final = files.join(self._output, shard.file)
-            if files.exists(staged):
-                files.rename(staged, final)
-            elif not files.has_size(final, shard.bytes):
-                raise OSError(f"shard {shard.file} was written, but is neither staged nor in place")
+        for folder in sorted({name.rpartition("/")[0] for name in keep} - {""}):
+            files.make_directory(files.join(self._output, folder))
+        staged = [files.join(self._staging, file.staged) for file in data]
+        final = [files.join(self._output, file.file) for file in data]
+        sizes = [file.bytes for file in data]
+        PROGRESS.begin("publishing", len(data))
+        files.put_in_place(
+            zip(staged, final, sizes, strict=True),
+            self._output,
+            count=lambda: PROGRESS.count("publishing"),
+        )
         for name, content in small_files.items():
             files.write_whole(files.join(self._output, name), content)
         path = files.join(self._output, MANIFEST)
@@ -293,9 +317,15 @@ class _PublishFn(beam.DoFn):
         replaced = files.read_manifest(former)
         if replaced is None:
             return
-        names = {shard["file"] for shard in manifest_shards(replaced)}
-        for name in sorted(names - keep):
-            files.remove(files.join(self._output, name))
+        self._remove({shard["file"] for shard in manifest_shards(replaced)} - keep)
+
+    def _remove(self, names: set[str]) -> None:
+        """Removes files of records, and the folders that they leave empty."""
+        paths = [files.join(self._output, name) for name in sorted(names)]
+        for _ in files.for_each(files.remove, paths, self._output):
+            pass
+        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
+            files.remove_if_empty(files.join(self._output, folder))
 
     def _drop_stale(self, ours: set[str], keep: set[str]) -> None:
         """Forgets the shards of a former run with other inputs or options that did not end.
@@ -305,12 +335,22 @@ class _PublishFn(beam.DoFn):
         found = (_STAGED.fullmatch(name) for name in files.names_below(self._staging))
         stale = {match["shard"]: match["file"] for match in found if match}
         stale = {shard: file for shard, file in stale.items() if shard not in ours}
-        for file in sorted(set(stale.values()) - keep):
-            files.remove(files.join(self._output, file))
+        names: set[str] = set()
+        for shard, file in stale.items():
+            names |= {file, *self._image_files(shard)}
+        self._remove(names - keep)
         if stale:
             _LOGGER.warning(
                 "dropped %d shards staged by a former run with other inputs or options", len(stale)
             )
+
+    def _image_files(self, staged: str) -> set[str]:
+        """All names that the images of a staged shard may have got, if each has a file."""
+        text = files.read_text(files.join(self._staging, f"{staged}.json"))
+        summary = ShardSummary.from_text(text) if text is not None else None
+        if summary is None:
+            return set()
+        return possible_files(summary)
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""

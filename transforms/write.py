@@ -14,22 +14,38 @@ import apache_beam as beam
 import google_crc32c
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
-from transforms import files
-from transforms.convert import ImageConverter
+from transforms import files, gcs
 from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
+from transforms.core.image_files import ImageFile, image_file
 from transforms.core.manifest import MANIFEST
-from transforms.core.records import ShardImage
+from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
-from transforms.core.shards import ShardPlan, shard_recipe
+from transforms.core.shards import ShardName, ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary
+from transforms.fetch import ReadAhead
 from transforms.metrics import PROGRESS, counter, distribution
+
+Planned = ShardImage | ShardRow
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class _Writable(Protocol):
     def write(self, data: bytes) -> Any: ...
+
+
+class Converter(Protocol):
+    """Makes serialized Examples of what is planned for one shard."""
+
+    def setup(self) -> None:
+        """Makes what cannot be pickled."""
+
+    def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
+        """What may become a record, or why it may not, in the order given."""
+
+    def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
+        """Serialized Examples in the order given."""
 
 
 class ChecksummedFile:
@@ -73,31 +89,33 @@ class WriteShards(beam.io.WriteToTFRecord):
     encoded and written inside one call, so memory does not grow with the data and no pixel
     crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
 
-    Input: `(file name, images)`. Output: `ShardSummary`. A retry writes the same bytes to the
-    same name; a shard that a former run finished with the same recipe is not written again.
+    Input: `(file name, images)`, or rows in the place of images. Output: `ShardSummary`. A retry
+    writes the same bytes to the same name; a shard that a former run finished with the same recipe
+    is not written again.
     Metrics: see `transforms.metrics`.
     """
 
     def __init__(
         self,
         output: str,
-        converter: ImageConverter,
+        converter: Converter,
         *,
         plan: ShardPlan,
         totals: beam.PCollection[PlanTotals],
         options_digest: str,
         overwrite: bool,
+        per_image: bool = False,
     ) -> None:
         compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
         super().__init__(files.join(output, "shard"), compression_type=compression)
-        self._fn = _WriteShardFn(
+        self._fn = (_WriteImagesFn if per_image else _WriteShardFn)(
             output, converter, self._sink, options_digest=options_digest, overwrite=overwrite
         )
         self._plan = plan
         self._totals = totals
 
     def expand(
-        self, shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
+        self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     ) -> beam.PCollection[ShardSummary]:
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
             ShardSummary
@@ -119,7 +137,7 @@ class _FindEmptyFn(beam.DoFn):
 
     def process(
         self, totals: PlanTotals, written: Iterable[ShardSummary]
-    ) -> Iterator[tuple[str, list[ShardImage]]]:
+    ) -> Iterator[tuple[str, list[Planned]]]:
         there = {shard.file for shard in written}
         for names in self._plan.files(totals.bytes).values():
             for name in names:
@@ -131,7 +149,7 @@ class _WriteShardFn(beam.DoFn):
     def __init__(
         self,
         output: str,
-        converter: ImageConverter,
+        converter: Converter,
         sink: Any,
         *,
         options_digest: str,
@@ -151,7 +169,7 @@ class _WriteShardFn(beam.DoFn):
         if not self._compare_only:
             files.make_directory(self._staging)
 
-    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterable[ShardSummary]:
+    def process(self, shard: tuple[str, Iterable[Planned]]) -> Iterable[ShardSummary]:
         name, unordered = shard
         images = sorted(unordered)
         recipe = shard_recipe(self._options_digest, name, images)
@@ -173,16 +191,17 @@ class _WriteShardFn(beam.DoFn):
         # What could not be read may be there again.
         if summary is None or any(r.reason == Reason.UNREADABLE for r in summary.rejections):
             return None
-        for path in (self._staged(name, recipe), files.join(self._output, name)):
-            if files.exists(path) and files.checksum(path) == summary.crc32c:
-                return summary
-        return None
+        return summary if self._is_whole(summary) else None
 
-    def _write(self, name: str, recipe: str, images: list[ShardImage]) -> ShardSummary:
+    def _is_whole(self, summary: ShardSummary) -> bool:
+        """Whether all bytes of a shard are there, staged or published."""
+        paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
+        return any(_has_checksum(path, summary.crc32c) for path in paths)
+
+    def _write(self, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
         started = time.monotonic()
         partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
-        summary = self._write_file(partial, name, recipe, images)
-        files.rename(partial, self._staged(name, recipe))
+        summary = self._stage(partial, name, recipe, images)
         files.write_whole(self._sidecar(name, recipe), summary.to_text().encode())
         seconds = time.monotonic() - started
         self._count(summary, seconds)
@@ -196,28 +215,32 @@ class _WriteShardFn(beam.DoFn):
         )
         return summary
 
-    def _write_file(
-        self, path: str, name: str, recipe: str, images: list[ShardImage]
-    ) -> ShardSummary:
+    def _stage(self, partial: str, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
+        """Writes the shard to `partial`, and gives it the name under which it is staged."""
         tally = _Tally()
-        with files.open_writer(path) as sink_file:
-            file = ChecksummedFile(sink_file)
-            stream = self._compressed(file)
-            for example in self._converter.encode(tally.pass_images(self._converter.load(images))):
-                self._sink.write_record(stream, example)
-                tally.records += 1
-            stream.close()
+        examples = self._converter.encode(tally.pass_images(self._converter.load(images)))
+        file, records = self._write_file(partial, examples)
+        files.rename(partial, self._staged(name, recipe))
         return ShardSummary(
             file=name,
             recipe=recipe,
-            records=tally.records,
+            records=records,
             bytes=file.bytes,
             crc32c=file.crc32c,
-            image_bytes=tally.image_bytes,
-            labels=dict(sorted(tally.labels.items())),
-            rejections=tuple(tally.rejections),
-            pixels=dict(sorted(tally.pixels.items())),
+            **tally.counts(),
         )
+
+    def _write_file(self, path: str, examples: Iterable[bytes]) -> tuple[ChecksummedFile, int]:
+        """One TFRecord file, and how many records it holds."""
+        records = 0
+        with files.open_writer(path) as sink_file:
+            file = ChecksummedFile(sink_file)
+            stream = self._compressed(file)
+            for example in examples:
+                self._sink.write_record(stream, example)
+                records += 1
+            stream.close()
+        return file, records
 
     def _compressed(self, file: ChecksummedFile) -> Any:
         if self._sink.compression_type == CompressionTypes.GZIP:
@@ -239,15 +262,85 @@ class _WriteShardFn(beam.DoFn):
         return files.join(self._staging, f"{name}.{recipe}.json")
 
 
+class _WriteImagesFn(_WriteShardFn):
+    """Stages a file for each image of a shard; the shard stays the unit of work and of resume.
+
+    Nothing looks for the files until the sidecar names their folder, so they need no renaming.
+    """
+
+    def _stage(self, partial: str, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
+        tally = _Tally()
+        files.make_directory(partial)
+        folder = partial.rpartition("/")[2]
+        keys: list[str] = []
+
+        def noted(checked: Iterable[CheckedImage]) -> Iterator[CheckedImage]:
+            for each in checked:
+                keys.append(each.image.key)
+                yield each
+
+        def write(numbered: tuple[int, bytes]) -> ChecksummedFile:
+            number, example = numbered
+            return self._write_file(files.join(partial, f"{number:07d}"), [example])[0]
+
+        examples = self._converter.encode(noted(tally.pass_images(self._converter.load(images))))
+        written = list(
+            ReadAhead(threads=gcs.READERS).map(
+                write, enumerate(examples), size=lambda numbered: len(numbered[1])
+            )
+        )
+        files.sync_folder(partial)
+        return ShardSummary(
+            file=name,
+            recipe=recipe,
+            records=len(written),
+            bytes=sum(file.bytes for file in written),
+            **tally.counts(),
+            files=tuple(
+                ImageFile(key, file.bytes, file.crc32c)
+                for key, file in zip(keys, written, strict=True)
+            ),
+            folder=folder,
+        )
+
+    def _is_whole(self, summary: ShardSummary) -> bool:
+        split, *_, gzip = ShardName.parse(summary.file)
+
+        def is_whole(staged: tuple[str, ImageFile]) -> bool:
+            name, file = staged
+            published = [
+                image_file(split, file.key, gzip=gzip, is_marked=is_marked)
+                for is_marked in (False, True)
+            ]
+            paths = [files.join(self._staging, name)]
+            paths += [files.join(self._output, each) for each in published]
+            return any(_has_checksum(path, file.crc32c) for path in paths)
+
+        staged = zip(summary.staged, summary.files or (), strict=True)
+        return all(files.for_each(is_whole, staged, self._output))
+
+
+def _has_checksum(path: str, crc32c: str) -> bool:
+    return files.exists(path) and files.checksum(path) == crc32c
+
+
 @dataclasses.dataclass
 class _Tally:
     """What was counted while one shard went by."""
 
-    records: int = 0
     image_bytes: int = 0
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def counts(self) -> dict[str, Any]:
+        """What a `ShardSummary` takes of it."""
+        return {
+            "image_bytes": self.image_bytes,
+            "labels": dict(sorted(self.labels.items())),
+            "rejections": tuple(self.rejections),
+            "pixels": dict(sorted(self.pixels.items())),
+        }
 
     def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""

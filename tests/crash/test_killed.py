@@ -105,6 +105,24 @@ def test_killed_before_and_after_every_file_operation(
         assert not (output / ".staging").exists(), place
 
 
+def test_killed_with_a_file_for_each_image(images: Path, harness: Harness, tmp_path: Path) -> None:
+    flags: dict[str, Any] = {"num_shards": None, "files": "per_image"}
+    whole = harness(words_for(images, tmp_path / "whole", **flags))
+    assert whole.code == 0, whole.errors
+    reference = digests(tmp_path / "whole")
+    assert len([name for name in reference if name.endswith(".tfrecord")]) == 24
+    for number in range(0, len(whole.operations), 7):
+        output = tmp_path / f"out-{number}"
+        words = words_for(images, output, **flags)
+        assert harness(words, number).code == -signal.SIGKILL
+        if manifest_of(output).exists():
+            assert {k: v for k, v in digests(output).items() if ".staging" not in k} == reference
+        again = harness(words)
+        assert again.code == 0, f"{whole.operations[number]}: {again.errors}"
+        assert digests(output) == reference, whole.operations[number]
+        assert not (output / ".staging").exists()
+
+
 def test_killed_while_overwriting_no_manifest_describes_what_is_not_there(
     images: Path, reference: dict[str, str], harness: Harness, tmp_path: Path
 ) -> None:

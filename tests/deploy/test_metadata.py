@@ -57,7 +57,7 @@ VALUES = {
     "class_names": PATHS,
     "output": PATHS,
     "layout": Values(
-        ["slim", "tutorial", "landmark", "detection", "gs://b/a b/my.yaml", "gs://b/l.yml"],
+        ["slim", "tutorial", "landmark", "detection", "rows", "gs://b/a b/my.yaml", "gs://b/l.yml"],
         ["", "else", "gs://b/my.json"],
         ["my.yaml", "/d/my.yaml"],
     ),

@@ -172,6 +172,14 @@ def _label_separator(without: Made, made: Made) -> None:
     assert made.dataset.classes == ["a", "b"]
 
 
+def _files(without: Made, made: Made) -> None:
+    assert len(without.dataset.shards()) == 1
+    names = {path.name for path in (made.dataset.folder / "train").iterdir()}
+    assert names == {
+        f"{label}%2F{label}-{n}.jpg.tfrecord" for label in ("cat", "dog") for n in (0, 1)
+    }
+
+
 def _compression(without: Made, made: Made) -> None:
     (plain,), (packed,) = without.dataset.shards(), made.dataset.shards()
     assert packed == f"{plain}.gz"
@@ -293,6 +301,7 @@ ROWS = {
     "--label_separator": Row(
         "|", _label_separator, {"labels": "{in}/many.csv", "layout": "{in}/many.yaml"}
     ),
+    "--files": Row("per_image", _files),
     "--compression": Row("gzip", _compression),
     "--overwrite": Row(True, _overwrite, {"output": "{out}/finished", "seed": 3}),
     "--transcode": Row("png", _transcode),

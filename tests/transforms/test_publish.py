@@ -149,7 +149,7 @@ def test_images_that_are_rejected_too_often(
     rejected = output / ".staging/rejected.jsonl"
     assert told["status"] == "too_many_rejected"
     assert told["message"].startswith(
-        "2 of 12 images rejected, more than --max_rejected (1 images); nothing published. "
+        "2 of 12 images rejected, more than --max_rejected (1); nothing published. "
         f"Left out: 2 empty_file; see {rejected}"
     )
     lines = [json.loads(line) for line in rejected.read_text().splitlines()]
@@ -171,11 +171,11 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[list[str]]:
     targets: list[str] = []
     rename = files.rename
 
-    def maybe_fail(source: str, target: str) -> None:
+    def maybe_fail(source: str, target: str, **options: bool) -> None:
         targets.append(os.path.basename(target))
         if targets[-1] == name:
             raise OSError("the bucket is gone")
-        rename(source, target)
+        rename(source, target, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "rename", maybe_fail)

@@ -24,7 +24,33 @@ from transforms.core.pixel_options import Original
 from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+TYPES: dict[str, str] = {
+    "bool": "int64",
+    "enum": "int64",
+    "int32": "int64",
+    "uint32": "int64",
+    "int64": "int64",
+    "uint64": "int64",
+    "float": "float",
+    "double": "float",
+    "text": "bytes",
+    "string": "bytes",
+    "bytes": "bytes",
+}
+"""The types a column may have, as the guide of `tf.train.Example` calls them, and the dtype each is
+stored as."""
+
+# Smallest and largest of each; an enum is an int32 (protobuf.dev/programming-guides/proto3/#enum).
+_RANGES = {
+    "bool": (0, 1),
+    "enum": (-(2**31), 2**31 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint64": (0, 2**64 - 1),
+}
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 _BOOLEANS = {"true": 1, "false": 0}
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
@@ -140,32 +166,40 @@ def class_texts(image: ShardImage) -> list[str]:
     return list(texts) or [""]
 
 
-def parse_cell(text: str, dtype: str) -> bytes | int | float:
+def parse_cell(text: str, type_: str) -> bytes | int | float:
     """The value of a cell.
 
     Args:
         text: not empty.
-        dtype: `bytes`, `int64` or `float`. `true` and `false` are the integers 1 and 0.
+        type_: one of `TYPES`. `true` and `false` are a bool, or the int64 1 and 0.
 
     Raises:
         ValueError: it does not fit.
 
-    >>> parse_cell("7", "int64"), parse_cell("1e3", "float"), parse_cell("TRUE", "int64")
+    >>> parse_cell("7", "int64"), parse_cell("1e3", "float"), parse_cell("TRUE", "bool")
     (7, 1000.0, 1)
     """
+    dtype = TYPES[type_]
     if dtype == "bytes":
         return text.encode()
     if dtype == "int64":
-        value = _BOOLEANS.get(text.lower())
-        if value is None and _INTEGER.fullmatch(text):
-            value = int(text)
-        if value is None or not -(2**63) <= value < 2**63:
-            raise ValueError("is no int64")
-        return value
+        return _parse_integer(text, type_)
     number = float(text) if _FLOAT.fullmatch(text) else math.nan
     if not abs(number) <= _LARGEST_FLOAT:
         raise ValueError("is no float of 32 bits")
     return number
+
+
+def _parse_integer(text: str, type_: str) -> int:
+    value = _BOOLEANS.get(text.lower()) if type_ in ("bool", "int64") else None
+    if value is None and _INTEGER.fullmatch(text):
+        value = int(text)
+    smallest, largest = _RANGES[type_]
+    if value is None or not smallest <= value <= largest:
+        raise ValueError(f"is no {type_}")
+    if value >= 2**63:
+        raise ValueError("is above 2**63 - 1, the largest integer that an Example holds")
+    return value
 
 
 class RowValues:
@@ -192,6 +226,12 @@ class RowValues:
         """
         self._features = tuple(feature for feature in features if feature.from_rows)
         self._at = {name: at for at, name in enumerate(use.columns)}
+        self._singles = [
+            (feature, self._at[feature.column], feature.type or feature.dtype)
+            for feature in self._features
+            if feature.column is not None and not feature.is_list
+        ]
+        self._lists = [feature for feature in self._features if feature.is_list]
         self._box_columns = tuple(box_columns)
         self._box_units = box_units
 
@@ -225,6 +265,29 @@ class RowValues:
             else self._cells(feature, rows)
             for feature in self._features
         }
+
+    def of_row(self, where: str, cells: list[str]) -> Values:
+        """The values of one row without an image, for a layout of columns alone.
+
+        Args:
+            where: `CSV:LINE`.
+            cells: in the order of `RowUse.columns`.
+
+        Raises:
+            RejectedImageError: with reason `BAD_CELL`; the detail names row and column.
+        """
+        values: Values = {}
+        for feature, at, type_ in self._singles:
+            try:
+                if not cells[at]:
+                    raise ValueError("the cell is empty")
+                values[feature.name] = parse_cell(cells[at], type_)
+            except ValueError:
+                # It knows of defaults, and how to say what is wrong.
+                values[feature.name] = self._cells(feature, [(where, [], cells)])
+        for feature in self._lists:
+            values[feature.name] = self._cells(feature, [(where, [], cells)])
+        return values
 
     def _box(self, where: str, cells: list[str], original: Original) -> Box:
         sides = []
@@ -270,7 +333,7 @@ def _cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | 
     values = []
     for part in parts:
         try:
-            values.append(parse_cell(part, feature.dtype))
+            values.append(parse_cell(part, feature.type or feature.dtype))
         except ValueError as error:
             detail = f"{where}, column {feature.column!r}: {part[:40]!r} {error}"
             raise RejectedImageError(Reason.BAD_CELL, detail) from None

@@ -28,6 +28,9 @@ MAX_CELL = 1 << 20
 MAX_KEY = 4096
 """The longest key, in characters: no path and no object name is longer."""
 
+NO_KEY = -1
+"""The key's column of a CSV whose rows name nothing."""
+
 _QUOTED = re.compile(r'"[^"]*"?')
 
 
@@ -49,9 +52,9 @@ class CsvColumns(NamedTuple):
     Attributes:
         delimiter: between cells.
         has_header: whether the first row holds names.
-        key: index of the key's column, from 0.
+        key: index of the key's column, from 0, or `NO_KEY`.
         label: index of the label's column, or None when the rows carry no label.
-        key_name: the key's column as the header spells it, or `column N`.
+        key_name: the key's column as the header spells it, or `column N`; empty without one.
         label_name: the same for the label, or None.
         width: the number of columns.
         split: index of the column that names the split, or None.
@@ -60,6 +63,7 @@ class CsvColumns(NamedTuple):
         group_name: the same for the group.
         cell_names: further columns whose cells rows carry.
         cells: their indexes.
+        is_strict: whether a row must have a cell in every column.
     """
 
     delimiter: str
@@ -75,6 +79,7 @@ class CsvColumns(NamedTuple):
     group_name: str | None = None
     cell_names: tuple[str, ...] = ()
     cells: tuple[int, ...] = ()
+    is_strict: bool = False
 
 
 class LabelRow(NamedTuple):
@@ -164,13 +169,12 @@ def read_rows(
     is_placed = columns.split is not None or columns.group is not None
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
-            key = cells[key_at] if key_at < len(cells) else ""
+            key = cells[key_at] if 0 <= key_at < len(cells) else ""
             yield MalformedRow(line, problem, key[:MAX_KEY])
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            row = LabelRow(cells[key_at], label, line)
-            if columns.cells:
-                row = row._replace(cells=tuple(_cell(cells, at) for at in columns.cells))
+            kept = tuple([_cell(cells, at) for at in columns.cells]) if columns.cells else ()
+            row = LabelRow(cells[key_at] if key_at >= 0 else "", label, line, cells=kept)
             yield _placed(row, cells, columns) if is_placed else row
 
 
@@ -240,7 +244,7 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
         return None if wanted is None else find(wanted)
 
     return columns._replace(
-        key=find(columns.key_name),
+        key=find(columns.key_name) if columns.key_name else NO_KEY,
         label=find_any(columns.label_name),
         width=len(names),
         split=find_any(columns.split_name),
@@ -271,6 +275,10 @@ def _row_problem(cells: list[str], columns: CsvColumns) -> str:
         return "it ends before its key" if count <= key_at else "it ends before its label"
     if count > columns.width and any(cell.strip() for cell in cells[columns.width :]):
         return f"{count} cells for {columns.width} columns: quote a cell that holds the delimiter"
+    if columns.is_strict and count < columns.width:
+        return f"{count} cells for {columns.width} columns"
+    if key_at < 0:
+        return ""
     if not cells[key_at].strip():
         return "its key is empty"
     if len(cells[key_at]) > MAX_KEY:

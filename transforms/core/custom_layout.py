@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from transforms.core.columns import parse_cell
+from transforms.core.columns import TYPES, parse_cell
 from transforms.core.layouts import COLUMN, IMAGE_SOURCES, LABEL_SOURCES, LIST_SOURCES, Feature
 
 DTYPES = ("int64", "float", "bytes")
@@ -140,9 +140,10 @@ class _Reader:
         self, name: str, node: yaml.Node, given: dict[str, tuple[yaml.Node, yaml.Node]]
     ) -> Feature:
         texts = {key: self._text(key, value) for key, (_, value) in given.items()}
-        source, dtype = texts["source"], texts.get("type", "")
-        if "type" in texts and dtype not in DTYPES:
-            raise self._unknown(given["type"][1], "type", dtype, DTYPES)
+        source, type_ = texts["source"], texts.get("type", "")
+        if "type" in texts and type_ not in TYPES:
+            raise self._unknown(given["type"][1], "type", type_, tuple(TYPES))
+        dtype = TYPES.get(type_, "")
         if not source.startswith(COLUMN) or source == COLUMN:
             if source not in _KNOWN:
                 known = (*_KNOWN, "csv.COLUMN")
@@ -157,9 +158,10 @@ class _Reader:
         if "separator" in texts and not (separator and is_list):
             raise self._error(given["separator"][0], "a separator needs a text, and a list")
         feature = Feature(name, source, dtype, None if is_list else (), default, separator)
+        feature = feature._replace(type="" if type_ == dtype else type_)
         for value in _parts(feature, ()) if dtype else ():
-            if not _fits(value, dtype):
-                raise self._error(given["default"][1], f"the default {value!r} is no {dtype}")
+            if not _fits(value, type_):
+                raise self._error(given["default"][1], f"the default {value!r} is no {type_}")
         return feature
 
     def _items(self, node: yaml.Node, what: str) -> list[tuple[str, tuple[yaml.Node, yaml.Node]]]:

@@ -52,6 +52,7 @@ class Feature(NamedTuple):
         default: the text that stands for an empty cell of a column, or None.
         separator: between the values in one cell of a column; empty when it holds a single one.
         encoding: `bfloat16` when one bytes value holds that array, empty otherwise.
+        type: of a column, one of `columns.TYPES`, when it says more than the dtype; else empty.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Feature(NamedTuple):
     default: str | None = None
     separator: str = ""
     encoding: str = ""
+    type: str = ""
 
     @property
     def is_list(self) -> bool:
@@ -88,6 +90,8 @@ class Feature(NamedTuple):
             described["shape"] = self.shape if self.shape is None else list(self.shape)
         if self.encoding:
             described["encoding"] = self.encoding
+        if self.type:
+            described["type"] = self.type
         return described
 
     @classmethod
@@ -100,6 +104,7 @@ class Feature(NamedTuple):
             described["dtype"],
             shape if shape is None else tuple(shape),
             encoding=described.get("encoding", ""),
+            type=described.get("type", ""),
         )
 
 
@@ -154,6 +159,10 @@ LAYOUTS: dict[str, tuple[Feature, ...]] = {
         Feature("image/object/class/text", "object.texts", "bytes", None),
     ),
 }
+
+
+ROWS = "rows"
+"""The layout of rows without images: every column of the CSV is a feature."""
 
 
 def needs_model(features: Sequence[Feature]) -> bool:

@@ -41,11 +41,7 @@ class RejectionLimit(NamedTuple):
         return rejected <= self.value
 
     def __str__(self) -> str:
-        return (
-            f"{self.value * 100:.6g}% of the images"
-            if self.is_share
-            else f"{self.value:.0f} images"
-        )
+        return f"{self.value * 100:.6g}%" if self.is_share else f"{self.value:.0f}"
 
 
 def _parse_number(number: str) -> float:

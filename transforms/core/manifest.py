@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 
+from transforms.core.image_files import image_file, image_files
 from transforms.core.layouts import Feature
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
@@ -61,6 +62,7 @@ class Dataset:
         root: common root of the globs; record paths are below it.
         features: features of the Examples.
         splits: names of the splits in their order; empty when the images tell which there are.
+        of_rows: whether records are made of rows, without images.
     """
 
     options: Mapping[str, Any]
@@ -68,6 +70,7 @@ class Dataset:
     root: str
     features: tuple[Feature, ...]
     splits: tuple[str, ...]
+    of_rows: bool = False
 
     @property
     def digest(self) -> str:
@@ -75,6 +78,67 @@ class Dataset:
         features = [feature.to_manifest() for feature in self.features]
         text = json.dumps([FORMAT_VERSION, dict(self.options), features], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class DataFile(NamedTuple):
+    """A file of records.
+
+    Attributes:
+        split: the split it is of.
+        file: its path below the dataset's folder.
+        staged: its path below the staging folder.
+        recipe: of its shard, see `shard_recipe`.
+        records: records in it.
+        bytes: bytes of it.
+        crc32c: its checksum, 8 hexadecimal digits.
+    """
+
+    split: str
+    file: str
+    staged: str
+    recipe: str
+    records: int
+    bytes: int
+    crc32c: str
+
+    def to_manifest(self) -> dict[str, Any]:
+        """What the manifest lists of it."""
+        kept = ("file", "recipe", "records", "bytes", "crc32c")
+        return {name: getattr(self, name) for name in kept}
+
+
+def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
+    """The files of the shards, in their order: one of each, or one of each image."""
+    found: list[DataFile] = []
+    keys: list[tuple[str, str]] = []
+    gzip = False
+    for shard in shards:
+        split, *_, gzip = ShardName.parse(shard.file)
+        if shard.files is None:
+            counted = (shard.records, shard.bytes, shard.crc32c)
+            found.append(DataFile(split, shard.file, shard.staged[0], shard.recipe, *counted))
+        else:
+            keys += [(split, file.key) for file in shard.files]
+            found += [
+                DataFile(split, "", staged, shard.recipe, 1, file.bytes, file.crc32c)
+                for staged, file in zip(shard.staged, shard.files, strict=True)
+            ]
+    if not keys:
+        return found
+    names = image_files(keys, gzip=gzip)
+    return [file._replace(file=name) for file, name in zip(found, names, strict=True)]
+
+
+def possible_files(shard: ShardSummary) -> set[str]:
+    """The names that the files of one shard may have, whatever the other shards hold."""
+    if shard.files is None:
+        return {shard.file}
+    split, *_, gzip = ShardName.parse(shard.file)
+    return {
+        image_file(split, file.key, gzip=gzip, is_marked=is_marked)
+        for file in shard.files
+        for is_marked in (False, True)
+    }
 
 
 def dataset_recipe(shards: Iterable[ShardSummary], rejections: Iterable[Rejection]) -> str:
@@ -115,6 +179,7 @@ def build_manifest(
     """
     classes = split_classes(shards)
     changes = count_changes(shards)
+    data = data_files(shards)
     return {
         "format_version": FORMAT_VERSION,
         "recipe": recipe,
@@ -129,7 +194,7 @@ def build_manifest(
         "rejected": dict(rejected),
         **({"pixels": changes} if changes else {}),
         "splits": {
-            split: _split(split, shards, classes.get(split, {})) for split in dataset.splits
+            split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits
         },
         "files": {
             name: {"bytes": len(data), "crc32c": crc32c_hex(data)} for name, data in files.items()
@@ -145,15 +210,16 @@ def _version(distribution: str) -> str:
         return "unknown"
 
 
-def _split(split: str, shards: Sequence[ShardSummary], classes: dict[str, int]) -> dict[str, Any]:
+def _split(
+    split: str, shards: Sequence[ShardSummary], data: Sequence[DataFile], classes: dict[str, int]
+) -> dict[str, Any]:
     own = [shard for shard in shards if ShardName.parse(shard.file).split == split]
-    kept = ("file", "recipe", "records", "bytes", "crc32c")
     return {
         "records": sum(shard.records for shard in own),
         "bytes": sum(shard.bytes for shard in own),
         "image_bytes": sum(shard.image_bytes for shard in own),
         "classes": classes,
-        "shards": [{name: getattr(shard, name) for name in kept} for shard in own],
+        "shards": [file.to_manifest() for file in data if file.split == split],
     }
 
 

@@ -74,6 +74,26 @@ class ShardImage(NamedTuple):
     cells: str = ""
 
 
+class ShardRow(NamedTuple):
+    """One row of a planned shard of rows without images.
+
+    Sorting these gives the order of the records in the shard.
+
+    Attributes:
+        order: position in the dataset's order, a signed 64-bit hash of the key.
+        key: the cell of the key's column; empty when the row is known by its file and line.
+        path: the CSV below the common root of the files.
+        line: the physical line on which the row starts, from 1.
+        cells: those that the layout asks for, in the order of `RowUse.columns`.
+    """
+
+    order: int
+    key: str
+    path: str
+    line: int
+    cells: list[str]
+
+
 class Count(NamedTuple):
     """A number that the ledger adds up, such as the images that one glob matched."""
 

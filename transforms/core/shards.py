@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from transforms.core.records import ShardImage
+from transforms.core.records import ShardImage, ShardRow
 from transforms.core.splits import splits_in_order
 
 # The largest shard number that the file name has room for.
@@ -78,7 +78,7 @@ def shard_index(order: int, count: int) -> int:
     return ((order + 2**63) * count) >> 64
 
 
-def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage]) -> str:
+def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | ShardRow]) -> str:
     """The digest of everything that decides a shard's bytes: its inputs and the options.
 
     Two runs with equal recipes write equal files, so a shard with this recipe need not be
@@ -87,7 +87,7 @@ def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage]) -
     Args:
         options_digest: digest of the options that change bytes.
         name: the shard's file name.
-        images: the shard's images in their order.
+        images: the shard's images, or rows, in their order.
 
     Returns:
         32 hexadecimal digits.

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from transforms.core.columns import row_labels
+from transforms.core.image_files import ImageFile
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
@@ -69,6 +70,9 @@ class ShardSummary:
         rejections: its images that are not in it.
         pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
             asks for any.
+        files: of the images, in the order of the records, when each has a file of its own; None
+            when they are in one.
+        folder: these files are staged there, below the staging folder.
     """
 
     file: str
@@ -80,6 +84,15 @@ class ShardSummary:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     rejections: tuple[Rejection, ...] = ()
     pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    files: tuple[ImageFile, ...] | None = None
+    folder: str = ""
+
+    @property
+    def staged(self) -> list[str]:
+        """The names of its files below the staging folder."""
+        if self.files is None:
+            return [f"{self.file}.{self.recipe}"]
+        return [f"{self.folder}/{number:07d}" for number in range(len(self.files))]
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
@@ -91,7 +104,10 @@ class ShardSummary:
         try:
             data = json.loads(text)
             rejections = tuple(Rejection(*fields) for fields in data["rejections"])
-            return cls(**{**data, "rejections": rejections})
+            files = data["files"]
+            if files is not None:
+                files = tuple(ImageFile(*fields) for fields in files)
+            return cls(**{**data, "rejections": rejections, "files": files})
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -114,6 +130,7 @@ class Ledger:
         rows_unmatched: rows without an image.
         rows_rejected: rows that are malformed, that contradict each other, or that name
             several images at once.
+        rows_written: rows that became a record each, without an image.
     """
 
     images_matched: int
@@ -124,6 +141,7 @@ class Ledger:
     rows_repeated: int
     rows_unmatched: int
     rows_rejected: int
+    rows_written: int = 0
 
     def check(self) -> None:
         """Checks that nothing was lost.
@@ -131,18 +149,21 @@ class Ledger:
         Raises:
             LedgerError: when what went in is not what came out.
         """
-        images_out = self.records_written + self.images_rejected
+        written = self.records_written - self.rows_written
+        images_out = written + self.images_rejected
         if self.images_matched != images_out:
             raise LedgerError(
                 f"the ledger does not balance: {self.images_matched} images matched, but "
-                f"{self.records_written} written + {self.images_rejected} rejected = {images_out}"
+                f"{written} written + {self.images_rejected} rejected = {images_out}"
             )
-        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched + self.rows_rejected
+        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched
+        rows_out += self.rows_rejected + self.rows_written
         if self.rows_read != rows_out:
+            alone = f" + {self.rows_written} written" if self.rows_written else ""
             raise LedgerError(
                 f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
                 f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
-                f"{self.rows_rejected} rejected = {rows_out}"
+                f"{self.rows_rejected} rejected{alone} = {rows_out}"
             )
 
 

@@ -10,17 +10,17 @@ from transforms.core.limits import RejectionLimit
 @pytest.mark.parametrize(
     ("text", "value", "is_share", "shown"),
     [
-        ("0.01", 0.01, True, "1% of the images"),
-        ("1%", 0.01, True, "1% of the images"),
-        (" 0.5% ", 0.005, True, "0.5% of the images"),
-        ("0.7%", 0.007, True, "0.7% of the images"),
-        ("100%", 1, True, "100% of the images"),
-        ("1.0", 1, True, "100% of the images"),
-        ("0%", 0, True, "0% of the images"),
-        ("0", 0, False, "0 images"),
-        ("1", 1, False, "1 images"),
-        ("25", 25, False, "25 images"),
-        ("1000000", 1_000_000, False, "1000000 images"),
+        ("0.01", 0.01, True, "1%"),
+        ("1%", 0.01, True, "1%"),
+        (" 0.5% ", 0.005, True, "0.5%"),
+        ("0.7%", 0.007, True, "0.7%"),
+        ("100%", 1, True, "100%"),
+        ("1.0", 1, True, "100%"),
+        ("0%", 0, True, "0%"),
+        ("0", 0, False, "0"),
+        ("1", 1, False, "1"),
+        ("25", 25, False, "25"),
+        ("1000000", 1_000_000, False, "1000000"),
     ],
 )
 def test_parse(text: str, value: float, is_share: bool, shown: str) -> None:

@@ -112,9 +112,22 @@ def test_a_ledger_that_balances() -> None:
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Ledger)])
 def test_any_number_that_is_wrong_is_found(field: str, by: int) -> None:
     wrong = dataclasses.replace(LEDGER, **{field: getattr(LEDGER, field) + by})
-    side = "rows read" if field.startswith("rows") else "images matched"
+    of_rows = field.startswith("rows") and field != "rows_written"
+    side = "rows read" if of_rows else "images matched"
     with pytest.raises(LedgerError, match=f"does not balance: [0-9]+ {side}"):
         wrong.check()
+
+
+@pytest.mark.parametrize(("read", "written", "rejected"), [(9, 8, 1), (9, 8, 0), (9, 9, 1)])
+def test_rows_without_images_are_written_or_rejected(
+    read: int, written: int, rejected: int
+) -> None:
+    ledger = Ledger(0, written, 0, read, 0, 0, 0, rejected, rows_written=written)
+    if read == written + rejected:
+        ledger.check()
+        return
+    with pytest.raises(LedgerError, match=f"{rejected} rejected \\+ {written} written = "):
+        ledger.check()
 
 
 def test_the_message_shows_the_sum() -> None:

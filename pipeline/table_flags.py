@@ -1,0 +1,151 @@
+"""The flags of a command without images, whose rows are records themselves."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+
+from pipeline.config import ConvertConfig
+from pipeline.errors import UsageError
+from pipeline.label_flags import label_paths, label_rows, open_csv
+from pipeline.layouts import read_layout_file
+from pipeline.options import default_of
+from pipeline.samples import ImageSample
+from pipeline.split_flags import add_place_columns, split_source
+from transforms.core.check import Limits
+from transforms.core.columns import row_use
+from transforms.core.csv_lines import LabelsError
+from transforms.core.csv_rows import (
+    NO_KEY,
+    CsvColumns,
+    FirstRows,
+    find_column,
+    first_rows,
+    header_names,
+    listed,
+)
+from transforms.core.custom_layout import infer_dtypes
+from transforms.core.keys import fixed_root
+from transforms.core.labels import find_further
+from transforms.core.layouts import ROWS, Feature, is_layout_file
+from transforms.core.tables import table_features
+
+# Rows read to tell types.
+_SAMPLE_ROWS = 20_000
+
+# What says something of images.
+_IMAGE_FLAGS = (
+    *("label_from", "label_column", "label_regex", "label_separator", "class_names", "key"),
+    *("files", "box_units", "transcode", "resize", "color", "quality", "exif_orientation"),
+    *("model", "model_weights", "embed_dtype", "check", "max_pixels", "max_bytes", "quarantine"),
+)
+
+
+def is_table(flags: argparse.Namespace) -> bool:
+    """Whether records are made of rows alone: without images, all features are columns.
+
+    Raises:
+        UsageError: images are given for such a layout, or its file cannot be read.
+    """
+    if flags.images and flags.layout == ROWS:
+        raise UsageError(
+            f"--layout {ROWS} makes records of rows without images: leave out --images, or write "
+            "a layout with image.bytes and the columns (docs/layouts.md)"
+        )
+    if flags.images or not is_layout_file(flags.layout):
+        return bool(flags.layout == ROWS)
+    return all(feature.column is not None for feature in read_layout_file(flags.layout))
+
+
+def table_config(flags: argparse.Namespace) -> ConvertConfig:
+    """Resolves flags and files into a configuration.
+
+    Raises:
+        UsageError: something is missing, unreadable or in the way.
+        LabelsError: the CSV cannot be used.
+    """
+    _check_flags(flags)
+    split_from = split_source(flags, ImageSample([], "", False), "csv")
+    paths = label_paths(flags)
+    with open_csv(paths[0]) as file:
+        first = first_rows(file, 2, encoding=flags.csv_encoding, path=paths[0])
+    if not first.rows:
+        raise LabelsError(f"CSV {paths[0]} is empty: give a file with rows to --labels")
+    columns = _columns(flags, first, paths[0])
+    features = _features(flags, first, columns, paths[0])
+    columns = _with_cells(columns, features, header_names(first.rows[0]), paths[0])
+    rows = list(itertools.islice(label_rows(flags, paths, columns), _SAMPLE_ROWS))
+    if not rows:
+        raise UsageError(
+            f"--labels {flags.labels} has no usable row: below the header, each row needs "
+            f"{columns.width} cells"
+        )
+    return ConvertConfig(
+        images=(),
+        root=fixed_root([flags.labels]),
+        output=flags.output.rstrip("/") or "/",
+        label_from="none",
+        csv_paths=paths,
+        columns=columns,
+        csv_encoding=flags.csv_encoding,
+        key="row",
+        class_names=None,
+        splits=flags.splits,
+        seed=flags.seed,
+        num_shards=flags.num_shards,
+        shard_size=flags.shard_size,
+        layout=flags.layout,
+        gzip=flags.compression == "gzip",
+        check=flags.check,
+        limits=Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
+        max_rejected=flags.max_rejected,
+        quarantine=None,
+        overwrite=flags.overwrite,
+        layout_features=infer_dtypes(features, (row.cells for row in rows), columns.cell_names),
+        split_from=split_from,
+        of_rows=True,
+    )
+
+
+def _check_flags(flags: argparse.Namespace) -> None:
+    if flags.labels is None:
+        raise UsageError(f"--layout {flags.layout} makes records of rows: give --labels CSV")
+    for name in _IMAGE_FLAGS:
+        if getattr(flags, name) != default_of(name):
+            raise UsageError(
+                f"--{name} does not go with --layout {flags.layout} without --images: it makes "
+                "records of rows alone"
+            )
+    if flags.split_from == "directory":
+        raise UsageError("--split_from directory needs --images: rows lie in no folder")
+
+
+def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColumns:
+    """Where key, split and group stand."""
+    header = header_names(first.rows[0])
+    columns = CsvColumns(first.delimiter, True, NO_KEY, None, "", None, len(header), is_strict=True)
+    if flags.label_key is not None:
+        at = find_further(columns, first, flags.label_key, "--label_key", path)
+        columns = columns._replace(key=at, key_name=header[at])
+    return add_place_columns(columns, first, flags, path)
+
+
+def _features(
+    flags: argparse.Namespace, first: FirstRows, columns: CsvColumns, path: str
+) -> tuple[Feature, ...]:
+    if is_layout_file(flags.layout):
+        return read_layout_file(flags.layout)
+    return table_features(header_names(first.rows[0]), columns.split_name, path=path)
+
+
+def _with_cells(
+    columns: CsvColumns, features: tuple[Feature, ...], header: list[str], path: str
+) -> CsvColumns:
+    names = row_use(features).columns
+    at = [(name, find_column(header, name, path=path)) for name in names]
+    for name, index in at:
+        if index is None:
+            raise LabelsError(
+                f"CSV {path} has no column {name!r}, which the layout names, but {listed(header)}"
+            )
+    return columns._replace(cell_names=names, cells=tuple(i for _, i in at if i is not None))

@@ -1,0 +1,227 @@
+"""`--files per_image`: a file for each image, with all that a dataset of shards promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import pipeline.show
+import pipeline.verify
+from tests.conftest import draw
+from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, run_here
+from tests.pipeline.reading import SLIM
+from tests.servers.gcs import GcsServer
+from transforms.core.examples import decode_example
+from transforms.core.tfrecord import read_records
+
+
+def files(dataset: Dataset) -> dict[str, Path]:
+    """The files of records, by their path below the dataset's folder."""
+    found = sorted(dataset.folder.glob("*/*.tfrecord*"))
+    return {path.relative_to(dataset.folder).as_posix(): path for path in found}
+
+
+def make(photos: Path, folder: Path, **flags: Any) -> Dataset:
+    """A dataset with a file for each photo, which `verify` accepts."""
+    given = {
+        "images": f"{photos}/*/*.jpg",
+        "label_from": "directory",
+        "splits": "train=0.7,test=0.3",
+        "files": "per_image",
+    }
+    dataset = make_dataset(folder, **{**given, **flags})
+    verified = run_here(pipeline.verify.main, "verify", [str(folder)])
+    assert verified.code == 0, verified.out
+    return dataset
+
+
+def only_record(path: Path) -> dict[str, Any]:
+    """The one record of a file."""
+    with path.open("rb") as file:
+        (record,) = read_records(file)
+    return decode_example(record)
+
+
+def test_each_image_is_a_file_called_after_its_key(photos: Path, tmp_path: Path) -> None:
+    dataset = make(photos, tmp_path / "out", key="stem")
+    found = files(dataset)
+    stems = {Path(name).stem for name in found}
+    assert stems == {path.stem for path in photos.glob("*/*.jpg")}
+    for name, path in found.items():
+        named = only_record(path)["image/filename"][0].decode()
+        assert Path(named).stem == Path(name).stem
+    # As a notebook reads them.
+    names = tf.io.gfile.glob(f"{dataset.folder}/train/*.tfrecord")
+    for record in tf.data.TFRecordDataset(names):
+        tf.io.decode_image(tf.io.parse_single_example(record, SLIM)["image/encoded"])
+    assert {Path(name).parent.name for name in found} == {"train", "test"}
+
+
+def test_the_records_are_those_of_shards(photos: Path, tmp_path: Path) -> None:
+    one = make(photos, tmp_path / "one")
+    sharded = make(photos, tmp_path / "sharded", files="sharded")
+    for split in ("train", "test"):
+        listed = one.manifest["splits"][split]["shards"]
+        records = [(one.folder / file["file"]).read_bytes() for file in listed]
+        (shard,) = sharded.shards(split)
+        # In the order of the manifest, too.
+        assert b"".join(records) == (sharded.folder / shard).read_bytes()
+        assert one.manifest["splits"][split]["classes"]
+    assert one.ledger == sharded.ledger
+
+
+def test_the_manifest_lists_every_file(photos: Path, tmp_path: Path) -> None:
+    dataset = make(photos, tmp_path / "out")
+    found = files(dataset)
+    listed = [file for split in dataset.manifest["splits"].values() for file in split["shards"]]
+    assert sorted(file["file"] for file in listed) == sorted(found)
+    assert all(file["records"] == 1 for file in listed)
+    assert all(file["bytes"] == found[file["file"]].stat().st_size for file in listed)
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing", "more"])
+def test_verify_sees_damage(damage: str, photos: Path, tmp_path: Path) -> None:
+    dataset = make(photos, tmp_path / "out")
+    name, path = next(iter(files(dataset).items()))
+    if damage == "changed":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif damage == "missing":
+        path.unlink()
+    else:
+        name = f"{path.parent.name}/other.tfrecord"
+        path.with_name("other.tfrecord").write_bytes(b"")
+    verified = run_here(pipeline.verify.main, "verify", [str(dataset.folder)])
+    assert verified.code == 1
+    assert name in verified.out
+    # The command that made it does not call it up to date, unless all of its own is there.
+    again = convert(
+        images=f"{photos}/*/*.jpg",
+        label_from="directory",
+        splits="train=0.7,test=0.3",
+        files="per_image",
+        output=dataset.folder,
+    )
+    assert again.code == (0 if damage == "more" else 2)
+
+
+def test_workers_do_not_change_a_byte(photos: Path, tmp_path: Path) -> None:
+    first = digests(make(photos, tmp_path / "out").folder)
+    words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    again = make_dataset(
+        tmp_path / "again",
+        *words,
+        images=f"{photos}/*/*.jpg",
+        label_from="directory",
+        splits="train=0.7,test=0.3",
+        files="per_image",
+    )
+    assert digests(again.folder) == first
+
+
+def test_gzip(photos: Path, tmp_path: Path) -> None:
+    dataset = make(photos, tmp_path / "out", compression="gzip")
+    names = [str(path) for path in files(dataset).values()]
+    assert len(names) == 18
+    assert all(name.endswith(".tfrecord.gz") for name in names)
+    records = tf.data.TFRecordDataset(names, compression_type="GZIP")
+    assert len(list(records)) == 18
+
+
+def test_show_saves_pictures_of_keys_of_any_length(tmp_path: Path) -> None:
+    for at, name in enumerate(("a", "한" * 80, "x" * 240)):
+        draw(tmp_path / "in" / "c" / f"{name}.jpg", seed=at)
+    dataset = make(tmp_path / "in", tmp_path / "out")
+    assert len(files(dataset)) == 3
+    shown = run_here(
+        pipeline.show.main, "show", [str(dataset.folder), f"--images={tmp_path}/pictures"]
+    )
+    assert shown.code == 0, shown.err
+    assert len(list((tmp_path / "pictures").iterdir())) == 3
+
+
+def test_keys_that_differ_in_case_only(tmp_path: Path) -> None:
+    for at, name in enumerate(("a/1", "A/1", "a/2")):
+        draw(tmp_path / "in" / f"{name}.jpg", seed=at)
+    dataset = make(tmp_path / "in", tmp_path / "out", splits="train=1")
+    names = set(files(dataset))
+    assert len({name.casefold() for name in names}) == 3
+    assert "train/a%2F2.jpg.tfrecord" in names
+
+
+def test_rejected_images_have_no_file(photos: Path, tmp_path: Path) -> None:
+    draw(tmp_path / "in" / "cat" / "good.jpg")
+    (tmp_path / "in" / "cat" / "bad.jpg").write_bytes(b"no image")
+    dataset = make(tmp_path / "in", tmp_path / "out", max_rejected=1, splits="train=0.5,test=0.5")
+    assert [Path(name).name for name in files(dataset)] == ["cat%2Fgood.jpg.tfrecord"]
+    assert dataset.ledger == {"images_matched": 2, "records_written": 1, "images_rejected": 1}
+
+
+def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path: Path) -> None:
+    one = digests(make(photos, tmp_path / "one").folder)
+    sharded = digests(make(photos, tmp_path / "sharded", files="sharded").folder)
+    make(photos, tmp_path / "one", files="sharded", overwrite=True)
+    assert digests(tmp_path / "one") == sharded
+    assert not (tmp_path / "one" / "train").exists()
+    make(photos, tmp_path / "sharded", overwrite=True)
+    assert digests(tmp_path / "sharded") == one
+
+
+def test_other_files_are_another_dataset(photos: Path, tmp_path: Path) -> None:
+    make(photos, tmp_path / "out")
+    ran = convert(
+        images=f"{photos}/*/*.jpg",
+        label_from="directory",
+        splits="train=0.7,test=0.3",
+        output=tmp_path / "out",
+    )
+    assert ran.code == 2
+    assert "--files is sharded, was per_image" in ran.error()
+
+
+@pytest.mark.parametrize("flag", [{"num_shards": 2}, {"shard_size": "1MB"}])
+def test_flags_about_shards_do_not_go_with_it(
+    flag: dict[str, Any], photos: Path, tmp_path: Path
+) -> None:
+    ran = convert(
+        images=f"{photos}/*/*.jpg",
+        label_from="directory",
+        files="per_image",
+        output=tmp_path / "out",
+        **flag,
+    )
+    assert ran.code == 2
+    assert f"--{next(iter(flag))} does not go with --files per_image" in ran.error()
+
+
+def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:
+    ran = plan(
+        images=f"{photos}/*/*.jpg", label_from="directory", files="per_image", output=tmp_path
+    )
+    header, line = ran.out.splitlines()[2:4]
+    assert header.split() == ["split", "images", "files", "bytes"]
+    assert line.split()[:3] == ["train", "18", "18"]
+
+
+def test_in_a_bucket(gcs: GcsServer, photos: Path, tmp_path: Path) -> None:
+    gcs.make_bucket("datasets")
+    local = make(photos, tmp_path / "out")
+    flags: dict[str, Any] = {
+        "images": f"{photos}/*/*.jpg",
+        "label_from": "directory",
+        "splits": "train=0.7,test=0.3",
+        "files": "per_image",
+        "output": "gs://datasets/out",
+    }
+    ran = convert(**flags)
+    assert ran.code == 0, ran.err
+    there = {name.removeprefix("out/"): gcs.get("datasets", name) for name in gcs.names("datasets")}
+    assert {name: there[name] for name in files(local)} == {
+        name: path.read_bytes() for name, path in files(local).items()
+    }
+    assert set(there) == {*files(local), "manifest.json", "labels.txt", "rejected.jsonl"}
+    verified = run_here(pipeline.verify.main, "verify", ["gs://datasets/out"])
+    assert verified.code == 0, verified.out
+    assert "up to date" in convert(**flags).out
