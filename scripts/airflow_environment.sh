@@ -20,11 +20,11 @@ registry_answers() {
 
 install() {
   if command -v uv > /dev/null; then
-    uv venv --quiet --clear --python "$(find_python)" "$airflow"
-    uv pip install --quiet --compile-bytecode --python "$airflow/bin/python" -r "$requirements"
+    uv venv --quiet --clear --python "$(find_python)" "$airflow" &&
+      uv pip install --quiet --python "$airflow/bin/python" -r "$requirements"
   else
-    "$(find_python)" -m venv --clear "$airflow"
-    env -u PYTHONDONTWRITEBYTECODE "$airflow/bin/python" -m pip install --quiet -r "$requirements"
+    "$(find_python)" -m venv --clear "$airflow" &&
+      "$airflow/bin/python" -m pip install --quiet --no-compile -r "$requirements"
   fi
 }
 
