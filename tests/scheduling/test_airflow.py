@@ -125,7 +125,7 @@ def test_a_retry_goes_on_where_the_killed_try_stopped(
     assert shards_of(objects) == reference
     assert objects["LATEST"].decode() == f"{DAY}\n"
     # Images of finished shards, of which there is one at least, are not read again.
-    assert len(reads) == 18
+    assert len(reads) == 19
     assert [name for name, number in reads.items() if number == 1]
 
 
