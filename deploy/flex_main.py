@@ -17,8 +17,8 @@ from pipeline.options import make_parser, parse_flags
 def command_line(words: Sequence[str]) -> Iterator[str]:
     """The launcher's words as a shell would give them.
 
-    >>> list(command_line(["--overwrite=true", "--seed=", "--images=gs://b/**", "--labels={}"]))
-    ['--overwrite', '--images=gs://b/**', '--label={}']
+    >>> list(command_line(["--overwrite=true", "--seed=", "--images=gs://b/**"]))
+    ['--overwrite', '--images=gs://b/**']
     """
     switches = {
         option
@@ -31,9 +31,6 @@ def command_line(words: Sequence[str]) -> Iterator[str]:
         if name in switches and equals:
             if value.lower() == "true":
                 yield name
-        elif name == "--labels" and value.startswith("{"):
-            # Labels of the job; Beam takes them by this name too, and ours is the label file.
-            yield f"--label={value}"
         elif value or not equals:
             yield word
 

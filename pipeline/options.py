@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
+from pipeline.job_labels import job_labels_apart
 from transforms.core.boxes import UNITS
 from transforms.core.check import MODES
 from transforms.core.embeddings import DTYPES
@@ -160,7 +161,13 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
         metavar="GLOB",
         help="images; repeatable; without: those of the rows",
     )
-    add("--labels", metavar="CSV", help="label file, a path or a glob; .gz is fine")
+    # Airflow's Beam operator keeps the name `labels` to itself.
+    add(
+        "--labels",
+        "--label_file",
+        metavar="CSV",
+        help="label file, a path or a glob; .gz is fine",
+    )
     add(
         "--label_from",
         choices=("csv", "directory", "regex", "none"),
@@ -325,7 +332,7 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
         UsageError: when a flag is wrong, or known to neither.
     """
     parser = make_parser(command)
-    flags, rest = parser.parse_known_args(list(argv))
+    flags, rest = parser.parse_known_args(list(job_labels_apart(argv)))
     if rest:
         refuse_unknown(rest, parser)
     return flags, rest

@@ -130,6 +130,10 @@ def test_flags_of_the_documentation_exist() -> None:
         "--setup_file",
         "--temp_location",
         "--worker_machine_type",
+        "--conf",  # airflow
+        "--dag-id",
+        "--from-date",
+        "--to-date",
         "--file",  # docker
         "--tag",
         "--image",  # gcloud

@@ -87,7 +87,6 @@ def test_a_wrong_parameter_is_one_line(bucket: GcsServer, tmp_path: Path) -> Non
         ("--overwrite", ["--overwrite"]),
         ("--num_shards=", []),
         ("--labels=gs://b/labels.csv", ["--labels=gs://b/labels.csv"]),
-        ('--labels={"team": "a"}', ['--label={"team": "a"}']),
         ("--runner=DataflowRunner", ["--runner=DataflowRunner"]),
     ],
 )

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,8 @@ from tests.servers.gcs import HOST
 
 WORKER = Path(__file__).with_name("dataflow_worker.py")
 JOBS = re.compile(r"/v1b3/projects/([^/]+)/locations/([^/]+)/jobs(?:/([^/]+))?(?:/(\w+))?")
+LAUNCH = re.compile(r"/v1b3/projects/([^/]+)/locations/([^/]+)/flexTemplates:launch")
+LAUNCHER = Path(__file__).parents[2] / "deploy" / "flex_main.py"
 
 # How long an answer waits for the end of a job: Beam sleeps five seconds between two questions.
 LONG_POLL_SECONDS = 20.0
@@ -136,12 +139,14 @@ class DataflowServer:
     Attributes:
         jobs: In the order in which they were submitted.
         requests: Method and path of each request.
+        launches: Parameters of each launch of a template.
     """
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
         """Starts to listen; see `serve_dataflow`."""
         self.jobs: list[Job] = []
         self.requests: list[str] = []
+        self.launches: list[dict[str, Any]] = []
         self._directory = directory
         self._environment = dict(environment)
         self._lock = threading.Lock()
@@ -150,9 +155,14 @@ class DataflowServer:
         self._start(self._http.serve_forever)
 
     @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._http.server_address[1])
+
+    @property
     def url(self) -> str:
         """The endpoint for Beam."""
-        return f"http://localhost:{self._http.server_address[1]}"
+        return f"http://localhost:{self.port}"
 
     def stop(self) -> None:
         """Ends every job, and stops listening."""
@@ -167,10 +177,14 @@ class DataflowServer:
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and content of the answer to a request."""
         self.requests.append(f"{method} {path}")
+        if method == "POST" and (launch := LAUNCH.fullmatch(path)):
+            return self._launch(launch[1], launch[2], json.loads(body)["launchParameter"])
         match = JOBS.fullmatch(path)
         project, location, job_id, part = match.groups() if match else ("", "", None, None)
         if match and method == "POST" and job_id is None:
             return 200, self._create(project, location, json.loads(body)).resource
+        if match and method == "GET" and job_id is None:
+            return 200, {"jobs": [job.resource for job in self.jobs]}
         job = next((each for each in self.jobs if each.resource["id"] == job_id), None)
         if method != "GET" or job is None or part not in (None, "messages", "metrics"):
             return 404, {"error": {"code": 404, "message": f"no {method} {path} here"}}
@@ -192,7 +206,7 @@ class DataflowServer:
                 "location": location,
                 "name": description["name"],
                 "type": description["type"],
-                "clientRequestId": description["clientRequestId"],
+                "clientRequestId": description.get("clientRequestId", ""),
                 "createTime": now(),
                 "currentState": "JOB_STATE_RUNNING",
                 "currentStateTime": now(),
@@ -201,6 +215,37 @@ class DataflowServer:
             self.jobs.append(job)
         self._start(lambda: job.run(self._environment))
         return job
+
+    def _launch(
+        self, project: str, location: str, launch: dict[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """Does what the launcher of a Flex Template does, and runs the job that it describes."""
+        self.launches.append(launch)
+        with tempfile.TemporaryDirectory() as scratch:
+            described = Path(scratch, "job.json")
+            words = [
+                "--runner=DataflowRunner",
+                f"--project={project}",
+                f"--region={location}",
+                f"--job_name={launch['jobName']}",
+                f"--temp_location={launch['environment']['tempLocation']}",
+                f"--staging_location={launch['environment']['stagingLocation']}",
+                f"--template_location={described}",
+                '--labels={"goog-dataflow-provided-template-type": "flex"}',
+                *(f"--{name}={value}" for name, value in launch["parameters"].items()),
+            ]
+            launched = subprocess.run(
+                [sys.executable, str(LAUNCHER), *words],
+                cwd=scratch,
+                env={"PATH": os.environ["PATH"], **self._environment},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if launched.returncode:
+                return 400, {"error": {"code": 400, "message": launched.stderr}}
+            job = self._create(project, location, json.loads(described.read_text("utf-8")))
+        return 200, {"job": job.resource}
 
     def _start(self, target: Callable[[], object]) -> None:
         thread = threading.Thread(target=target)

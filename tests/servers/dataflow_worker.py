@@ -17,6 +17,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -29,6 +30,7 @@ SDIST = "workflow.tar.gz"
 PIPELINE = "pipeline.pb"
 SERVICE = "storage.googleapis.com/"
 PACKAGES = ("pipeline", "transforms")
+TREE = Path(__file__).parents[2]
 
 
 def fetch(location: str) -> bytes:
@@ -108,7 +110,12 @@ def main(command: str, *words: str) -> None:
     if command == "install":
         job, folder = Path(words[0]), Path(words[1])
         fetch_staged(json.loads(job.read_text("utf-8")), folder / "staged")
-        install(folder / "staged" / SDIST, folder / "installed")
+        if (folder / "staged" / SDIST).exists():
+            install(folder / "staged" / SDIST, folder / "installed")
+        else:
+            # The job of a template: the image has the code.
+            for package in PACKAGES:
+                shutil.copytree(TREE / package, folder / "installed" / package)
         work = folder / "work"
         work.mkdir()
         os.chdir(work)

@@ -1,0 +1,66 @@
+"""The same with the Flex Template of deploy/. docs/airflow.md explains it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.providers.google.cloud.operators.dataflow import DataflowStartFlexTemplateOperator
+from airflow.sdk import DAG
+from image_tfrecords_tasks import (
+    BUCKET,
+    IMAGE,
+    PARAMS,
+    PROJECT,
+    REGION,
+    output_of,
+    publish,
+    verify,
+)
+
+
+def parameter(value: Any) -> str:
+    """A flag's value as a parameter of a template, which is a text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def body(context: Any, **_: Any) -> dict[str, Any]:
+    """The request that launches the job. Airflow calls it where it would render a template."""
+    params = context["params"]
+    flags = {
+        "images": params["images"],
+        "labels": params["labels"],
+        "output": output_of(context),
+        "sdk_container_image": IMAGE,
+        "number_of_worker_harness_threads": 2,
+        **params["flags"],
+    }
+    return {
+        "launchParameter": {
+            "jobName": f"convert-{context['ds_nodash']}",
+            "containerSpecGcsPath": f"gs://{BUCKET}/templates/convert.json",
+            "parameters": {k: parameter(v) for k, v in flags.items() if v is not None},
+            "environment": {
+                "tempLocation": f"gs://{BUCKET}/tmp",
+                "stagingLocation": f"gs://{BUCKET}/staging",
+                "machineType": "n2-standard-4",
+                "maxWorkers": 8,
+            },
+        }
+    }
+
+
+with DAG(
+    "image_tfrecords_flex",
+    schedule="@daily",
+    start_date=datetime(2024, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
+    params=PARAMS,
+    doc_md=__doc__,
+):
+    convert = DataflowStartFlexTemplateOperator(
+        task_id="convert", body=body, project_id=PROJECT, location=REGION
+    )
+    convert >> verify() >> publish("{{ params.base }}", "{{ ds }}")

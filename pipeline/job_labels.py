@@ -1,0 +1,23 @@
+"""Labels of a Dataflow job, which launchers give by the name of our label file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+# As Google Cloud spells a label; a path with neither `.` nor `/` would look the same.
+_JOB_LABEL = re.compile(r"--labels=([a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}|\{.*\})", re.DOTALL)
+
+
+def job_labels_apart(words: Iterable[str]) -> Iterator[str]:
+    """The words of a command line, in which job labels have the other of Beam's two names.
+
+    Airflow's Beam operator adds `--labels=airflow-version=v3-3-2` to every command, and the
+    launcher of a Flex Template `--labels={...}`. To Beam `--label` says the same.
+
+    >>> list(job_labels_apart(["--labels=team=vision", "--labels={}", "--labels=/d/a=b.csv"]))
+    ['--label=team=vision', '--label={}', '--labels=/d/a=b.csv']
+    """
+    for word in words:
+        found = _JOB_LABEL.fullmatch(word)
+        yield f"--label={found[1]}" if found else word
