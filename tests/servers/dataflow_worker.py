@@ -49,7 +49,7 @@ def fetch_staged(job: dict[str, Any], folder: Path) -> None:
         ValueError: the graph is not the one that was submitted.
     """
     folder.mkdir()
-    for package in job["environment"]["workerPools"][0]["packages"]:
+    for package in job["environment"]["workerPools"][0].get("packages", []):
         (folder / package["name"]).write_bytes(fetch(package["location"]))
     options = job["environment"]["sdkPipelineOptions"]["options"]
     graph = fetch(options["pipelineUrl"])
