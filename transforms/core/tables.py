@@ -27,7 +27,7 @@ BATCH_ROWS = 2048
 
 # Bytes that TFRecord adds to an Example, and an Example to a feature's name and values; about.
 _RECORD_BYTES = 20
-_FEATURE_BYTES = 16
+_FEATURE_BYTES = 10
 
 _NO_IMAGE = (ShardImage(0, "", "", 0, 0, "", 0), b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
