@@ -76,7 +76,7 @@ class TableReader:
                     continue
                 batch.append(placed)
                 totals.images[placed[0]] += 1
-                totals.bytes[placed[0]] += self._row_bytes + sum(map(len, placed[-1]))
+                totals.bytes[placed[0]] += self._row_bytes + len(placed[-1])
                 if len(batch) == BATCH_ROWS:
                     yield to_batch(path, batch)
                     batch = []
@@ -98,7 +98,7 @@ class TableReader:
         except RejectedImageError as error:
             return Rejection("row", error.reason.value, error.detail, f"{uri}:{row.line}", named)
         # A key that only says where the row stands need not travel.
-        return split, order, key, row.line, row.cells
+        return split, order, key, row.line, "\0".join(row.cells)
 
 
 class _ReadRowsFn(beam.DoFn):

@@ -9,6 +9,7 @@ Cells travel as small JSON texts, which nothing looks into before the shard is w
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -190,6 +191,12 @@ def parse_cell(text: str, type_: str) -> bytes | int | float:
     return number
 
 
+@functools.lru_cache(maxsize=4096)
+def _parse_again(text: str, type_: str) -> bytes | int | float:
+    """`parse_cell` for cells that are there many times."""
+    return parse_cell(text, type_)
+
+
 def _parse_integer(text: str, type_: str) -> int:
     value = _BOOLEANS.get(text.lower()) if type_ in ("bool", "int64") else None
     if value is None and _INTEGER.fullmatch(text):
@@ -227,7 +234,13 @@ class RowValues:
         self._features = tuple(feature for feature in features if feature.from_rows)
         self._at = {name: at for at, name in enumerate(use.columns)}
         self._singles = [
-            (feature, self._at[feature.column], feature.type or feature.dtype)
+            (
+                feature,
+                self._at[feature.column],
+                feature.type or feature.dtype,
+                # Numbers with a point are seldom there twice.
+                parse_cell if feature.dtype == "float" else _parse_again,
+            )
             for feature in self._features
             if feature.column is not None and not feature.is_list
         ]
@@ -266,27 +279,27 @@ class RowValues:
             for feature in self._features
         }
 
-    def of_row(self, where: str, cells: list[str]) -> Values:
+    def of_row(self, place: tuple[str, int], cells: list[str]) -> Values:
         """The values of one row without an image, for a layout of columns alone.
 
         Args:
-            where: `CSV:LINE`.
+            place: the file and the line of the row.
             cells: in the order of `RowUse.columns`.
 
         Raises:
             RejectedImageError: with reason `BAD_CELL`; the detail names row and column.
         """
         values: Values = {}
-        for feature, at, type_ in self._singles:
+        for feature, at, type_, parse in self._singles:
             try:
                 if not cells[at]:
                     raise ValueError("the cell is empty")
-                values[feature.name] = parse_cell(cells[at], type_)
+                values[feature.name] = parse(cells[at], type_)
             except ValueError:
                 # It knows of defaults, and how to say what is wrong.
-                values[feature.name] = self._cells(feature, [(where, [], cells)])
+                values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
         for feature in self._lists:
-            values[feature.name] = self._cells(feature, [(where, [], cells)])
+            values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
         return values
 
     def _box(self, where: str, cells: list[str], original: Original) -> Box:
@@ -319,6 +332,11 @@ class RowValues:
                 )
                 raise RejectedImageError(Reason.ROW_CONFLICT, detail)
         return lists[0] if feature.is_list else lists[0][0]
+
+
+def _where(place: tuple[str, int]) -> str:
+    """A row for messages; the folder of a CSV does not change what is written."""
+    return f"{os.path.basename(place[0])}:{place[1]}"
 
 
 def _cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | float]:

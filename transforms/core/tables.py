@@ -1,15 +1,14 @@
 """Rows that are records themselves: a CSV without images.
 
 Rows travel in batches of one file, each a JSON text, `[path, [row, ...]]`: one element for each row
-would cost more than everything that is done with it. A row is `[split, order, key, line, [cell,
-...]]`, and has no split any more once it is planned.
+would cost more than everything that is done with it. A row is `[split, order, key, line, cells]`,
+as in `ShardRow`, and has no split any more once it is planned.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ BATCH_ROWS = 2048
 
 # Bytes that TFRecord adds to an Example, and an Example to a feature's name and values; about.
 _RECORD_BYTES = 20
-_FEATURE_BYTES = 16
+_FEATURE_BYTES = 10
 
 _NO_IMAGE = (ShardImage(0, "", "", 0, 0, "", 0), b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
@@ -95,10 +94,8 @@ class RowChecker:
 
     def check(self, row: ShardRow) -> CheckedImage | Rejection:
         """A row whose cells all fit their types, or why it is left out."""
-        # The folder of a CSV does not change what is written.
-        where = f"{os.path.basename(row.path)}:{row.line}"
         try:
-            values = self._values.of_row(where, row.cells)
+            values = self._values.of_row((row.path, row.line), row.cells.split("\0"))
         except RejectedImageError as error:
             path = f"{self._root.removesuffix('/')}/{row.path}" if self._root else row.path
             key = row.key or f"{row.path}:{row.line}"
