@@ -11,7 +11,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.errors import UsageError, one_line
 from transforms import files
-from transforms.core.boxes import SIDES
+from transforms.core.boxes import ROUNDING, SIDES
 from transforms.core.columns import RowUse, row_use
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
@@ -56,7 +56,7 @@ class Layout:
     @property
     def needs_label(self) -> bool:
         """Whether a feature comes from a label."""
-        return any(f.source.startswith(("label.", "object.")) for f in self.features)
+        return any(feature.from_label for feature in self.features)
 
     @property
     def use(self) -> RowUse:
@@ -103,22 +103,22 @@ def read_layout(flags: argparse.Namespace, label_from: str) -> Layout:
     is_labelled = label_from != "none"
     if is_layout_file(flags.layout):
         features = _read_file(flags.layout)
-        unlabelled = next((f for f in features if f.source.startswith("label.")), None)
-        if unlabelled and not is_labelled:
-            raise UsageError(
-                f"--layout {flags.layout}: the feature {unlabelled.name!r} is of "
-                f"{unlabelled.source}, but --label_from is none"
-            )
     else:
         features = layout_features(flags.layout, labelled=is_labelled)
     layout = Layout(flags.layout, features, label_separator=flags.label_separator or "")
     from_rows = next(
         (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
     )
-    if from_rows and label_from != "csv":
+    if from_rows and flags.labels is None:
         raise UsageError(
             f"--layout {flags.layout} needs --labels CSV: its feature {from_rows.name!r} is of "
             f"{from_rows.source}"
+        )
+    of_label = next((feature for feature in features if feature.from_label), None)
+    if of_label and not is_labelled:
+        raise UsageError(
+            f"--layout {flags.layout}: the feature {of_label.name!r} is of {of_label.source}, "
+            "but --label_from is none"
         )
     _check_separator(layout)
     if flags.box_units is not None and not layout.has_boxes:
@@ -178,10 +178,10 @@ def _box_column(header: Sequence[str], side: str, path: str) -> int:
 
 
 def _guess_units(cells: Iterable[str]) -> str:
-    """`normalized` if no number is above 1."""
+    """`normalized` if no number is above 1 by more than rounding."""
     for cell in cells:
         try:
-            if float(cell) > 1:
+            if float(cell) > 1 + ROUNDING["normalized"]:
                 return "pixel"
         except ValueError:
             continue

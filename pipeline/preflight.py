@@ -54,7 +54,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     try:
         csv_paths: tuple[str, ...] = ()
         columns: CsvColumns | None = None
-        if label_from == "csv":
+        if listing or label_from == "csv":
             found = listing.files if listing else label_files(flags, sample, key, layout)
             layout, columns = layout.asking(found.columns, found.first, found.paths[0])
             csv_paths = found.paths

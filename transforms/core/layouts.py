@@ -73,6 +73,11 @@ class Feature(NamedTuple):
         return self.source.removeprefix(COLUMN) if self.source.startswith(COLUMN) else None
 
     @property
+    def from_label(self) -> bool:
+        """Whether a label fills it, or those of all rows."""
+        return self.source.startswith(("label.", "object."))
+
+    @property
     def from_rows(self) -> bool:
         """Whether the cells of an image's rows fill it."""
         return self.source in LIST_SOURCES or self.column is not None

@@ -73,7 +73,7 @@ class RecordVerifier:
     @property
     def tells_classes(self) -> bool:
         """Whether records say which class they are of."""
-        return any(f.source.startswith(("label.", "object.")) for f in self.features)
+        return any(feature.from_label for feature in self.features)
 
     def check(self, record: bytes) -> RecordCheck:
         """Checks the schema, the label and the pixels of one serialized Example."""
