@@ -24,7 +24,14 @@ from transforms.core.csv_rows import (
 )
 from transforms.core.custom_layout import LayoutError, infer_dtypes, parse_layout
 from transforms.core.labels import find_folded
-from transforms.core.layouts import LAYOUTS, Feature, is_layout_file, layout_features
+from transforms.core.layouts import (
+    LAYOUTS,
+    Feature,
+    is_layout_file,
+    layout_features,
+    with_pixels,
+)
+from transforms.core.pixel_options import PixelOptions
 
 # Rows read to tell units and types.
 _SAMPLE_ROWS = 20_000
@@ -94,8 +101,8 @@ class Layout:
         return dataclasses.replace(self, features=features, box_units=units)
 
 
-def read_layout(flags: argparse.Namespace, label_from: str) -> Layout:
-    """The layout that the flags ask for.
+def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions) -> Layout:
+    """The layout that the flags ask for, with the shape that the pixels get.
 
     Raises:
         UsageError: it cannot be read, or other flags do not go with it.
@@ -105,6 +112,10 @@ def read_layout(flags: argparse.Namespace, label_from: str) -> Layout:
         features = _read_file(flags.layout)
     else:
         features = layout_features(flags.layout, labelled=is_labelled)
+    try:
+        features = with_pixels(features, pixels.fixed_shape)
+    except ValueError as error:
+        raise UsageError(f"--layout {flags.layout}: {error}") from error
     layout = Layout(flags.layout, features, label_separator=flags.label_separator or "")
     from_rows = next(
         (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None

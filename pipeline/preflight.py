@@ -48,7 +48,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     sample = listing.sample if listing else sample_images(flags.images)
     label_from = label_source(flags, sample)
     split_from = split_source(flags, sample, label_from)
-    layout = read_layout(flags, label_from)
+    layout = read_layout(flags, label_from, pixels)
     check_model_flags(flags, layout.features)
     key = flags.key or ("stem" if label_from == "csv" and not listing else "path")
     try:
