@@ -40,9 +40,10 @@ _DECODING = threading.BoundedSemaphore(os.cpu_count() or 1)
 def image_uri(root: str, path: str) -> str:
     """The file of an image, from the common root of the globs and the path below it.
 
+    An image that a row lists may lie elsewhere; its path is then the whole URI.
+
     >>> image_uri("gs://bucket/photos", "a/1.jpg"), image_uri("", "1.jpg")
     ('gs://bucket/photos/a/1.jpg', '1.jpg')
-    An image that a row lists may lie elsewhere; its path is then the whole URI.
     """
     if path.startswith(gcs.SCHEME) or (path.startswith("/") and is_local(root)):
         return path
