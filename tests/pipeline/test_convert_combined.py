@@ -85,6 +85,15 @@ def test_rows_without_labels_say_split_and_columns(folder: Path) -> None:
     check_sound(dataset.folder)
 
 
+def test_that_labels_may_be_left_out_is_told(folder: Path) -> None:
+    listing = write(folder / "list.csv", "image_uri", "photos/0.jpg")
+    ran = convert(labels=listing, output=folder / "out")
+    assert ran.code == 2
+    assert ran.error().endswith(
+        "give --label_column a name or number; or, without --images, --label_from none"
+    )
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
@@ -143,6 +152,24 @@ def test_boxes_of_listed_images_in_the_splits_of_their_rows(folder: Path) -> Non
         assert found["1"]["image/object/bbox/xmax"] == [0.5]
         assert dataset.ledger["rows_used"] == 3
         check_sound(dataset.folder)
+
+
+@pytest.mark.parametrize(
+    ("box", "units", "stored"),
+    [("-0.0000005,1.0000001,0.25,1", "normalized", [0, 1]), ("8,16.4,0,12", "pixel", [0.5, 1])],
+)
+def test_boxes_that_overshoot_by_rounding(
+    folder: Path, box: str, units: str, stored: list[float]
+) -> None:
+    rows = ["path,label,xmin,xmax,ymin,ymax", f"photos/0.jpg,cat,{box}"]
+    dataset = make_dataset(
+        folder / "out", labels=write(folder / "boxes.csv", *rows), layout="detection"
+    )
+    assert dataset.manifest["options"]["box_units"] == units
+    sides = ("image/object/bbox/xmin", "image/object/bbox/xmax")
+    (record,) = read_lists(dataset, dict.fromkeys(sides, FLOATS))
+    assert [record[side] for side in sides] == [[side] for side in stored]
+    check_sound(dataset.folder)
 
 
 @pytest.mark.parametrize("labelled", [True, False])
