@@ -14,6 +14,7 @@ from transforms.core.custom_layout import parse_layout
 from transforms.core.labels import resolve_columns
 from transforms.core.layouts import (
     EMBEDDING,
+    LAYOUTS,
     Feature,
     is_layout_file,
     layout_features,
@@ -43,6 +44,9 @@ _LIMITS = Limits(max_pixels=178_956_970, max_bytes=256_000_000)
 
 # Rows of a CSV that tell which of its columns is which.
 _FIRST_ROWS = 20
+
+# Where labels come from without a CSV.
+_PATH_LABELS = ("directory", "none")
 
 # Images that are looked up together.
 _LOOKED_UP = 256
@@ -84,9 +88,11 @@ class FindImages(beam.PTransform):
 
         Raises:
             LabelsError: the CSV has no such columns, or they cannot be told.
-            ValueError: the splits cannot be read.
+            ValueError: the splits cannot be read, or there is no such `label_from`.
         """
         super().__init__()
+        if label_from is not None and (labels is not None or label_from not in _PATH_LABELS):
+            raise ValueError(f"label_from is one of {', '.join(_PATH_LABELS)}, without labels")
         self._images = list(images)
         self._label_from = "csv" if labels is not None else (label_from or "directory")
         key = key or ("path" if labels is None else "stem")
@@ -304,8 +310,10 @@ def _features(layout: str, labelled: bool, pixels: PixelOptions) -> tuple[Featur
         if text is None:
             raise ValueError(f"there is no layout {layout}")
         features = parse_layout(text, layout)
-    else:
+    elif layout in LAYOUTS:
         features = layout_features(layout, labelled=labelled)
+    else:
+        raise ValueError(f"layout {layout!r} is no .yaml file and not in {', '.join(LAYOUTS)}")
     for feature in features:
         if feature.from_rows or feature.source == EMBEDDING:
             raise ValueError(

@@ -168,6 +168,7 @@ def test_too_many_rejected_fails_the_job(folder: Path) -> None:
         ("detection", "is of label.ids, which is neither of an image nor its label"),
         ("embedding", "is of image.embedding, which"),
         ("no.yaml", "there is no layout no.yaml"),
+        ("slimm", "layout 'slimm' is no .yaml file and not in slim, tutorial"),
     ],
 )
 def test_layouts_that_need_more_are_refused_at_once(folder: Path, layout: str, says: str) -> None:
@@ -179,6 +180,8 @@ def test_wrong_arguments_are_told_at_once(folder: Path) -> None:
     (folder / "odd.csv").write_text("a,b,c\n1,2,3\n")
     with pytest.raises(LabelsError, match="cannot tell whether its first line is a header"):
         FindImages(["photos/*/*.jpg"], labels="odd.csv")
+    with pytest.raises(ValueError, match="label_from is one of directory, none"):
+        FindImages(["photos/*/*.jpg"], label_from="folders")
     with pytest.raises(ValueError, match="train"):
         LabelImages(splits="train")
 
