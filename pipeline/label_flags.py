@@ -32,12 +32,15 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
         UsageError: the flags contradict each other, or do not tell.
     """
     _check_regex_flags(flags)
-    csv_flags = ("labels", "label_key", "label_column")
+    lists_images = not flags.images and flags.label_from == "none"
+    csv_flags = ("label_column",) if lists_images else ("labels", "label_key", "label_column")
     given = [f"--{name}" for name in csv_flags if getattr(flags, name) is not None]
     if flags.label_from not in (None, "csv") and given:
         raise UsageError(f"{given[0]} does not go with --label_from {flags.label_from}")
     if flags.label_from == "csv" and flags.labels is None:
         raise UsageError("--label_from csv needs --labels CSV")
+    if lists_images:
+        return "none"
     if flags.labels is not None:
         return "csv"
     if given:

@@ -11,7 +11,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.errors import UsageError, one_line
 from transforms import files
-from transforms.core.boxes import SIDES
+from transforms.core.boxes import ROUNDING, SIDES
 from transforms.core.columns import RowUse, row_use
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
@@ -24,7 +24,14 @@ from transforms.core.csv_rows import (
 )
 from transforms.core.custom_layout import LayoutError, infer_dtypes, parse_layout
 from transforms.core.labels import find_folded
-from transforms.core.layouts import LAYOUTS, Feature, is_layout_file, layout_features
+from transforms.core.layouts import (
+    LAYOUTS,
+    Feature,
+    is_layout_file,
+    layout_features,
+    with_pixels,
+)
+from transforms.core.pixel_options import PixelOptions
 
 # Rows read to tell units and types.
 _SAMPLE_ROWS = 20_000
@@ -56,7 +63,7 @@ class Layout:
     @property
     def needs_label(self) -> bool:
         """Whether a feature comes from a label."""
-        return any(f.source.startswith(("label.", "object.")) for f in self.features)
+        return any(feature.from_label for feature in self.features)
 
     @property
     def use(self) -> RowUse:
@@ -94,8 +101,8 @@ class Layout:
         return dataclasses.replace(self, features=features, box_units=units)
 
 
-def read_layout(flags: argparse.Namespace, label_from: str) -> Layout:
-    """The layout that the flags ask for.
+def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions) -> Layout:
+    """The layout that the flags ask for, with the shape that the pixels get.
 
     Raises:
         UsageError: it cannot be read, or other flags do not go with it.
@@ -103,22 +110,26 @@ def read_layout(flags: argparse.Namespace, label_from: str) -> Layout:
     is_labelled = label_from != "none"
     if is_layout_file(flags.layout):
         features = read_layout_file(flags.layout)
-        unlabelled = next((f for f in features if f.source.startswith("label.")), None)
-        if unlabelled and not is_labelled:
-            raise UsageError(
-                f"--layout {flags.layout}: the feature {unlabelled.name!r} is of "
-                f"{unlabelled.source}, but --label_from is none"
-            )
     else:
         features = layout_features(flags.layout, labelled=is_labelled)
+    try:
+        features = with_pixels(features, pixels.fixed_shape)
+    except ValueError as error:
+        raise UsageError(f"--layout {flags.layout}: {error}") from error
     layout = Layout(flags.layout, features, label_separator=flags.label_separator or "")
     from_rows = next(
         (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
     )
-    if from_rows and label_from != "csv":
+    if from_rows and flags.labels is None:
         raise UsageError(
             f"--layout {flags.layout} needs --labels CSV: its feature {from_rows.name!r} is of "
             f"{from_rows.source}"
+        )
+    of_label = next((feature for feature in features if feature.from_label), None)
+    if of_label and not is_labelled:
+        raise UsageError(
+            f"--layout {flags.layout}: the feature {of_label.name!r} is of {of_label.source}, "
+            "but --label_from is none"
         )
     _check_separator(layout)
     if flags.box_units is not None and not layout.has_boxes:
@@ -183,10 +194,10 @@ def _box_column(header: Sequence[str], side: str, path: str) -> int:
 
 
 def _guess_units(cells: Iterable[str]) -> str:
-    """`normalized` if no number is above 1."""
+    """`normalized` if no number is above 1 by more than rounding."""
     for cell in cells:
         try:
-            if float(cell) > 1:
+            if float(cell) > 1 + ROUNDING["normalized"]:
                 return "pixel"
         except ValueError:
             continue

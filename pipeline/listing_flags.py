@@ -53,6 +53,7 @@ def read_listing(flags: argparse.Namespace) -> Listing:
         label=flags.label_column,
         is_image_key=names_image,
         path=paths[0],
+        label_required=flags.label_from != "none",
     )
     columns = add_place_columns(columns, first, flags, paths[0])
     rows = first.rows[1:] if columns.has_header else first.rows
@@ -74,8 +75,9 @@ def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argpar
     """The flags with those that the AutoML form `split,image_uri,label` makes plain."""
     added = dict(vars(flags))
     if first.rows and _is_automl(first):
-        for name, number in (("label_key", "2"), ("label_column", "3")):
-            added[name] = added[name] or number
+        added["label_key"] = flags.label_key or "2"
+        if flags.label_from != "none":
+            added["label_column"] = flags.label_column or "3"
         column: str | None = "1"
     else:
         names = header_names(first.rows[0]) if first.rows else []

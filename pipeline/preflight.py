@@ -58,13 +58,13 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     sample = listing.sample if listing else sample_images(flags.images)
     label_from = label_source(flags, sample)
     split_from = split_source(flags, sample, label_from)
-    layout = read_layout(flags, label_from)
+    layout = read_layout(flags, label_from, pixels)
     check_model_flags(flags, layout.features)
     key = flags.key or ("stem" if label_from == "csv" and not listing else "path")
     try:
         csv_paths: tuple[str, ...] = ()
         columns: CsvColumns | None = None
-        if label_from == "csv":
+        if listing or label_from == "csv":
             found = listing.files if listing else label_files(flags, sample, key, layout)
             layout, columns = layout.asking(found.columns, found.first, found.paths[0])
             csv_paths = found.paths

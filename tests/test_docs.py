@@ -40,12 +40,13 @@ def reader_folder(tmp_path: Path) -> Path:
     (tmp_path / "labels.csv").write_text("\n".join(rows))
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
     boxes, many, table = blocks("csv", LAYOUTS)
-    layout, typed = blocks("yaml", LAYOUTS)
+    layout, pixels, typed = blocks("yaml", LAYOUTS)
     (tmp_path / "boxes.csv").write_text(boxes)
     (tmp_path / "many.csv").write_text(many)
     (tmp_path / "my.yaml").write_text(layout)
     (tmp_path / "table.csv").write_text(table)
     (tmp_path / "table.yaml").write_text(typed)
+    (tmp_path / "pixels.yaml").write_text(pixels)
     return tmp_path
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from transforms import gcs
-from transforms.core.check import Limits, check_image
+from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
-from transforms.core.layouts import Feature
+from transforms.core.layouts import PIXELS, Feature
 from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -28,6 +28,9 @@ Result = TypeVar("Result")
 # Images encoded by one call; all of them are in memory.
 _BATCH_IMAGES = 16
 _BATCH_BYTES = 8 << 20
+
+# How many times as large as its file the pixels of a photo are, for what is read ahead.
+_DECODED_TIMES = 15
 
 # Images of this process whose pixels are in memory at once: the threads that wait for a remote
 # file are many more than the cores, and an image is many times as large as its file.
@@ -85,6 +88,10 @@ class ImageConverter:
         self._pixels = pixels
         self._rows = rows
         self._embedder = embedder
+        sources = {feature.source for feature in features}
+        self._pixels_asked = PIXELS in sources
+        # Without the image's file beside them, nothing is encoded only to be decoded again.
+        self._pixels_only = self._pixels_asked and "image.bytes" not in sources
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
@@ -94,7 +101,7 @@ class ImageConverter:
         )
         self._suspects = suspects()
         self._in_flight = in_flight()
-        if not self._pixels.changes_nothing:
+        if self._pixels_asked or not self._pixels.changes_nothing:
             from transforms.core.pillow_images import quiet_pillow
 
             quiet_pillow()
@@ -135,9 +142,20 @@ class ImageConverter:
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
         note = image_note(image_uri(self._root, image.path), image.version)
-        stored = self._guarded(note, stored_image, data, self._pixels, self._limits, self._check)
+        if self._pixels_only:
+            stored = self._guarded(note, stored_pixels, data, self._pixels, self._limits)
+        else:
+            stored = self._guarded(
+                note, stored_image, data, self._pixels, self._limits, self._check
+            )
+        _check_shape(self._features, stored.info)
         values = self._rows.of(image, stored.original) if self._rows else {}
         checked = CheckedImage(image, *stored, values)
+        if self._pixels_asked:
+            shown = stored
+            if not self._pixels_only:
+                shown = self._guarded(note, stored_pixels, stored.data, AS_THEY_ARE, self._limits)
+            checked = checked._replace(raw=shown.data)
         if self._embedder is None:
             return checked
         from transforms.core.embeddings import input_pixels
@@ -159,7 +177,8 @@ class ImageConverter:
             return function(*args, **kwargs)
 
     def _held_bytes(self, image: ShardImage) -> int:
-        return image.size + (self._embedder.input_bytes if self._embedder else 0)
+        pixels = _DECODED_TIMES * image.size if self._pixels_asked else 0
+        return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)
 
 
 def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) -> StoredImage:
@@ -178,12 +197,32 @@ def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) 
         return change_pixels(data, pixels, limits=limits, check=check)
 
 
+def stored_pixels(data: bytes, pixels: PixelOptions, limits: Limits) -> StoredImage:
+    """What is stored of an image file of which only its pixels are.
+
+    Raises:
+        RejectedImageError: see `raw_pixels`.
+    """
+    with _DECODING:
+        from transforms.core.pixels import raw_pixels
+
+        return raw_pixels(data, pixels, limits=limits)
+
+
+def _check_shape(features: Iterable[Feature], info: ImageInfo) -> None:
+    """Rejects an image whose pixels have not the shape of their feature."""
+    for feature in features:
+        if feature.source == PIXELS and feature.shape not in ((), info[1:]):
+            wanted = f"{feature.name!r} has shape {list(feature.shape or ())}"
+            raise RejectedImageError(Reason.BAD_SHAPE, f"{list(info[1:])}, but {wanted}")
+
+
 def _batches(images: Iterable[CheckedImage]) -> Iterator[list[CheckedImage]]:
     batch: list[CheckedImage] = []
     held = 0
     for image in images:
         batch.append(image)
-        held += len(image.data)
+        held += len(image.data) + len(image.raw)
         if len(batch) >= _BATCH_IMAGES or held >= _BATCH_BYTES:
             yield batch
             batch, held = [], 0

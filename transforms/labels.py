@@ -71,7 +71,7 @@ class RowReader:
                 problem = row.detail if isinstance(row, MalformedRow) else ""
                 problem = problem or listed_problem(row.key, path)
                 if isinstance(row, LabelRow) and not problem:
-                    yield row.key, JoinSide("", 0, 0, row.label, where, row.split, row.group)
+                    yield row.key, self._side(row, where)
                 else:
                     reason = Reason.MALFORMED_ROW.value
                     malformed.append(Rejection("row", reason, problem, where, row.key))
@@ -87,7 +87,10 @@ class RowReader:
     ) -> tuple[str, JoinSide] | Rejection:
         key = row_key(row.key, kind=self._key)
         if isinstance(row, LabelRow) and key:
-            cells = cells_text(row.cells) if self._keeps_rows else ""
-            return key, JoinSide("", 0, 0, row.label, where, row.split, row.group, cells)
+            return key, self._side(row, where)
         detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
         return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)
+
+    def _side(self, row: LabelRow, where: str) -> JoinSide:
+        cells = cells_text(row.cells) if self._keeps_rows else ""
+        return JoinSide("", 0, 0, row.label, where, row.split, row.group, cells)

@@ -13,6 +13,8 @@
 | shard_msec | milliseconds for one shard, a distribution | Convert and write each shard |
 | images_quarantined | images | Copy rejected images |
 | images_not_quarantined | images that cannot be read | Copy rejected images |
+
+In `dataset.LabelImages`, `images_found` is counted by "Look images up".
 """
 
 from __future__ import annotations

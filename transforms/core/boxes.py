@@ -8,6 +8,9 @@ from typing import NamedTuple
 UNITS = ("pixel", "normalized")
 SIDES = ("xmin", "xmax", "ymin", "ymax")
 
+ROUNDING = {"pixel": 0.5, "normalized": 1e-6}
+"""How far outside of the image a side may lie, by units: that much, rounding explains."""
+
 
 class Box(NamedTuple):
     """A box; `x` runs to the right and `y` down, from the upper left corner of the image."""
@@ -25,6 +28,8 @@ class BoxError(ValueError):
 def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
     """A box as shares of the image's width and height, 0 to 1.
 
+    A side that lies outside by no more than `ROUNDING` is put on the image's edge.
+
     Args:
         box: of the image in the file, before anything turns or resizes it.
         units: `pixel` or `normalized`.
@@ -32,18 +37,22 @@ def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
         width: likewise.
 
     Raises:
-        BoxError: a side is not finite or outside of the image, or there is no area.
+        BoxError: a side is not finite or further outside of the image, or there is no area.
 
     >>> normalized(Box(10, 20, 0, 50), units="pixel", height=100, width=40)
     Box(xmin=0.25, xmax=0.5, ymin=0.0, ymax=0.5)
     """
     across, down = (width, height) if units == "pixel" else (1, 1)
+    slack = ROUNDING[units]
     for side, value in zip(SIDES, box, strict=True):
         most = across if side.startswith("x") else down
         if not math.isfinite(value):
             raise BoxError(f"{side} is {value}")
-        if not 0 <= value <= most:
+        if not -slack <= value <= most + slack:
             raise BoxError(f"{side} {value:g} is outside of the image, 0 to {most} ({units})")
+    xmin, xmax = (min(max(side, 0), across) for side in (box.xmin, box.xmax))
+    ymin, ymax = (min(max(side, 0), down) for side in (box.ymin, box.ymax))
+    box = Box(xmin, xmax, ymin, ymax)
     for low, high in (("xmin", "xmax"), ("ymin", "ymax")):
         if getattr(box, low) >= getattr(box, high):
             raise BoxError(

@@ -97,7 +97,7 @@ def row_use(
     return RowUse(
         columns=tuple(dict.fromkeys([*columns, *box_columns])),
         is_asked=bool(rows),
-        many=any(f.is_list and not f.separator for f in rows),
+        many=any(f.holds_many and not f.separator for f in rows),
         many_labels=not single_label and bool(rows),
         separator=separator,
     )
@@ -165,6 +165,15 @@ def class_texts(image: ShardImage) -> list[str]:
         return [image.label]
     texts = dict.fromkeys(text for _, labels, _ in json.loads(image.cells) for _, text in labels)
     return list(texts) or [""]
+
+
+def split_cell(text: str, separator: str) -> list[str]:
+    """The values in a cell that is a list.
+
+    >>> split_cell("1; 2;", ";")
+    ['1', '2']
+    """
+    return [part.strip() for part in text.split(separator) if part.strip()]
 
 
 def parse_cell(text: str, type_: str) -> bytes | int | float:
@@ -242,9 +251,9 @@ class RowValues:
                 parse_cell if feature.dtype == "float" else _parse_again,
             )
             for feature in self._features
-            if feature.column is not None and not feature.is_list
+            if feature.column is not None and not feature.holds_many
         ]
-        self._lists = [feature for feature in self._features if feature.is_list]
+        self._lists = [feature for feature in self._features if feature.holds_many]
         self._box_columns = tuple(box_columns)
         self._box_units = box_units
 
@@ -322,8 +331,9 @@ class RowValues:
     def _cells(self, feature: Feature, rows: list[Any]) -> Any:
         at = self._at[feature.column or ""]
         lists = [_cell_values(feature, where, cells[at]) for where, _, cells in rows]
-        if feature.is_list and not feature.separator:
-            return [value for values in lists for value in values]
+        if feature.holds_many and not feature.separator:
+            values = [value for values in lists for value in values]
+            return _in_shape(feature, values, f"{len(rows)} rows from {rows[0][0]}")
         for (where, _, cells), values in zip(rows, lists, strict=True):
             if values != lists[0]:
                 detail = (
@@ -331,7 +341,18 @@ class RowValues:
                     f"but {cells[at][:40]!r} in {where}"
                 )
                 raise RejectedImageError(Reason.ROW_CONFLICT, detail)
-        return lists[0] if feature.is_list else lists[0][0]
+        if not feature.holds_many:
+            return lists[0][0]
+        return _in_shape(feature, lists[0], rows[0][0])
+
+
+def _in_shape(feature: Feature, values: list[Any], where: str) -> list[Any]:
+    """The values, which are as many as the shape of their feature has, if it has one."""
+    if feature.shape and len(values) != math.prod(feature.shape):
+        wanted = f"{math.prod(feature.shape)} of shape {list(feature.shape)}"
+        detail = f"{where}, column {feature.column!r}: {len(values)} values, not {wanted}"
+        raise RejectedImageError(Reason.BAD_CELL, detail)
+    return values
 
 
 def _where(place: tuple[str, int]) -> str:
@@ -347,7 +368,7 @@ def _cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | 
         raise RejectedImageError(Reason.BAD_CELL, detail)
     parts = [text or ""]
     if feature.separator:
-        parts = [part.strip() for part in (text or "").split(feature.separator) if part.strip()]
+        parts = split_cell(text or "", feature.separator)
     values = []
     for part in parts:
         try:

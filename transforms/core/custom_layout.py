@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import yaml
 
-from transforms.core.columns import TYPES, parse_cell
-from transforms.core.layouts import COLUMN, IMAGE_SOURCES, LABEL_SOURCES, LIST_SOURCES, Feature
+from transforms.core.columns import TYPES, parse_cell, split_cell
+from transforms.core.layouts import (
+    COLUMN,
+    IMAGE_SOURCES,
+    LABEL_SOURCES,
+    LIST_SOURCES,
+    PIXELS,
+    RAW,
+    Feature,
+)
 
 DTYPES = ("int64", "float", "bytes")
 
-_KEYS = ("source", "type", "list", "separator", "default")
+_KEYS = ("source", "type", "list", "separator", "default", "shape")
 _KNOWN = IMAGE_SOURCES | LABEL_SOURCES | LIST_SOURCES
 
 
@@ -24,8 +34,8 @@ class LayoutError(ValueError):
 def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
     """Reads a layout: `features:`, and below it the source of each feature, by its name.
 
-    A source is a text, or a mapping with `source` and any of `type`, `list`, `separator` and
-    `default` (docs/layouts.md).
+    A source is a text, or a mapping with `source` and any of `type`, `list`, `separator`, `default`
+    and `shape` (docs/layouts.md).
 
     Args:
         text: YAML.
@@ -86,7 +96,7 @@ def _parts(feature: Feature, cells: Iterable[str]) -> set[str]:
     """The values of a column that are not empty, its default among them."""
     texts = {*cells, feature.default or ""}
     if feature.separator:
-        texts = {part.strip() for text in texts for part in text.split(feature.separator)}
+        texts = {part for text in texts for part in split_cell(text, feature.separator)}
     return texts - {""}
 
 
@@ -139,7 +149,8 @@ class _Reader:
     def _described(
         self, name: str, node: yaml.Node, given: dict[str, tuple[yaml.Node, yaml.Node]]
     ) -> Feature:
-        texts = {key: self._text(key, value) for key, (_, value) in given.items()}
+        texts = {key: self._text(key, node) for key, (_, node) in given.items() if key != "shape"}
+        shape = self._shape(given["shape"][1]) if "shape" in given else None
         source, type_ = texts["source"], texts.get("type", "")
         if "type" in texts and type_ not in TYPES:
             raise self._unknown(given["type"][1], "type", type_, tuple(TYPES))
@@ -152,17 +163,47 @@ class _Reader:
                 raise self._error(given[only][0], f"{only} is for sources csv.COLUMN, not {source}")
             if dtype not in ("", _KNOWN[source]):
                 raise self._error(given["type"][1], f"{source} is {_KNOWN[source]}, not {dtype}")
+            if source == PIXELS:
+                return self._pixels(name, given, shape)
+            if shape:
+                wanted = f"shape is for {PIXELS} and lists of csv.COLUMN, not {source}"
+                raise self._error(given["shape"][0], wanted)
             return Feature(name, source, _KNOWN[source], None if source in LIST_SOURCES else ())
         separator, default = texts.get("separator", ""), texts.get("default")
         is_list = self._is_true(given["list"][1]) if "list" in given else bool(separator)
         if "separator" in texts and not (separator and is_list):
             raise self._error(given["separator"][0], "a separator needs a text, and a list")
-        feature = Feature(name, source, dtype, None if is_list else (), default, separator)
+        if shape and not is_list:
+            raise self._error(given["shape"][0], "a shape needs a separator, or list: true")
+        feature = Feature(name, source, dtype, shape if is_list else (), default, separator)
         feature = feature._replace(type="" if type_ == dtype else type_)
         for value in _parts(feature, ()) if dtype else ():
             if not _fits(value, type_):
                 raise self._error(given["default"][1], f"the default {value!r} is no {type_}")
+        if default and shape and separator and len(split_cell(default, separator)) != prod(shape):
+            wrong = f"the default {default!r} has not the {prod(shape)} values of its shape"
+            raise self._error(given["default"][1], wrong)
         return feature
+
+    def _pixels(
+        self,
+        name: str,
+        given: dict[str, tuple[yaml.Node, yaml.Node]],
+        shape: tuple[int, ...] | None,
+    ) -> Feature:
+        if shape and (len(shape) != 3 or shape[2] > 4):
+            wrong = f"the shape of {PIXELS} is [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
+            raise self._error(given["shape"][1], wrong)
+        return Feature(name, PIXELS, _KNOWN[PIXELS], shape or (), encoding=RAW)
+
+    def _shape(self, node: yaml.Node) -> tuple[int, ...]:
+        wrong = "shape is a list of whole numbers from 1, such as [2, 3]"
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            raise self._error(node, wrong)
+        sides = [str(side.value) for side in node.value]
+        if not all(re.fullmatch(r"[1-9][0-9]{0,8}", side, re.ASCII) for side in sides):
+            raise self._error(node, wrong)
+        return tuple(map(int, sides))
 
     def _items(self, node: yaml.Node, what: str) -> list[tuple[str, tuple[yaml.Node, yaml.Node]]]:
         """Key to its node and the value's; no key is there twice."""

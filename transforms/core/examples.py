@@ -12,7 +12,7 @@ import pyarrow as pa
 from tfx_bsl.coders.example_coder import ExampleToNumpyDict, RecordBatchToExamplesEncoder
 
 from transforms.core.check import ImageInfo
-from transforms.core.layouts import EMBEDDING, Feature
+from transforms.core.layouts import EMBEDDING, PIXELS, Feature
 from transforms.core.pixel_options import Original
 from transforms.core.records import ShardImage
 
@@ -29,6 +29,7 @@ class CheckedImage(NamedTuple):
         values: of the features that nothing else here fills, by name; a list for a list.
         pixels: float32 `[height, width, channels]` for a model that has not seen it yet.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
+        raw: what is decoded, for a layout that asks for it: see `pixels.raw_pixels`.
     """
 
     image: ShardImage
@@ -39,12 +40,14 @@ class CheckedImage(NamedTuple):
     values: Mapping[str, Any] = MappingProxyType({})
     pixels: Any = None
     embedding: bytes = b""
+    raw: bytes = b""
 
 
 # What is spliced into a record, not encoded: it is nearly all of it.
 _LARGE: dict[str, Callable[[CheckedImage], bytes]] = {
     "image.bytes": lambda checked: checked.data,
     EMBEDDING: lambda checked: checked.embedding,
+    PIXELS: lambda checked: checked.raw,
 }
 
 # The field of `tf.train.Feature` that a large value is in.
@@ -69,8 +72,8 @@ class ExampleEncoder:
     """Encodes batches of images with the features of one layout.
 
     The bytes are those of protobuf's deterministic serialization: features sorted by name. Arrow
-    and tfx-bsl encode all features but the image's bytes and embedding, which are put in at their
-    place: they are nearly all of a record, and this way they are copied once and not five times.
+    and tfx-bsl encode all features but the image's bytes, pixels and embedding. These are put in at
+    their place: they are nearly all of a record, and so are copied once and not five times.
     """
 
     def __init__(self, features: Sequence[Feature]) -> None:
@@ -91,7 +94,7 @@ class ExampleEncoder:
         offsets = _int64_array(range(len(images) + 1))
         columns = [
             _lists(feature, images)
-            if feature.is_list
+            if feature.holds_many
             else pa.LargeListArray.from_arrays(offsets, self._values(feature, images))
             for feature in self._small
         ]
@@ -113,7 +116,7 @@ def _large_value(feature: Feature, image: CheckedImage) -> tuple[bytes, bytes, i
 
 
 def _lists(feature: Feature, images: Sequence[CheckedImage]) -> Any:
-    """The column of a feature that has any number of values in each image."""
+    """The column of a feature that has a list of values in each image."""
     lists = [image.values[feature.name] for image in images]
     ends = np.cumsum([0, *map(len, lists)], dtype=np.int64)
     values = [value for each in lists for value in each]

@@ -17,6 +17,7 @@ _MAX_NAMED = 5
 _NO_LABEL = {
     "directory": "it lies in no folder of a class",
     "regex": "--label_regex finds no label in its path",
+    "given": "its label is empty",
 }
 
 
@@ -52,8 +53,8 @@ def join_group(
     Args:
         key: the join key.
         group: the images and rows that have it.
-        label_from: `csv` when labels come from rows; `directory`, `regex` or `none` when an image
-            brings its own, or needs none.
+        label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
+            an image brings its own, or needs none. With `none`, rows may still list the images.
         use: what the layout asks of the rows.
 
     Yields:
@@ -95,9 +96,9 @@ def _label_image(
 ) -> Match | Rejection:
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
-    if label_from == "none":
+    if label_from == "none" and not rows:
         return Match(image, "", 0, image.split)
-    if label_from != "csv":
+    if label_from not in ("csv", "none"):
         if not image.label:
             return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
         return Match(image, image.label, 0, image.split)

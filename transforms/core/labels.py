@@ -191,6 +191,11 @@ class _Finder:
         problem = "several columns may be" if found else "no column is known to be"
         raise LabelsError(
             f"CSV {self.path}: {problem} the one for {flag} ({which}): give {flag} a name or number"
+            + (
+                "; or, without --images, --label_from none"
+                if flag == "--label_column" and not found
+                else ""
+            )
         )
 
     def _known(self, known: frozenset[str], but: int | None) -> list[int]:

@@ -14,6 +14,7 @@ IMAGE_SOURCES: dict[str, str] = {
     "image.path": "bytes",
     "image.key": "bytes",
     "image.sha256": "bytes",
+    "image.pixels": "bytes",
 }
 """What an image itself fills, and the dtype of each."""
 
@@ -38,6 +39,14 @@ COLUMN = "csv."
 EMBEDDING = "image.embedding"
 """The source that a model fills."""
 
+PIXELS = "image.pixels"
+"""The source that is what is decoded: height x width x channels bytes."""
+
+RAW = "uint8"
+"""The encoding of `PIXELS`, as `tf.io.decode_raw` names it."""
+
+_SIZES = ("image.height", "image.width", "image.channels")
+
 
 class Feature(NamedTuple):
     """One feature of the Examples.
@@ -48,10 +57,10 @@ class Feature(NamedTuple):
             `csv.COLUMN`, or `EMBEDDING`.
         dtype: `bytes`, `int64` or `float` (32 bits).
         shape: `()` for a single value, None for a list of any length, otherwise that of the
-            array whose values it holds, flat.
+            array whose values it holds, flat. Of `PIXELS`, `()` when each image has its own.
         default: the text that stands for an empty cell of a column, or None.
         separator: between the values in one cell of a column; empty when it holds a single one.
-        encoding: `bfloat16` when one bytes value holds that array, empty otherwise.
+        encoding: `bfloat16` or `uint8` when one bytes value holds an array, empty otherwise.
         type: of a column, one of `columns.TYPES`, when it says more than the dtype; else empty.
     """
 
@@ -70,9 +79,19 @@ class Feature(NamedTuple):
         return self.shape is None
 
     @property
+    def holds_many(self) -> bool:
+        """Whether it is a list of values: of any length, or as many as its shape has."""
+        return self.shape != () and not self.encoding
+
+    @property
     def column(self) -> str | None:
         """The name of the CSV's column that fills it, or None."""
         return self.source.removeprefix(COLUMN) if self.source.startswith(COLUMN) else None
+
+    @property
+    def from_label(self) -> bool:
+        """Whether a label fills it, or those of all rows."""
+        return self.source.startswith(("label.", "object."))
 
     @property
     def from_rows(self) -> bool:
@@ -80,7 +99,7 @@ class Feature(NamedTuple):
         return self.source in LIST_SOURCES or self.column is not None
 
     def to_manifest(self) -> dict[str, Any]:
-        """Name, source and dtype; shape and encoding unless it is a single plain value.
+        """Name, source and dtype, and of the rest what it does not share with most features.
 
         >>> Feature("age", "csv.age", "int64").to_manifest()
         {'name': 'age', 'source': 'csv.age', 'dtype': 'int64'}
@@ -88,10 +107,11 @@ class Feature(NamedTuple):
         described: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
         if self.shape != ():
             described["shape"] = self.shape if self.shape is None else list(self.shape)
-        if self.encoding:
-            described["encoding"] = self.encoding
-        if self.type:
-            described["type"] = self.type
+        if self.default is not None:
+            described["default"] = self.default
+        for name in ("separator", "encoding", "type"):
+            if value := getattr(self, name):
+                described[name] = value
         return described
 
     @classmethod
@@ -103,8 +123,10 @@ class Feature(NamedTuple):
             described["source"],
             described["dtype"],
             shape if shape is None else tuple(shape),
-            encoding=described.get("encoding", ""),
-            type=described.get("type", ""),
+            described.get("default"),
+            described.get("separator", ""),
+            described.get("encoding", ""),
+            described.get("type", ""),
         )
 
 
@@ -187,6 +209,41 @@ def with_embedding(
         else feature
         for feature in features
     )
+
+
+def with_pixels(
+    features: Sequence[Feature], shape: tuple[int, int, int] | None
+) -> tuple[Feature, ...]:
+    """The features, in which `PIXELS` has the shape that all images get.
+
+    Args:
+        features: of a layout.
+        shape: height, width and channels, or None when the options fix none.
+
+    Raises:
+        ValueError: the layout gives another shape, or nothing would tell a reader which it is.
+
+    >>> with_pixels([Feature("a", PIXELS, "bytes", encoding=RAW)], (2, 3, 1))[0].shape
+    (2, 3, 1)
+    """
+    sources = {feature.source for feature in features}
+    resolved = []
+    for feature in features:
+        if feature.source == PIXELS:
+            if not (shape or feature.shape or sources.issuperset(_SIZES)):
+                raise ValueError(
+                    f"nothing tells the shape of {feature.name!r} ({PIXELS}): add features of "
+                    f"{', '.join(_SIZES)}, or give all images one with --resize WxH and --color "
+                    "rgb or gray, or with shape: [HEIGHT, WIDTH, CHANNELS] if they have it already"
+                )
+            if shape and feature.shape and shape != feature.shape:
+                raise ValueError(
+                    f"the shape of {feature.name!r} is {list(feature.shape)}, but --resize and "
+                    f"--color make it {list(shape)}"
+                )
+            feature = feature._replace(shape=shape or feature.shape)
+        resolved.append(feature)
+    return tuple(resolved)
 
 
 def is_layout_file(layout: str) -> bool:

@@ -148,6 +148,18 @@ class PixelOptions(NamedTuple):
         return self._replace(quality=DEFAULT_QUALITY) == AS_THEY_ARE
 
     @property
+    def fixed_shape(self) -> tuple[int, int, int] | None:
+        """Height, width and channels that every image gets, or None when they may differ.
+
+        >>> PixelOptions(resize=Resize.parse("640x480"), color="gray").fixed_shape
+        (480, 640, 1)
+        """
+        resize, channels = self.resize, {"rgb": 3, "gray": 1}.get(self.color)
+        if channels is None or resize is None or resize.rule != "exact" or resize.never_enlarge:
+            return None
+        return resize.height, resize.width, channels
+
+    @property
     def may_write_jpeg(self) -> bool:
         """Whether the quality matters."""
         return not self.changes_nothing and self.transcode != "png"

@@ -102,34 +102,53 @@ def change_pixels(
         return StoredImage(data, info, Original(info.height, info.width, 1), ("untouched",))
     if options.exif_orientation == "keep" and source.header is not None:
         source = source._replace(orientation=read_orientation(data, source.format, limits))
-    is_resized = (target.height, target.width) != (source.height, source.width)
-    if is_resized:
-        _check_target(target, limits)
-    image, scale = _decode(data, source, target, options, limits)
-    if image.size != (-(-source.width // scale), -(-source.height // scale)):
-        detail = f"{image.width}x{image.height} pixels, but its header says otherwise"
-        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+    image, scale = _decode_whole(data, source, target, options, limits)
     recolored = _recolored(image, options)
     stored_format = _stored_format(data, source, recolored, options)
-    final = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
-    if is_resized:
-        # Rows and columns that a smaller scale rounded up to lie outside of the picture.
-        box = (0, 0, source.width / scale, source.height / scale)
-        final = final.resize((target.width, target.height), _FILTER, box)
-    if target.turn != 1:
-        final = final.transpose(TURNS[target.turn])
+    fitting = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
+    final = _resized_and_turned(fitting, source, target, scale)
     kept = source.orientation if options.exif_orientation == "keep" else 1
     stored, info = _encode(final, stored_format, options.quality, kept, limits)
     was_done = {
         "transcoded": stored_format != source.format,
-        "resized": is_resized,
-        "turned": target.turn != 1,
-        "recolored": options.color != "keep" and _is_recolored(source, image, info),
-        "flattened": _has_alpha(image) and not _has_alpha(final),
-        "first_frame": source.frames > 1,
+        **_was_done(source, target, options, image, final),
     }
     changes = tuple(name for name, is_so in was_done.items() if is_so)
     return StoredImage(stored, info, Original(source.height, source.width, target.turn), changes)
+
+
+def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredImage:
+    """Gives the pixels of an image as they are decoded and changed, without encoding them.
+
+    Args:
+        data: the file, whole.
+        options: what to do; with none, the pixels are those of `tf.io.decode_image` (of an
+            animation, the first frame).
+        limits: checked before anything is decoded, and on what is to be stored.
+
+    Returns:
+        `data` is uint8 of height x width x channels, as `info` has them; its format is that of the
+        file.
+
+    Raises:
+        RejectedImageError: as `change_pixels`.
+    """
+    source = _examine(data, options, limits)
+    target = _target(source, options)
+    image, scale = _decode_whole(data, source, target, options, limits)
+    is_plain = not _has_alpha(image) and len(image.getbands()) == source.channels
+    if options.color == "keep" and source.header is not None and not is_plain:
+        # Pillow knows of transparent colors and of palettes that TensorFlow passes over.
+        shown = decode_pixels(data, source.format, expand_animations=False)
+        image = _image_of(shown.numpy())
+    recolored = _recolored(image, options)
+    fitting = _fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
+    final = _resized_and_turned(fitting, source, target, scale)
+    info = ImageInfo(source.format, final.height, final.width, len(final.getbands()))
+    was_done = _was_done(source, target, options, image, final)
+    changes = tuple(name for name, is_so in was_done.items() if is_so) or ("untouched",)
+    original = Original(source.height, source.width, target.turn)
+    return StoredImage(final.tobytes(), info, original, changes)
 
 
 def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
@@ -211,6 +230,51 @@ def _check_target(target: _Target, limits: Limits) -> None:
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
 
 
+def _was_done(
+    source: _Source,
+    target: _Target,
+    options: PixelOptions,
+    image: Image.Image,
+    final: Image.Image,
+) -> dict[str, bool]:
+    """What was done between `image`, as it was decoded, and `final`."""
+    channels = source.channels or len(image.getbands())
+    return {
+        "resized": _is_resized(source, target),
+        "turned": target.turn != 1,
+        "recolored": options.color != "keep" and len(final.getbands()) != channels,
+        "flattened": _has_alpha(image) and not _has_alpha(final),
+        "first_frame": source.frames > 1,
+    }
+
+
+def _is_resized(source: _Source, target: _Target) -> bool:
+    return (target.height, target.width) != (source.height, source.width)
+
+
+def _resized_and_turned(
+    image: Image.Image, source: _Source, target: _Target, scale: int
+) -> Image.Image:
+    if _is_resized(source, target):
+        # Rows and columns that a smaller scale rounded up to lie outside of the picture.
+        box = (0, 0, source.width / scale, source.height / scale)
+        image = image.resize((target.width, target.height), _FILTER, box)
+    return image if target.turn == 1 else image.transpose(TURNS[target.turn])
+
+
+def _decode_whole(
+    data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
+) -> tuple[Image.Image, int]:
+    """As `_decode`, if the new size is within the limits and the header tells the true size."""
+    if _is_resized(source, target):
+        _check_target(target, limits)
+    image, scale = _decode(data, source, target, options, limits)
+    if image.size != (-(-source.width // scale), -(-source.height // scale)):
+        detail = f"{image.width}x{image.height} pixels, but its header says otherwise"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+    return image, scale
+
+
 def _decode(
     data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
 ) -> tuple[Image.Image, int]:
@@ -283,11 +347,6 @@ def _fitting_jpeg(image: Image.Image) -> Image.Image:
 
 def _has_alpha(image: Image.Image) -> bool:
     return image.mode in ("LA", "RGBA")
-
-
-def _is_recolored(source: _Source, image: Image.Image, info: ImageInfo) -> bool:
-    """Whether other channels are stored than there were."""
-    return info.channels != (source.channels or len(image.getbands()))
 
 
 def _stored_format(data: bytes, source: _Source, image: Image.Image, options: PixelOptions) -> str:

@@ -28,6 +28,7 @@ class Reason(str, enum.Enum):
     CORRUPT_IMAGE = "corrupt_image"
     DECODER_CRASH = "decoder_crash"
     UNSUPPORTED_IMAGE = "unsupported_image"
+    BAD_SHAPE = "bad_shape"
     NAME_NOT_UTF8 = "name_not_utf8"
     # images: joining
     NO_LABEL = "no_label"
@@ -56,6 +57,7 @@ HELP: dict[Reason, str] = {
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.DECODER_CRASH: "it makes a decoder crash; re-encode it, and report it to the decoder",
     Reason.UNSUPPORTED_IMAGE: "it cannot be converted as asked, see detail; convert it yourself",
+    Reason.BAD_SHAPE: "other pixels than the layout's shape; --resize WxH and --color give it",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
     Reason.NO_LABEL: "no row has this key, or no folder names its class; see detail",
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",

@@ -15,11 +15,14 @@ import numpy as np
 from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.embeddings import read_bfloat16
 from transforms.core.examples import decode_example
-from transforms.core.layouts import Feature
+from transforms.core.layouts import PIXELS, RAW, Feature
 from transforms.core.rejections import RejectedImageError
 from transforms.core.stats import Ledger, LedgerError
 
 _KINDS = {"bytes": "O", "int64": "i", "float": "f"}
+
+# Bytes of a value in an encoded array.
+_ITEM_BYTES = {"bfloat16": 2, RAW: 1}
 
 
 class Problem(NamedTuple):
@@ -121,7 +124,7 @@ class RecordVerifier:
     @property
     def tells_classes(self) -> bool:
         """Whether records say which class they are of."""
-        return any(f.source.startswith(("label.", "object.")) for f in self.features)
+        return any(feature.from_label for feature in self.features)
 
     def check(self, record: bytes) -> RecordCheck:
         """Checks the schema, the label and the pixels of one serialized Example."""
@@ -172,9 +175,11 @@ class RecordVerifier:
             array = example[feature.name]
             if feature.encoding:
                 data = array[0]
-                if len(data) != 2 * math.prod(feature.shape):
+                if len(data) != _ITEM_BYTES[feature.encoding] * math.prod(feature.shape):
                     told = f"{feature.encoding} of shape {list(feature.shape)}"
                     yield f"feature {feature.name!r} has {len(data)} bytes, not those of {told}"
+                    continue
+                if feature.encoding == RAW:
                     continue
                 array = read_bfloat16(data)
             if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -208,6 +213,10 @@ class RecordVerifier:
             yield "a side of a box is not in 0 to 1"
 
     def _image_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
+        sizes = ("image.height", "image.width", "image.channels")
+        shape = [int(values[size]) for size in sizes if size in values]
+        if PIXELS in values and len(shape) == 3 and len(values[PIXELS]) != math.prod(shape):
+            yield f"has {len(values[PIXELS])} bytes of pixels, not those of shape {shape}"
         if "image.bytes" not in values:
             return
         try:

@@ -34,6 +34,32 @@ def test_boxes_that_cannot_be(box: Box, units: str, says: str) -> None:
         normalized(box, units=units, height=12, width=16)
 
 
+@pytest.mark.parametrize(
+    ("box", "units", "clipped"),
+    [
+        (Box(-0.5, 16.5, 0, 12.25), "pixel", Box(0, 1, 0, 1)),
+        (Box(8, 16, -0.5, 6), "pixel", Box(0.5, 1, 0, 0.5)),
+        (Box(-1e-7, 1.0000001, 0.25, 1.000001), "normalized", Box(0, 1, 0.25, 1)),
+    ],
+)
+def test_what_rounding_puts_outside_is_on_the_edge(box: Box, units: str, clipped: Box) -> None:
+    assert normalized(box, units=units, height=12, width=16) == clipped
+
+
+@pytest.mark.parametrize(
+    ("box", "units", "says"),
+    [
+        (Box(0, 16.51, 0, 12), "pixel", "xmax 16.51 is outside"),
+        (Box(0, 8, -0.51, 12), "pixel", "ymin -0.51 is outside"),
+        (Box(0, 1.00001, 0, 1), "normalized", "xmax 1.00001 is outside"),
+        (Box(16, 16.4, 0, 12), "pixel", "xmin 16 is not below xmax 16"),
+    ],
+)
+def test_more_than_rounding_is_refused(box: Box, units: str, says: str) -> None:
+    with pytest.raises(BoxError, match=says):
+        normalized(box, units=units, height=12, width=16)
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_box_holds_the_same_pixels_after_a_turn(orientation: int) -> None:
     height, width = 8, 12

@@ -19,6 +19,10 @@ features:
     source: csv.tags
     type: bytes
     separator: "|"
+  matrix: {source: csv.m, type: float, separator: " ", shape: [2, 3]}
+  turns: {source: csv.turn, type: int64, list: true, shape: [4]}
+  pixels: {source: image.pixels, shape: [32, 32, 3]}
+  any: image.pixels
 """
     assert parse_layout(text, "my.yaml") == (
         Feature("image", "image.bytes", "bytes"),
@@ -28,6 +32,10 @@ features:
         Feature("age", "csv.age", "int64", (), "-1"),
         Feature("names", "csv.name", "", None),
         Feature("tags", "csv.tags", "bytes", None, None, "|"),
+        Feature("matrix", "csv.m", "float", (2, 3), None, " "),
+        Feature("turns", "csv.turn", "int64", (4,)),
+        Feature("pixels", "image.pixels", "bytes", (32, 32, 3), encoding="uint8"),
+        Feature("any", "image.pixels", "bytes", (), encoding="uint8"),
     )
 
 
@@ -52,6 +60,26 @@ features:
         (
             "features:\n  a:\n    source: csv.a\n    type: int64\n    default: x",
             "line 5: the default 'x' is no int64",
+        ),
+        ("features:\n  a:\n    source: csv.a\n    shape: 4", "line 4: shape is a list of whole"),
+        ("features:\n  a: {source: csv.a, shape: [2, 0]}", "line 2: shape is a list of whole"),
+        ("features:\n  a: {source: csv.a, shape: []}", "line 2: shape is a list of whole"),
+        ("features:\n  a: {source: csv.a, shape: [[2]]}", "line 2: shape is a list of whole"),
+        (
+            "features:\n  a:\n    source: csv.a\n    shape: [2]",
+            "line 4: a shape needs a separator, or list: true",
+        ),
+        (
+            "features:\n  a:\n    source: label.ids\n    shape: [2]",
+            "line 4: shape is for image.pixels and lists of csv.COLUMN, not label.ids",
+        ),
+        (
+            "features:\n  a: {source: image.pixels, shape: [3, 32, 32]}",
+            "line 2: the shape of image.pixels is [HEIGHT, WIDTH, CHANNELS]",
+        ),
+        (
+            "features:\n  a: {source: csv.a, separator: ';', shape: [3],\n    default: 1;2}",
+            "line 3: the default '1;2' has not the 3 values of its shape",
         ),
     ],
 )

@@ -1,0 +1,191 @@
+"""The transforms for pipelines of one's own, and their documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+import pipeline.verify
+from pipeline.options import parse_flags
+from tests.conftest import draw
+from tests.images import picture, saved
+from tests.pipeline.commands import ROOT, Dataset, digests, make_dataset, run_here
+from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
+from tests.servers.gcs import GcsServer
+from tests.transforms.beam import make_pipeline
+from transforms.core.csv_lines import LabelsError
+from transforms.core.layouts import LAYOUTS
+from transforms.dataset import _LIMITS, FindImages, LabelImages, WriteDataset
+
+DOCUMENT = ROOT / "docs" / "python_api.md"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder to be in: `photos/CLASS/CLASS<n>.jpg`, and `labels.csv`."""
+    rows = ["id,label"]
+    for number in range(12):
+        name = f"{('cat', 'dog')[number % 2]}{number}"
+        draw(tmp_path / f"photos/{name[:3]}/{name}.jpg", seed=number)
+        rows.append(f"{name},{name[:3]}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check_sound(dataset: Dataset) -> None:
+    verified = run_here(pipeline.verify.main, "verify", [str(dataset.folder)])
+    assert verified.code == 0, verified.out + verified.err
+
+
+def run(*steps: Any) -> None:
+    """Applies the steps one after another to a pipeline, and runs it."""
+    graph = make_pipeline()
+    value: Any = graph
+    for number, step in enumerate(steps):
+        value = value | f"Step {number}" >> step
+    graph.run().wait_until_finish()
+
+
+def write_pairs(
+    output: Path, pairs: Sequence[tuple[str, Any]], label: Any = None, **options: Any
+) -> Dataset:
+    """The dataset of pairs of an image and its label."""
+    run(beam.Create(pairs), label or LabelImages(), WriteDataset(str(output), **options))
+    dataset = Dataset(output)
+    check_sound(dataset)
+    return dataset
+
+
+def test_the_documentation_runs(folder: Path) -> None:
+    example, *more = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.S | re.M)
+    assert len(example.splitlines()) <= 10
+    names: dict[str, object] = {}
+    for block in (example, *more):
+        exec(compile(block, DOCUMENT.name, "exec"), names)
+    assert len(read(Dataset(folder / "out/chosen"), TUTORIAL)) == 2
+    found = Dataset(folder / "out/found")
+    assert {record["image/height"] for record in read(found)} == {16}
+    assert sorted(labels(found).items())[0] == ("cat0", "cat")
+    check_sound(found)
+
+
+def test_globs_give_the_bytes_of_the_command(folder: Path) -> None:
+    flags: dict[str, Any] = {"splits": "train=0.7,test=0.3", "seed": 3}
+    command = make_dataset(
+        folder / "command", images="photos/*/*.jpg", labels="labels.csv", num_shards=2, **flags
+    )
+
+    def run_own() -> None:
+        find = FindImages(["photos/*/*.jpg"], labels="labels.csv", root="photos", **flags)
+        run(find, WriteDataset("own", root="photos", num_shards=2))
+
+    run_own()
+    own = Dataset(folder / "own")
+    assert own.shards() == command.shards()
+    kept = [*own.shards(), "labels.txt", "rejected.jsonl"]
+    ours, theirs = digests(own.folder), digests(command.folder)
+    assert [ours[name] for name in kept] == [theirs[name] for name in kept]
+    assert own.ledger == command.ledger
+    check_sound(own)
+    before = digests(own.folder)
+    run_own()
+    assert digests(own.folder) == before
+
+
+def test_pairs_are_found_labelled_split_and_rejected(folder: Path) -> None:
+    pairs = [
+        ("photos/cat/cat0.jpg", 7),
+        ("photos/cat/cat0.jpg", 7),
+        (str(folder / "photos/dog/dog1.jpg"), "9"),
+        ("photos/dog/dog3.jpg", None),
+        ("photos/none.jpg", "7"),
+    ]
+    dataset = write_pairs(folder / "out", pairs, max_rejected="2")
+    assert {r["image/filename"]: int(r["image/class/label"]) for r in read(dataset)} == {
+        b"photos/cat/cat0.jpg": 7,
+        str(folder / "photos/dog/dog1.jpg").encode(): 9,
+    }
+    assert {(r["path"], r["reason"], r["detail"]) for r in dataset.rejected} == {
+        ("photos/dog/dog3.jpg", "no_label", "its label is empty"),
+        ("photos/none.jpg", "unreadable", "there is no such file"),
+    }
+    assert dataset.ledger == {"images_matched": 4, "records_written": 2, "images_rejected": 2}
+
+
+def test_every_preset_of_images_and_labels(folder: Path) -> None:
+    pairs = [(f"photos/cat/cat{n}.jpg", "cat") for n in (0, 2, 4)]
+    for layout in ("slim", "tutorial", "landmark"):
+        dataset = write_pairs(folder / layout, pairs, layout=layout)
+        assert [f["name"] for f in dataset.manifest["features"]] == [
+            f.name for f in LAYOUTS[layout]
+        ]
+        assert dataset.manifest["options"]["layout"] == layout
+    unlabelled = write_pairs(
+        folder / "none", pairs, LabelImages(labelled=False), labelled=False, gzip=True
+    )
+    assert unlabelled.shards() == ["train-00000-of-00001.tfrecord.gz"]
+    assert len(read(unlabelled, {"image/filename": TEXT})) == 3
+
+
+def test_a_layout_file_and_class_names(folder: Path) -> None:
+    (folder / "my.yaml").write_text("features: {id: image.key, label: label.text}")
+    dataset = write_pairs(
+        folder / "out",
+        [("photos/cat/cat0.jpg", "cat"), ("photos/dog/dog1.jpg", "dog")],
+        LabelImages(key="stem"),
+        layout="my.yaml",
+        class_names=["dog", "cat"],
+    )
+    assert dataset.classes == ["dog", "cat"]
+    records = read(dataset, {"id": TEXT, "label": TEXT})
+    assert {(r["id"], r["label"]) for r in records} == {(b"cat0", b"cat"), (b"dog1", b"dog")}
+
+
+def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
+    gcs.make_bucket("bucket")
+    gcs.put("bucket", "x/9.jpg", saved(picture("RGB", 9, 9), "JPEG"))
+    pairs = [("gs://bucket/x/9.jpg", "cat"), ("photos/cat/cat0.jpg", "cat")]
+    dataset = write_pairs(folder / "out", pairs)
+    assert sorted(filenames(dataset)) == ["gs://bucket/x/9.jpg", "photos/cat/cat0.jpg"]
+
+
+def test_too_many_rejected_fails_the_job(folder: Path) -> None:
+    steps = (beam.Create([("photos/none.jpg", "cat")]), LabelImages(), WriteDataset("out"))
+    with pytest.raises(Exception, match="1 of 1 images rejected, more than --max_rejected"):
+        run(*steps)
+    assert not (folder / "out" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("layout", "says"),
+    [
+        ("detection", "is of label.ids, which is neither of an image nor its label"),
+        ("embedding", "is of image.embedding, which"),
+        ("no.yaml", "there is no layout no.yaml"),
+        ("slimm", "layout 'slimm' is no .yaml file and not in slim, tutorial"),
+    ],
+)
+def test_layouts_that_need_more_are_refused_at_once(folder: Path, layout: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        WriteDataset(str(folder / "out"), layout=layout)
+
+
+def test_wrong_arguments_are_told_at_once(folder: Path) -> None:
+    (folder / "odd.csv").write_text("a,b,c\n1,2,3\n")
+    with pytest.raises(LabelsError, match="cannot tell whether its first line is a header"):
+        FindImages(["photos/*/*.jpg"], labels="odd.csv")
+    with pytest.raises(ValueError, match="label_from is one of directory, none"):
+        FindImages(["photos/*/*.jpg"], label_from="folders")
+    with pytest.raises(ValueError, match="train"):
+        LabelImages(splits="train")
+
+
+def test_limits_are_those_of_the_command() -> None:
+    flags, _ = parse_flags("convert", ["--images=a", "--output=b"])
+    assert tuple(_LIMITS) == (flags.max_pixels, flags.max_bytes)

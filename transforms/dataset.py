@@ -1,0 +1,323 @@
+"""Whole steps for a pipeline of one's own: images and labels in, a published dataset out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import apache_beam as beam
+
+from transforms import files, gcs
+from transforms.convert import ImageConverter
+from transforms.core.check import Limits
+from transforms.core.csv_rows import CsvColumns, first_rows, label_text
+from transforms.core.custom_layout import parse_layout
+from transforms.core.labels import resolve_columns
+from transforms.core.layouts import (
+    EMBEDDING,
+    LAYOUTS,
+    Feature,
+    is_layout_file,
+    layout_features,
+    with_pixels,
+)
+from transforms.core.limits import RejectionLimit
+from transforms.core.listed import listed_key, listed_path
+from transforms.core.manifest import Dataset
+from transforms.core.path_labels import PathRules
+from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.placing import Placer
+from transforms.core.records import Count, JoinSide
+from transforms.core.shards import ShardPlan
+from transforms.core.splits import Splits, parse_splits
+from transforms.fetch import ReadAhead
+from transforms.join import JoinedImages, JoinLabels, ReadInputs
+from transforms.labels import RowReader
+from transforms.listed import find_file
+from transforms.match import ImageFinder
+from transforms.metrics import counter
+from transforms.plan import PlanShards, TotalImages
+from transforms.publish import PublishDataset
+from transforms.write import WriteShards
+
+# The defaults of the command.
+_LIMITS = Limits(max_pixels=178_956_970, max_bytes=256_000_000)
+
+# Rows of a CSV that tell which of its columns is which.
+_FIRST_ROWS = 20
+
+# Where labels come from without a CSV.
+_PATH_LABELS = ("directory", "none")
+
+# Images that are looked up together.
+_LOOKED_UP = 256
+
+
+class FindImages(beam.PTransform):
+    """Lists images by globs and labels them by a CSV or by their folders.
+
+    Input: the pipeline's begin. Output: `JoinedImages`. Only names move; no image is opened.
+    """
+
+    def __init__(
+        self,
+        images: Sequence[str],
+        *,
+        labels: str | None = None,
+        label_key: str | None = None,
+        label_column: str | None = None,
+        csv_encoding: str = "utf-8",
+        label_from: str | None = None,
+        key: str | None = None,
+        root: str = "",
+        splits: str = "train=1",
+        seed: int = 0,
+    ) -> None:
+        """Takes the inputs; with `labels`, reads the first rows of that file.
+
+        Args:
+            images: globs.
+            labels: path of a CSV, or None.
+            label_key: its column that names images, by name or number; None to infer it.
+            label_column: its column of labels, likewise.
+            csv_encoding: a Python codec name.
+            label_from: `directory` or `none` without `labels`; None is `directory`.
+            key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
+            root: a folder that all images are in, which their paths in the dataset leave out.
+            splits: name and share of each, as in `train=0.9,test=0.1`.
+            seed: of the order and of the splits.
+
+        Raises:
+            LabelsError: the CSV has no such columns, or they cannot be told.
+            ValueError: the splits cannot be read, or there is no such `label_from`.
+        """
+        super().__init__()
+        if label_from is not None and (labels is not None or label_from not in _PATH_LABELS):
+            raise ValueError(f"label_from is one of {', '.join(_PATH_LABELS)}, without labels")
+        self._images = list(images)
+        self._label_from = "csv" if labels is not None else (label_from or "directory")
+        key = key or ("path" if labels is None else "stem")
+        self._finder = ImageFinder(root=root, key=key, rules=PathRules(self._label_from))
+        self._csv_paths = [] if labels is None else [labels]
+        self._reader = None
+        if labels is not None:
+            columns = _columns(labels, label_key, label_column, csv_encoding)
+            self._reader = RowReader(columns, key=key, encoding=csv_encoding)
+        self._placer = Placer(Splits(parse_splits(splits)), seed=seed)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
+        inputs = begin | "Read inputs" >> ReadInputs(
+            self._images, self._finder, self._csv_paths, self._reader
+        )
+        joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
+            label_from=self._label_from, placer=self._placer
+        )
+        return JoinedImages(
+            joined.images,
+            (inputs.rejections, joined.rejections) | "All rejections" >> beam.Flatten(),
+            (inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
+        )
+
+
+def _columns(path: str, key: str | None, label: str | None, encoding: str) -> CsvColumns:
+    with files.open_reader(path) as file:
+        first = first_rows(file, _FIRST_ROWS, encoding=encoding, path=path)
+    return resolve_columns(first, key=key, label=label, path=path)
+
+
+class LabelImages(beam.PTransform):
+    """Takes images and labels that the pipeline has already, from wherever it has them.
+
+    Input: `(path or gs:// URI, label)`, the label a text or an integer. What is there twice counts
+    once; an image whose label is empty or None is rejected. Output: `JoinedImages`. Looks every
+    image up for its size and version, many at once; no image is opened.
+    """
+
+    def __init__(
+        self,
+        *,
+        labelled: bool = True,
+        key: str = "path",
+        root: str = "",
+        splits: str = "train=1",
+        seed: int = 0,
+    ) -> None:
+        """Says what images are called, and where they go.
+
+        Args:
+            labelled: False takes no notice of labels; so must `WriteDataset`.
+            key: `stem`, `name`, `path` or `uri`: what must be another for each image, and decides
+                the split and the order.
+            root: a folder that all images are in, which their paths in the dataset leave out.
+            splits: name and share of each, as in `train=0.9,test=0.1`.
+            seed: of the order and of the splits.
+
+        Raises:
+            ValueError: the splits cannot be read.
+        """
+        super().__init__()
+        self._fn = _LookUpFn(key, root)
+        self._join = JoinLabels(
+            label_from="given" if labelled else "none",
+            placer=Placer(Splits(parse_splits(splits)), seed=seed),
+        )
+
+    def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
+        sides = (
+            labelled
+            | "Batch images" >> beam.BatchElements(max_batch_size=_LOOKED_UP)
+            | "Look images up" >> beam.ParDo(self._fn).with_output_types(tuple[str, JoinSide])
+        )
+        found = (
+            sides
+            | "Count images" >> beam.combiners.Count.Globally()
+            | "Name the count" >> beam.Map(_found).with_output_types(Count)
+        )
+        joined: JoinedImages = sides | "Join labels" >> self._join
+        counts = (joined.counts, found) | "All counts" >> beam.Flatten()
+        return JoinedImages(joined.images, joined.rejections, counts)
+
+
+def _found(count: int) -> Count:
+    return Count("images_found", count)
+
+
+class _LookUpFn(beam.DoFn):
+    def __init__(self, key: str, root: str) -> None:
+        self._key = key
+        self._root = root
+        self._found = counter("images_found")
+
+    def process(self, batch: Sequence[tuple[str, object]]) -> Iterator[tuple[str, JoinSide]]:
+        self._found.inc(len(batch))
+        threads = gcs.READERS if any(gcs.is_gcs(uri) for uri, _ in batch) else None
+        yield from ReadAhead(threads=threads).map(self._side, batch, size=_no_bytes)
+
+    def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
+        uri, label = labelled
+        text = "" if label is None else label_text(str(label))
+        image = JoinSide(listed_path(uri, self._root), *find_file(uri), text, "")
+        return listed_key(uri, kind=self._key, root=self._root), image
+
+
+def _no_bytes(_: object) -> int:
+    return 0
+
+
+class WriteDataset(beam.PTransform):
+    """Plans shards, converts and writes them, and publishes the dataset, the manifest last.
+
+    Input: `JoinedImages`, whole: images that are taken away in between are missed by the ledger,
+    which fails the run. Output: `published`, or `up_to_date` beside a dataset of the same inputs
+    and options.
+
+    Raises in the job: see `PublishDataset`.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        *,
+        layout: str = "slim",
+        labelled: bool = True,
+        class_names: Sequence[str] | None = None,
+        root: str = "",
+        num_shards: int | None = None,
+        shard_size: int = 150_000_000,
+        gzip: bool = False,
+        pixels: PixelOptions = AS_THEY_ARE,
+        check: str = "full",
+        limits: Limits = _LIMITS,
+        max_rejected: str = "1%",
+        overwrite: bool = False,
+    ) -> None:
+        """Says what the dataset is like.
+
+        Args:
+            output: its folder, local or `gs://`.
+            layout: a preset, or the path of a YAML file, of images and their one label.
+            labelled: whether images have labels.
+            class_names: the classes in the order of their ids; None sorts the labels.
+            root: as it was given to `FindImages` or `LabelImages`.
+            num_shards: of each split; None plans them from the bytes.
+            shard_size: bytes that a shard should hold.
+            gzip: whether shards are compressed.
+            pixels: what is done to the pixels.
+            check: `full` or `header`.
+            limits: bytes and pixels an image may have.
+            max_rejected: share or number of images that may be rejected.
+            overwrite: whether a former dataset may be replaced.
+
+        Raises:
+            ValueError: the layout cannot be read, or needs more than images and labels.
+        """
+        super().__init__()
+        self._output = output.rstrip("/")
+        self._features = _features(layout, labelled, pixels)
+        self._class_names = None if class_names is None else tuple(class_names)
+        self._plan = ShardPlan((), shard_size, num_shards, gzip)
+        self._max_rejected = RejectionLimit.parse(max_rejected)
+        self._overwrite = overwrite
+        self._converter = ImageConverter(
+            root=root,
+            features=self._features,
+            limits=limits,
+            check=check,
+            pixels=pixels,
+            waits=True,
+        )
+        options = {
+            "layout": layout,
+            "class_names": None if class_names is None else list(class_names),
+            "num_shards": num_shards,
+            "shard_size": shard_size,
+            "compression": "gzip" if gzip else "none",
+            "check": check,
+            **limits._asdict(),
+            **pixels._asdict(),
+            "resize": str(pixels.resize) if pixels.resize else None,
+        }
+        self._dataset = Dataset(options, {}, root, self._features, ())
+
+    def expand(self, joined: JoinedImages) -> beam.PCollection[str]:
+        totals = joined.images | "Total images" >> beam.CombineGlobally(TotalImages())
+        planned = joined.images | "Plan shards" >> PlanShards(
+            self._plan, totals, class_names=self._class_names
+        )
+        rejections = (joined.rejections, planned.rejections) | "All rejections" >> beam.Flatten()
+        written = planned.shards | "Write shards" >> WriteShards(
+            self._output,
+            self._converter,
+            plan=self._plan,
+            totals=totals,
+            options_digest=self._dataset.digest,
+            overwrite=self._overwrite,
+        )
+        return written | "Publish dataset" >> PublishDataset(
+            self._output,
+            self._dataset,
+            totals=totals,
+            rejections=rejections,
+            counts=joined.counts,
+            max_rejected=self._max_rejected,
+            class_names=self._class_names,
+            overwrite=self._overwrite,
+        )
+
+
+def _features(layout: str, labelled: bool, pixels: PixelOptions) -> tuple[Feature, ...]:
+    if is_layout_file(layout):
+        text = files.read_text(layout)
+        if text is None:
+            raise ValueError(f"there is no layout {layout}")
+        features = parse_layout(text, layout)
+    elif layout in LAYOUTS:
+        features = layout_features(layout, labelled=labelled)
+    else:
+        raise ValueError(f"layout {layout!r} is no .yaml file and not in {', '.join(LAYOUTS)}")
+    for feature in features:
+        if feature.from_rows or feature.source == EMBEDDING:
+            raise ValueError(
+                f"layout {layout}: {feature.name!r} is of {feature.source}, which is neither of an "
+                "image nor its label: use python -m pipeline.convert"
+            )
+    return with_pixels(features, pixels.fixed_shape)
