@@ -52,6 +52,7 @@ class ConvertConfig:
         label_separator: between the labels in one cell; empty when a cell is one label.
         label_regex: what finds the label in a path; empty unless labels come from there.
         split_from: `hash`, `csv` or `directory`.
+        dedupe: `off`, `report` or `drop`.
     """
 
     images: tuple[str, ...]
@@ -82,6 +83,7 @@ class ConvertConfig:
     label_separator: str = ""
     label_regex: str = ""
     split_from: str = "hash"
+    dedupe: str = "report"
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -159,6 +161,8 @@ class ConvertConfig:
             "color": self.pixels.color,
             "quality": self.pixels.quality,
             "exif_orientation": self.pixels.exif_orientation,
+            # A report changes no record.
+            **({"dedupe": "drop"} if self.dedupe == "drop" else {}),
             **self._model_options,
         }
 

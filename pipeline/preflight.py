@@ -91,6 +91,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         label_separator=layout.label_separator,
         label_regex=flags.label_regex or "",
         split_from=split_from,
+        dedupe=flags.dedupe,
     )
     _check_output(config)
     return config

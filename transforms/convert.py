@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from transforms import gcs
-from transforms.core.check import Limits, check_image
+from transforms.core.check import Limits, examine_image
 from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
+from transforms.core.exif import orientation_tag
+from transforms.core.fingerprints import content_hash
+from transforms.core.headers import image_format
 from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
 from transforms.core.layouts import Feature
 from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
@@ -63,6 +66,7 @@ class ImageConverter:
         rows: RowValues | None = None,
         waits: bool = False,
         embedder: Embedder | None = None,
+        fingerprints: bool = False,
     ) -> None:
         """Describes the work.
 
@@ -75,7 +79,9 @@ class ImageConverter:
             rows: what the layout asks of the rows, or None.
             waits: whether images may be remote though `root` is local.
             embedder: the model, or None.
+            fingerprints: whether to take them, to find equal and similar images.
         """
+        self.fingerprints = fingerprints
         self._waits = waits
         self._root = root
         self._features = tuple(features)
@@ -134,9 +140,26 @@ class ImageConverter:
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
         note = image_note(image_uri(self._root, image.path), image.version)
-        stored = self._guarded(note, stored_image, data, self._pixels, self._limits, self._check)
-        values = self._rows.of(image, stored.original) if self._rows else {}
-        checked = CheckedImage(image, *stored, values)
+        stored = self._guarded(
+            note,
+            stored_image,
+            data,
+            self._pixels,
+            self._limits,
+            self._check,
+            looks=self.fingerprints,
+        )
+        checked = CheckedImage(
+            image,
+            stored.data,
+            stored.info,
+            stored.original,
+            stored.changes,
+            self._rows.of(image, stored.original) if self._rows else {},
+            orientation=orientation_tag(data, image_format(data)),
+            content=content_hash(data) if self.fingerprints else "",
+            look=stored.look,
+        )
         if self._embedder is None:
             return checked
         from transforms.core.embeddings import input_pixels
@@ -161,20 +184,22 @@ class ImageConverter:
         return image.size + (self._embedder.input_bytes if self._embedder else 0)
 
 
-def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) -> StoredImage:
-    """What is stored of an image file: its own bytes, or changed ones.
+def stored_image(
+    data: bytes, pixels: PixelOptions, limits: Limits, check: str, *, looks: bool = False
+) -> StoredImage:
+    """What is stored of an image file: its own bytes, or changed ones; with its look, if asked.
 
     Raises:
         RejectedImageError: see `check_image` and `change_pixels`.
     """
     with _DECODING:
         if pixels.changes_nothing:
-            info = check_image(data, limits=limits, mode=check)
-            return StoredImage(data, info, Original(info.height, info.width, 1), ())
+            info, look = examine_image(data, limits=limits, mode=check, looks=looks)
+            return StoredImage(data, info, Original(info.height, info.width, 1), (), look)
         # It brings Pillow, which other runs do without.
         from transforms.core.pixels import change_pixels
 
-        return change_pixels(data, pixels, limits=limits, check=check)
+        return change_pixels(data, pixels, limits=limits, check=check, looks=looks)
 
 
 def _batches(images: Iterable[CheckedImage]) -> Iterator[list[CheckedImage]]:

@@ -15,6 +15,8 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
 from transforms.convert import image_uri
+from transforms.core.duplicates import Found
+from transforms.core.image_statistics import STATISTICS, Statistics
 from transforms.core.labels import Vocabulary
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
@@ -32,6 +34,7 @@ from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName
 from transforms.core.splits import splits_in_order
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
+from transforms.describe import DatasetDescriber
 
 # Why a run did not publish, left in the staging folder for its launcher to read.
 OUTCOME = "outcome.json"
@@ -61,6 +64,7 @@ class Gathered(NamedTuple):
         planned: rejections of the join and the plan, sorted.
         rejections: all of them, sorted.
         counts: numbers of the listing, the reading and the join.
+        statistics: of the images in all shards; those of `shards` are taken out.
     """
 
     splits: tuple[str, ...]
@@ -69,6 +73,13 @@ class Gathered(NamedTuple):
     planned: list[Rejection]
     rejections: list[Rejection]
     counts: Counter[str]
+    statistics: Statistics
+
+    @property
+    def images_failed(self) -> int:
+        """Rejected images besides those that were to be left out: equal ones with one label."""
+        asked = Reason.DUPLICATE_IMAGE.value
+        return sum(r.subject == "image" and r.reason != asked for r in self.rejections)
 
     @property
     def ledger(self) -> Ledger:
@@ -114,16 +125,22 @@ def gather(
 
     # Away from the process that built the graph, Beam decodes rows to a class of its own making.
     planned = sorted(Rejection(*rejection) for rejection in rejections)
-    placed = sorted(shards, key=place)
+    statistics = Statistics()
+    placed: list[ShardSummary] = []
+    for shard in shards:
+        statistics.merge(Statistics.from_json(shard.statistics))
+        placed.append(dataclasses.replace(shard, statistics={}))
+    placed.sort(key=place)
     all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
-    return Gathered(in_order, totals, placed, planned, all_rejections, added)
+    return Gathered(in_order, totals, placed, planned, all_rejections, added, statistics)
 
 
 class PublishDataset(beam.PTransform):
     """Publishes a dataset, or leaves an outcome that says why not and fails.
 
-    Input: `ShardSummary` of every shard; by side input the totals, the rejections and the
-    counts. Output: `published` or `up_to_date`. Runs once; a retry finds renamed shards in place.
+    Input: `ShardSummary` of every shard; by side input the totals, the rejections, the counts and
+    what was found of duplicates (None when nothing was compared). Output: `published` or
+    `up_to_date`. Runs once; a retry finds renamed shards in place.
 
     Raises in the job:
         NotPublishedError: more images were rejected than may be, or the output folder holds
@@ -139,12 +156,14 @@ class PublishDataset(beam.PTransform):
         totals: beam.PCollection[PlanTotals],
         rejections: beam.PCollection[Rejection],
         counts: beam.PCollection[Count],
+        found: beam.PCollection[Found] | None = None,
         max_rejected: RejectionLimit,
         class_names: tuple[str, ...] | None,
         overwrite: bool,
     ) -> None:
         super().__init__()
-        self._sides = (AsSingleton(totals), AsIter(rejections), AsIter(counts))
+        self._totals = AsSingleton(totals)
+        self._sides = [AsIter(rejections), AsIter(counts), *([AsIter(found)] if found else [])]
         self._fn = _PublishFn(
             output,
             dataset,
@@ -154,12 +173,11 @@ class PublishDataset(beam.PTransform):
         )
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
-        totals, rejections, counts = self._sides
         return (
             shards.pipeline
             | "Once" >> beam.Create([None])
             | "Check the ledger and publish"
-            >> beam.ParDo(self._fn, totals, AsIter(shards), rejections, counts).with_output_types(
+            >> beam.ParDo(self._fn, self._totals, AsIter(shards), *self._sides).with_output_types(
                 str
             )
         )
@@ -189,6 +207,7 @@ class _PublishFn(beam.DoFn):
         shards: Iterable[ShardSummary],
         rejections: Iterable[Rejection],
         counts: Iterable[Count],
+        found: Iterable[Found] | None = None,
     ) -> Iterable[str]:
         gathered = gather(self._dataset.splits, totals, shards, rejections, counts)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
@@ -201,9 +220,10 @@ class _PublishFn(beam.DoFn):
             return
         ledger = gathered.ledger
         ledger.check()
-        if not self._max_rejected.allows(ledger.images_rejected, ledger.images_matched):
-            self._refuse(ledger, gathered.rejections)
-        self._publish(gathered, ledger, recipe)
+        if not self._max_rejected.allows(gathered.images_failed, ledger.images_matched):
+            self._refuse(gathered)
+        if not self._is_published(gathered, recipe):
+            self._publish(gathered, ledger, recipe, found)
         yield "published"
 
     def _compare(self, recipe: str, manifest: dict[str, object]) -> None:
@@ -226,14 +246,23 @@ class _PublishFn(beam.DoFn):
                 f"missing or cut ({', '.join(missing[:3])}). Use --overwrite to write them again",
             )
 
-    def _refuse(self, ledger: Ledger, rejections: list[Rejection]) -> NoReturn:
+    def _is_published(self, gathered: Gathered, recipe: str) -> bool:
+        """Whether an earlier try of this very step ended: nothing is staged any more."""
+        first = gathered.shards[0]
+        if files.exists(files.sidecar(self._output, first.file, first.recipe)):
+            return False
+        manifest = files.read_manifest(files.join(self._output, MANIFEST))
+        return manifest is not None and manifest["recipe"] == recipe
+
+    def _refuse(self, gathered: Gathered) -> NoReturn:
         rejected = files.join(self._staging, REJECTED)
-        files.write_whole(rejected, self._rejected_lines(rejections))
-        counts = count_reasons(rejections).items()
+        files.write_whole(rejected, self._rejected_lines(gathered.rejections))
+        counts = count_reasons(gathered.rejections).items()
+        matched = gathered.ledger.images_matched
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
         self._fail(
             "too_many_rejected",
-            f"{ledger.images_rejected} of {ledger.images_matched} images rejected, more than "
+            f"{gathered.images_failed} of {matched} images rejected, more than "
             f"--max_rejected ({self._max_rejected}); nothing published. Left out: {reasons}; see "
             f"{rejected}, then mend them or raise --max_rejected",
         )
@@ -245,12 +274,16 @@ class _PublishFn(beam.DoFn):
         files.write_whole(files.join(self._staging, OUTCOME), outcome.encode())
         raise NotPublishedError(message)
 
-    def _publish(self, gathered: Gathered, ledger: Ledger, recipe: str) -> None:
+    def _publish(
+        self, gathered: Gathered, ledger: Ledger, recipe: str, found: Iterable[Found] | None
+    ) -> None:
         labels = gathered.totals.labels
         vocabulary = Vocabulary.build(labels, self._class_names)
+        describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards)
         small_files = {
             LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
             REJECTED: self._rejected_lines(gathered.rejections),
+            STATISTICS: describer.describe(gathered.statistics, found),
         }
         kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(

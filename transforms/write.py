@@ -8,7 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import apache_beam as beam
 import google_crc32c
@@ -18,6 +18,8 @@ from transforms import files
 from transforms.convert import ImageConverter
 from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
+from transforms.core.fingerprints import Prints, ShardIndex, Sidecar
+from transforms.core.image_statistics import Sample, Statistics
 from transforms.core.manifest import MANIFEST
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, Rejection
@@ -26,6 +28,10 @@ from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.metrics import PROGRESS, counter, distribution
 
 _LOGGER = logging.getLogger(__name__)
+
+_FINGERPRINTS = "fingerprints"
+
+beam.coders.registry.register_coder(Prints, beam.coders.RowCoder)
 
 
 class _Writable(Protocol):
@@ -66,6 +72,13 @@ class ChecksummedFile:
         """Nothing to do: whoever opened the file closes it; compression ends its stream."""
 
 
+class WrittenShards(NamedTuple):
+    """The outputs of `WriteShards`; fingerprints come by bucket, if they are taken."""
+
+    shards: beam.PCollection[ShardSummary]
+    fingerprints: beam.PCollection[tuple[int, Prints]]
+
+
 class WriteShards(beam.io.WriteToTFRecord):
     """Writes planned shards as TFRecord files under staging names.
 
@@ -73,8 +86,9 @@ class WriteShards(beam.io.WriteToTFRecord):
     encoded and written inside one call, so memory does not grow with the data and no pixel
     crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
 
-    Input: `(file name, images)`. Output: `ShardSummary`. A retry writes the same bytes to the
-    same name; a shard that a former run finished with the same recipe is not written again.
+    Input: `(file name, images)`. Output: `WrittenShards`. A retry writes the same bytes to the
+    same name; a shard that a former run finished with the same recipe is not written again, and
+    its fingerprints are those in its sidecar.
     Metrics: see `transforms.metrics`.
     """
 
@@ -96,19 +110,18 @@ class WriteShards(beam.io.WriteToTFRecord):
         self._plan = plan
         self._totals = totals
 
-    def expand(
-        self, shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]
-    ) -> beam.PCollection[ShardSummary]:
+    def expand(self, shards: beam.PCollection[tuple[str, Iterable[ShardImage]]]) -> WrittenShards:
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
-            ShardSummary
-        )
+            ShardSummary, **{_FINGERPRINTS: tuple[int, Prints]}
+        ).with_outputs(_FINGERPRINTS, main="shards")
         empty = (
             self._totals
             | "Find shards without images"
-            >> beam.ParDo(_FindEmptyFn(self._plan), beam.pvalue.AsIter(written))
+            >> beam.ParDo(_FindEmptyFn(self._plan), beam.pvalue.AsIter(written.shards))
             | "Write shards without images" >> beam.ParDo(self._fn).with_output_types(ShardSummary)
         )
-        return (written, empty) | "All shards" >> beam.Flatten()
+        every = (written.shards, empty) | "All shards" >> beam.Flatten()
+        return WrittenShards(every, written.fingerprints)
 
 
 class _FindEmptyFn(beam.DoFn):
@@ -151,39 +164,49 @@ class _WriteShardFn(beam.DoFn):
         if not self._compare_only:
             files.make_directory(self._staging)
 
-    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterable[ShardSummary]:
+    def process(
+        self, shard: tuple[str, Iterable[ShardImage]]
+    ) -> Iterable[ShardSummary | beam.pvalue.TaggedOutput]:
         name, unordered = shard
         images = sorted(unordered)
         recipe = shard_recipe(self._options_digest, name, images)
         if self._compare_only:
             yield ShardSummary(file=name, recipe=recipe)
             return
-        summary = self._finished(name, recipe)
-        if summary is None:
-            summary = self._write(name, recipe, images)
-        else:
+        finished = self._finished(name, recipe)
+        if finished is not None:
             counter("shards_reused").inc()
-            PROGRESS.advance(len(images), len(summary.rejections))
+            PROGRESS.advance(len(images), len(finished[0].rejections))
+        summary, index = finished or self._write(name, recipe, images)
         yield summary
+        if self._converter.fingerprints:
+            for prints in index.prints(name):
+                yield beam.pvalue.TaggedOutput(_FINGERPRINTS, prints)
 
-    def _finished(self, name: str, recipe: str) -> ShardSummary | None:
-        """The summary of a shard that a former run wrote with this recipe, if it is whole."""
-        text = files.read_text(self._sidecar(name, recipe))
-        summary = ShardSummary.from_text(text) if text is not None else None
+    def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
+        """A shard that a former run wrote with this recipe, if it is whole."""
+        text = files.read_text(files.sidecar(self._output, name, recipe))
+        sidecar = Sidecar.from_text(text) if text is not None else None
+        summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
         # What could not be read may be there again.
         if summary is None or any(r.reason == Reason.UNREADABLE for r in summary.rejections):
             return None
+        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
+            return None
         for path in (self._staged(name, recipe), files.join(self._output, name)):
             if files.exists(path) and files.checksum(path) == summary.crc32c:
-                return summary
+                return summary, sidecar.index
         return None
 
-    def _write(self, name: str, recipe: str, images: list[ShardImage]) -> ShardSummary:
+    def _write(
+        self, name: str, recipe: str, images: list[ShardImage]
+    ) -> tuple[ShardSummary, ShardIndex]:
         started = time.monotonic()
         partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
-        summary = self._write_file(partial, name, recipe, images)
+        summary, index = self._write_file(partial, name, recipe, images)
         files.rename(partial, self._staged(name, recipe))
-        files.write_whole(self._sidecar(name, recipe), summary.to_text().encode())
+        sidecar = Sidecar(summary.to_text(), index).to_text()
+        files.write_whole(files.sidecar(self._output, name, recipe), sidecar.encode())
         seconds = time.monotonic() - started
         self._count(summary, seconds)
         _LOGGER.info(
@@ -194,30 +217,34 @@ class _WriteShardFn(beam.DoFn):
             summary.bytes,
             seconds,
         )
-        return summary
+        return summary, index
 
     def _write_file(
         self, path: str, name: str, recipe: str, images: list[ShardImage]
-    ) -> ShardSummary:
-        tally = _Tally()
+    ) -> tuple[ShardSummary, ShardIndex]:
+        tally = _Tally(name)
+        if self._converter.fingerprints:
+            tally.index.contents = []
         with files.open_writer(path) as sink_file:
             file = ChecksummedFile(sink_file)
             stream = self._compressed(file)
             for example in self._converter.encode(tally.pass_images(self._converter.load(images))):
                 self._sink.write_record(stream, example)
-                tally.records += 1
+                tally.index.lengths.append(len(example))
             stream.close()
-        return ShardSummary(
+        summary = ShardSummary(
             file=name,
             recipe=recipe,
-            records=tally.records,
+            records=len(tally.index.lengths),
             bytes=file.bytes,
             crc32c=file.crc32c,
             image_bytes=tally.image_bytes,
             labels=dict(sorted(tally.labels.items())),
             rejections=tuple(tally.rejections),
             pixels=dict(sorted(tally.pixels.items())),
+            statistics=tally.described(),
         )
+        return summary, tally.index
 
     def _compressed(self, file: ChecksummedFile) -> Any:
         if self._sink.compression_type == CompressionTypes.GZIP:
@@ -235,15 +262,14 @@ class _WriteShardFn(beam.DoFn):
     def _staged(self, name: str, recipe: str) -> str:
         return files.join(self._staging, f"{name}.{recipe}")
 
-    def _sidecar(self, name: str, recipe: str) -> str:
-        return files.join(self._staging, f"{name}.{recipe}.json")
-
 
 @dataclasses.dataclass
 class _Tally:
     """What was counted while one shard went by."""
 
-    records: int = 0
+    file: str
+    index: ShardIndex = dataclasses.field(default_factory=ShardIndex)
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
     image_bytes: int = 0
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
@@ -256,8 +282,34 @@ class _Tally:
                 self.rejections.append(result)
                 PROGRESS.advance(1, 1)
             else:
-                self.labels.update(class_texts(result.image))
-                self.image_bytes += len(result.data)
-                self.pixels.update(result.changes)
+                self._count(result)
                 PROGRESS.advance(1)
                 yield result
+
+    def _count(self, checked: CheckedImage) -> None:
+        image, info, index = checked.image, checked.info, self.index
+        classes = class_texts(image)
+        for class_ in classes:
+            sample = Sample(image.order, self.file, len(index.keys))
+            self.statistics.samples.add(class_, sample)
+        self.statistics.add(
+            info.format,
+            height=info.height,
+            width=info.width,
+            size=len(checked.data),
+            orientation=checked.orientation,
+        )
+        self.labels.update(classes)
+        self.image_bytes += len(checked.data)
+        self.pixels.update(checked.changes)
+        index.keys.append(image.key)
+        index.paths.append(image.path)
+        index.classes.append(classes)
+        if index.contents is not None:
+            index.contents.append(checked.content)
+            index.looks.append("" if checked.look is None else f"{checked.look:016x}")
+
+    def described(self) -> dict[str, Any]:
+        """The statistics as the shard's summary holds them."""
+        self.statistics.samples.shrink()
+        return self.statistics.to_json()

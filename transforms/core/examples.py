@@ -29,6 +29,9 @@ class CheckedImage(NamedTuple):
         values: of the features that nothing else here fills, by name; a list for a list.
         pixels: float32 `[height, width, channels]` for a model that has not seen it yet.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
+        orientation: of the file's EXIF tag, 1 to 8; 0 when it has none.
+        content: `content_hash` of the file; empty when nothing is compared.
+        look: of the pixels, see `looks`; None when it is unknown.
     """
 
     image: ShardImage
@@ -39,6 +42,9 @@ class CheckedImage(NamedTuple):
     values: Mapping[str, Any] = MappingProxyType({})
     pixels: Any = None
     embedding: bytes = b""
+    orientation: int = 0
+    content: str = ""
+    look: int | None = None
 
 
 # What is spliced into a record, not encoded: it is nearly all of it.

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from transforms.core.columns import row_labels
 from transforms.core.records import LabelledImage
@@ -69,6 +70,7 @@ class ShardSummary:
         rejections: its images that are not in it.
         pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
             asks for any.
+        statistics: of its images, see `Statistics.to_json`; empty when it was not described.
     """
 
     file: str
@@ -80,6 +82,7 @@ class ShardSummary:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     rejections: tuple[Rejection, ...] = ()
     pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
