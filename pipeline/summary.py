@@ -132,7 +132,7 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
             )
             if exact[name]
         ]
-        dropped = [f"{exact['dropped']} images dropped"] if exact["dropped"] else []
+        dropped = [f"{_count(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
         noted = f" ({', '.join(notes + dropped)})" if notes or dropped else ""
         parts.append(f"{_count(exact['groups'], 'group')} of equal images{noted}")
     if near["pairs"]:

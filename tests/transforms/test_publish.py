@@ -210,7 +210,8 @@ def test_the_manifest_comes_last(
 ) -> None:
     with failing(monkeypatch, "nothing") as targets:
         convert(config)
-        assert targets[-5:] == [*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"]
+        small = ["labels.txt", "rejected.jsonl", "statistics.json", "manifest.json"]
+        assert targets[-6:] == [*SHARDS, *small]
 
 
 def test_a_former_manifest_goes_first(
