@@ -33,7 +33,7 @@ class FindEqualImages(beam.PTransform):
     """Finds images with equal content by their fingerprints.
 
     Input: `(bucket, Prints)`. Output: `Found` for each bucket. What crosses the shuffle is 50
-    bytes an image; a bucket is a 64th of all images and is held in memory, twice.
+    bytes an image; a bucket is a 32nd of all images and is held in memory, twice.
     """
 
     def expand(self, prints: beam.PCollection[tuple[int, Prints]]) -> beam.PCollection[Found]:

@@ -122,18 +122,18 @@ def _equal_rows(rows: Any, file: Any, files: Sequence[str]) -> Iterable[Equal]:
     )
     starts = np.flatnonzero(np.concatenate(([True], ~same)))
     ends = np.append(starts[1:], len(rows))
-    for start, end in zip(starts, ends, strict=True):
-        if end - start > 1:
-            splits = {split_of(files[at]) for at in np.unique(file[start:end])}
-            yield equal_group(
-                [
-                    (files[file[at]], int(rows["record"][at]))
-                    for at in range(start, min(end, start + MAX_IMAGES))
-                ],
-                size=int(end - start),
-                across=len(splits) > 1,
-                conflict=len(np.unique(rows["classes"][start:end])) > 1,
-            )
+    several = ends - starts > 1
+    for start, end in zip(starts[several], ends[several], strict=True):
+        splits = {split_of(files[at]) for at in np.unique(file[start:end])}
+        yield equal_group(
+            [
+                (files[file[at]], int(rows["record"][at]))
+                for at in range(start, min(end, start + MAX_IMAGES))
+            ],
+            size=int(end - start),
+            across=len(splits) > 1,
+            conflict=len(np.unique(rows["classes"][start:end])) > 1,
+        )
 
 
 def equal_group(

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 
 # Groups of the shuffle; each is a share of all contents.
-BUCKETS = 64
+BUCKETS = 32
 
 # A TFRecord's length, its checksum, and that of its data.
 _FRAME_BYTES = 16
@@ -64,7 +64,7 @@ class ShardIndex:
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+        return json.dumps(vars(self), separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> ShardIndex | None:
