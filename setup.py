@@ -18,6 +18,7 @@ INSTALL_REQUIRES = [
     "simplejpeg>=1.8,<2",
     "tqdm>=4.66,<5",
     "urllib3>=2,<3",
+    "xxhash>=3.5,<5",
 ]
 
 TEST_REQUIRES = [

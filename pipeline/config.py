@@ -54,6 +54,7 @@ class ConvertConfig:
         split_from: `hash`, `csv` or `directory`.
         files: `sharded` or `per_image`.
         of_rows: whether records are made of the rows of the label files, without images.
+        dedupe: `off`, `report` or `drop`.
     """
 
     images: tuple[str, ...]
@@ -86,6 +87,7 @@ class ConvertConfig:
     split_from: str = "hash"
     files: str = "sharded"
     of_rows: bool = False
+    dedupe: str = "report"
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -164,6 +166,8 @@ class ConvertConfig:
             "color": self.pixels.color,
             "quality": self.pixels.quality,
             "exif_orientation": self.pixels.exif_orientation,
+            # A report changes no record.
+            **({"dedupe": "drop"} if self.dedupe == "drop" else {}),
             **self._model_options,
         }
 

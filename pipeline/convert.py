@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -27,13 +28,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines
     from transforms import files
+    from transforms.core.image_statistics import STATISTICS
     from transforms.core.manifest import MANIFEST
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
     manifest, counters = convert(config, beam_flags, progress=flags.progress)
     seconds = time.monotonic() - started
-    for line in convert_lines(manifest, config.output, seconds=seconds, up_to_date=is_finished):
+    text = files.read_text(files.join(config.output, STATISTICS))
+    lines = convert_lines(
+        manifest,
+        config.output,
+        seconds=seconds,
+        up_to_date=is_finished,
+        statistics=json.loads(text) if text else None,
+    )
+    for line in lines:
         print(line)
     if counters:
         print(f"metrics  {', '.join(f'{name} {count}' for name, count in counters.items())}")

@@ -13,10 +13,12 @@ import apache_beam as beam
 
 from pipeline.config import ConvertConfig
 from transforms.convert import ImageConverter
+from transforms.core.duplicates import Found
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.stats import PlanTotals
 from transforms.core.tables import RowChecker, row_bytes
+from transforms.duplicates import DropDuplicates, FindEqualImages
 from transforms.join import JoinLabels, ReadInputs
 from transforms.labels import RowReader
 from transforms.listed import RowImages
@@ -25,7 +27,7 @@ from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
 from transforms.quarantine import CopyRejected
 from transforms.tables import PlanRows, ReadRows, RowConverter, TableReader
-from transforms.write import WriteShards
+from transforms.write import WriteShards, WrittenShards
 
 if TYPE_CHECKING:
     from transforms.embed import Embedder
@@ -38,6 +40,7 @@ class Plan(NamedTuple):
     planned: PlannedShards
     rejections: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
+    equal: beam.PCollection[Found] | None = None
 
 
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
@@ -62,6 +65,15 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         label_from=config.label_from, placer=config.placer, use=config.row_use
     )
     images: beam.PCollection[LabelledImage] = joined.images
+    rejections = [inputs.rejections, joined.rejections]
+    counts = [inputs.counts, joined.counts]
+    equal = None
+    if config.dedupe == "drop":
+        images, rejected, counted, equal = images | "Drop duplicates" >> DropDuplicates(
+            config.root, max_bytes=config.limits.max_bytes
+        )
+        rejections.append(rejected)
+        counts.append(counted)
     totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
     planned = images | "Plan shards" >> PlanShards(
         config.shard_plan, totals, class_names=config.class_names
@@ -69,9 +81,9 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     return Plan(
         totals=totals,
         planned=planned,
-        rejections=(inputs.rejections, joined.rejections, planned.rejections)
-        | "All rejections" >> beam.Flatten(),
-        counts=(inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
+        rejections=(*rejections, planned.rejections) | "All rejections" >> beam.Flatten(),
+        counts=counts | "All counts" >> beam.Flatten(),
+        equal=equal,
     )
 
 
@@ -103,6 +115,7 @@ def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
         embedder=_embedder(config),
         rows=values,
         waits=not config.images,
+        fingerprints=config.dedupe != "off",
     )
 
 
@@ -113,6 +126,18 @@ def _embedder(config: ConvertConfig) -> Embedder | None:
     from transforms.embed import Embedder
 
     return Embedder(config.embedding)
+
+
+def _found(
+    written: WrittenShards, plan: Plan, config: ConvertConfig
+) -> beam.PCollection[Found] | None:
+    """Duplicates among the records, and those that the plan left out."""
+    if config.dedupe == "off" or config.of_rows:
+        return None
+    found = written.fingerprints | "Find equal images" >> FindEqualImages()
+    if plan.equal is None:
+        return found
+    return (found, plan.equal) | "All equal images" >> beam.Flatten()
 
 
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
@@ -129,17 +154,18 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
     )
     counts = plan.counts
     if config.quarantine is not None:
-        copied = written | "Quarantine rejected images" >> CopyRejected(
+        copied = written.shards | "Quarantine rejected images" >> CopyRejected(
             config.root, config.quarantine, rejections=plan.rejections
         )
         # A run that is not published has its copies, too.
         counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
-    return written | "Publish dataset" >> PublishDataset(
+    return written.shards | "Publish dataset" >> PublishDataset(
         config.output,
         config.dataset,
         totals=plan.totals,
         rejections=plan.rejections,
         counts=counts,
+        found=_found(written, plan, config),
         max_rejected=config.max_rejected,
         class_names=config.class_names,
         overwrite=config.overwrite,

@@ -16,6 +16,7 @@ from pipeline.errors import UsageError
 from pipeline.job_labels import job_labels_apart
 from transforms.core.boxes import UNITS
 from transforms.core.check import MODES
+from transforms.core.duplicates import MODES as DEDUPE_MODES
 from transforms.core.embeddings import DTYPES
 from transforms.core.image_files import FILES
 from transforms.core.keys import KEY_KINDS
@@ -310,6 +311,12 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         default="1%",
         metavar="SHARE|COUNT",
         help="publish nothing if more images are rejected",
+    )
+    add(
+        "--dedupe",
+        choices=DEDUPE_MODES,
+        default="report",
+        help="equal and similar images: not looked for, told of, or one of equal ones kept",
     )
     add(
         "--quarantine",

@@ -102,6 +102,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         label_regex=flags.label_regex or "",
         split_from=split_from,
         files=flags.files,
+        dedupe=flags.dedupe,
     )
     _check_output(config)
     return config

@@ -101,12 +101,18 @@ def reason_lines(rejected: Mapping[str, int]) -> list[str]:
 
 
 def convert_lines(
-    manifest: Mapping[str, Any], output: str, *, seconds: float, up_to_date: bool
+    manifest: Mapping[str, Any],
+    output: str,
+    *,
+    seconds: float,
+    up_to_date: bool,
+    statistics: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """The summary of one run of `convert`."""
+    described = [*dataset_lines(manifest), *duplicate_lines(statistics or {})]
     where = [f"dataset  {output}", f"rejected {os.path.join(output, 'rejected.jsonl')}"]
     if up_to_date:
-        return [f"up to date: {output} holds this dataset already", *dataset_lines(manifest)]
+        return [f"up to date: {output} holds this dataset already", *described]
     records = manifest["ledger"]["records_written"]
     read = sum(split["image_bytes"] for split in manifest["splits"].values())
     of_images = f" of {format_bytes(read)}"
@@ -117,4 +123,33 @@ def convert_lines(
         f"speed    {records} records{of_images} in {seconds:.1f} s = "
         f"{records / seconds:.0f} {unit}/s, peak memory {format_bytes(peak_memory())}"
     )
-    return [*dataset_lines(manifest), speed, *where]
+    return [*described, speed, *where]
+
+
+def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
+    """Equal and similar images in one line, if there are any."""
+    found = statistics.get("duplicates")
+    if not found:
+        return []
+    exact, near = found["exact"], found["near"]
+    parts = []
+    if exact["groups"]:
+        notes = [
+            f"{exact[name]} {words}"
+            for name, words in (
+                ("across_splits", "across splits"),
+                ("conflicts", "with different labels"),
+            )
+            if exact[name]
+        ]
+        dropped = [f"{_count(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
+        noted = f" ({', '.join(notes + dropped)})" if notes or dropped else ""
+        parts.append(f"{_count(exact['groups'], 'group')} of equal images{noted}")
+    if near["pairs"]:
+        noted = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
+        parts.append(f"{_count(near['pairs'], 'near pair')}{noted}")
+    return [f"duplicates  {', '.join(parts)}"] if parts else []
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

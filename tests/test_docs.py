@@ -78,6 +78,7 @@ def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
         "labels.txt",
         "manifest.json",
         "rejected.jsonl",
+        "statistics.json",
         "train-00000-of-00001.tfrecord",
     ]
     assert len(list((reader_folder / "out" / "pictures").iterdir())) == 3

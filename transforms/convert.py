@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from transforms import gcs
-from transforms.core.check import ImageInfo, Limits, check_image
+from transforms.core.check import ImageInfo, Limits, examine_image
 from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
+from transforms.core.exif import orientation_tag
+from transforms.core.fingerprints import content_hash
+from transforms.core.headers import image_format
 from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
 from transforms.core.layouts import PIXELS, Feature
 from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
@@ -56,6 +59,8 @@ class ImageConverter:
     Picklable; `setup` makes what is not.
     """
 
+    of_images = True
+
     def __init__(
         self,
         *,
@@ -67,6 +72,7 @@ class ImageConverter:
         rows: RowValues | None = None,
         waits: bool = False,
         embedder: Embedder | None = None,
+        fingerprints: bool = False,
     ) -> None:
         """Describes the work.
 
@@ -79,7 +85,9 @@ class ImageConverter:
             rows: what the layout asks of the rows, or None.
             waits: whether images may be remote though `root` is local.
             embedder: the model, or None.
+            fingerprints: whether to take them, to find equal and similar images.
         """
+        self.fingerprints = fingerprints
         self._waits = waits
         self._root = root
         self._features = tuple(features)
@@ -146,11 +154,26 @@ class ImageConverter:
             stored = self._guarded(note, stored_pixels, data, self._pixels, self._limits)
         else:
             stored = self._guarded(
-                note, stored_image, data, self._pixels, self._limits, self._check
+                note,
+                stored_image,
+                data,
+                self._pixels,
+                self._limits,
+                self._check,
+                looks=self.fingerprints,
             )
         _check_shape(self._features, stored.info)
-        values = self._rows.of(image, stored.original) if self._rows else {}
-        checked = CheckedImage(image, *stored, values)
+        checked = CheckedImage(
+            image,
+            stored.data,
+            stored.info,
+            stored.original,
+            stored.changes,
+            self._rows.of(image, stored.original) if self._rows else {},
+            orientation=orientation_tag(data, image_format(data)),
+            content=content_hash(data) if self.fingerprints else "",
+            look=stored.look,
+        )
         if self._pixels_asked:
             shown = stored
             if not self._pixels_only:
@@ -181,20 +204,22 @@ class ImageConverter:
         return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)
 
 
-def stored_image(data: bytes, pixels: PixelOptions, limits: Limits, check: str) -> StoredImage:
-    """What is stored of an image file: its own bytes, or changed ones.
+def stored_image(
+    data: bytes, pixels: PixelOptions, limits: Limits, check: str, *, looks: bool = False
+) -> StoredImage:
+    """What is stored of an image file: its own bytes, or changed ones; with its look, if asked.
 
     Raises:
         RejectedImageError: see `check_image` and `change_pixels`.
     """
     with _DECODING:
         if pixels.changes_nothing:
-            info = check_image(data, limits=limits, mode=check)
-            return StoredImage(data, info, Original(info.height, info.width, 1), ())
+            info, look = examine_image(data, limits=limits, mode=check, looks=looks)
+            return StoredImage(data, info, Original(info.height, info.width, 1), (), look)
         # It brings Pillow, which other runs do without.
         from transforms.core.pixels import change_pixels
 
-        return change_pixels(data, pixels, limits=limits, check=check)
+        return change_pixels(data, pixels, limits=limits, check=check, looks=looks)
 
 
 def stored_pixels(data: bytes, pixels: PixelOptions, limits: Limits) -> StoredImage:

@@ -292,7 +292,7 @@ class WriteDataset(beam.PTransform):
             options_digest=self._dataset.digest,
             overwrite=self._overwrite,
         )
-        return written | "Publish dataset" >> PublishDataset(
+        return written.shards | "Publish dataset" >> PublishDataset(
             self._output,
             self._dataset,
             totals=totals,

@@ -34,6 +34,11 @@ def join(directory: str, *names: str) -> str:
     return "/".join([directory.rstrip("/"), *names])
 
 
+def sidecar(output: str, shard: str, recipe: str) -> str:
+    """What describes a staged shard."""
+    return join(output, STAGING, f"{shard}.{recipe}.json")
+
+
 def exists(path: str) -> bool:
     """Whether a file is there."""
     if gcs.is_gcs(path):

@@ -125,6 +125,23 @@ def find(uri: str) -> Stored | None:
     return Stored(int(blob.size or 0), int(blob.generation), crc32c)
 
 
+def md5(uri: str, *, generation: int | None = None) -> str | None:
+    """The MD5 of an object's bytes, 32 hexadecimal digits. One request.
+
+    None when the bucket does not know it (of objects composed of others), or knows that of the
+    compressed bytes.
+
+    Raises:
+        OSError: it is gone, was overwritten, or cannot be asked for.
+    """
+    with told(uri):
+        blob = _blob(uri)
+        blob.reload(if_generation_match=generation, retry=_retry())
+    if blob.md5_hash is None or blob.content_encoding == "gzip":
+        return None
+    return base64.b64decode(blob.md5_hash).hex()
+
+
 def read(uri: str, *, generation: int | None = None, max_bytes: int | None = None) -> bytes:
     """All bytes of an object in one request; what is stored with gzip encoding is decompressed.
 

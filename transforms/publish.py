@@ -15,6 +15,8 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
 from transforms.convert import image_uri
+from transforms.core.duplicates import Found
+from transforms.core.image_statistics import STATISTICS, Statistics
 from transforms.core.labels import Vocabulary
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
@@ -34,6 +36,7 @@ from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName
 from transforms.core.splits import splits_in_order
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
+from transforms.describe import DatasetDescriber
 from transforms.metrics import PROGRESS
 
 # Why a run did not publish, left in the staging folder for its launcher to read.
@@ -64,6 +67,7 @@ class Gathered(NamedTuple):
         planned: rejections of the join and the plan, sorted.
         rejections: all of them, sorted.
         counts: numbers of the listing, the reading and the join.
+        statistics: of the images in all shards; those of `shards` are taken out.
         of_rows: whether records are made of rows, without images.
     """
 
@@ -73,7 +77,20 @@ class Gathered(NamedTuple):
     planned: list[Rejection]
     rejections: list[Rejection]
     counts: Counter[str]
+    statistics: Statistics
     of_rows: bool = False
+
+    @property
+    def failed(self) -> tuple[int, int]:
+        """How many were rejected, and of how many: rows where there are no images.
+
+        Equal images with one label were to be left out: that they are is no failure.
+        """
+        ledger = self.ledger
+        if self.of_rows:
+            return ledger.rows_rejected, ledger.rows_read
+        dropped = sum(r.reason == Reason.DUPLICATE_IMAGE.value for r in self.rejections)
+        return ledger.images_rejected - dropped, ledger.images_matched
 
     @property
     def ledger(self) -> Ledger:
@@ -125,16 +142,22 @@ def gather(
 
     # Away from the process that built the graph, Beam decodes rows to a class of its own making.
     planned = sorted(Rejection(*rejection) for rejection in rejections)
-    placed = sorted(shards, key=place)
+    statistics = Statistics()
+    placed: list[ShardSummary] = []
+    for shard in shards:
+        statistics.merge(Statistics.from_json(shard.statistics))
+        placed.append(dataclasses.replace(shard, statistics={}))
+    placed.sort(key=place)
     all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
-    return Gathered(in_order, totals, placed, planned, all_rejections, added, of_rows)
+    return Gathered(in_order, totals, placed, planned, all_rejections, added, statistics, of_rows)
 
 
 class PublishDataset(beam.PTransform):
     """Publishes a dataset, or leaves an outcome that says why not and fails.
 
-    Input: `ShardSummary` of every shard; by side input the totals, the rejections and the
-    counts. Output: `published` or `up_to_date`. Runs once; a retry finds renamed shards in place.
+    Input: `ShardSummary` of every shard; by side input the totals, the rejections, the counts and
+    what was found of duplicates (None when nothing was compared). Output: `published` or
+    `up_to_date`. Runs once; a retry finds renamed shards in place.
 
     Raises in the job:
         NotPublishedError: more images were rejected than may be, or the output folder holds
@@ -150,12 +173,14 @@ class PublishDataset(beam.PTransform):
         totals: beam.PCollection[PlanTotals],
         rejections: beam.PCollection[Rejection],
         counts: beam.PCollection[Count],
+        found: beam.PCollection[Found] | None = None,
         max_rejected: RejectionLimit,
         class_names: tuple[str, ...] | None,
         overwrite: bool,
     ) -> None:
         super().__init__()
-        self._sides = (AsSingleton(totals), AsIter(rejections), AsIter(counts))
+        self._totals = AsSingleton(totals)
+        self._sides = [AsIter(rejections), AsIter(counts), *([AsIter(found)] if found else [])]
         self._fn = _PublishFn(
             output,
             dataset,
@@ -165,12 +190,11 @@ class PublishDataset(beam.PTransform):
         )
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
-        totals, rejections, counts = self._sides
         return (
             shards.pipeline
             | "Once" >> beam.Create([None])
             | "Check the ledger and publish"
-            >> beam.ParDo(self._fn, totals, AsIter(shards), rejections, counts).with_output_types(
+            >> beam.ParDo(self._fn, self._totals, AsIter(shards), *self._sides).with_output_types(
                 str
             )
         )
@@ -200,6 +224,7 @@ class _PublishFn(beam.DoFn):
         shards: Iterable[ShardSummary],
         rejections: Iterable[Rejection],
         counts: Iterable[Count],
+        found: Iterable[Found] | None = None,
     ) -> Iterable[str]:
         of_rows = self._dataset.of_rows
         gathered = gather(self._dataset.splits, totals, shards, rejections, counts, of_rows=of_rows)
@@ -213,16 +238,11 @@ class _PublishFn(beam.DoFn):
             return
         ledger = gathered.ledger
         ledger.check()
-        if not self._max_rejected.allows(*self._rejected_of(ledger)):
-            self._refuse(ledger, gathered.rejections)
-        self._publish(gathered, ledger, recipe)
+        if not self._max_rejected.allows(*gathered.failed):
+            self._refuse(gathered)
+        if not self._is_published(gathered, recipe):
+            self._publish(gathered, ledger, recipe, found)
         yield "published"
-
-    def _rejected_of(self, ledger: Ledger) -> tuple[int, int]:
-        """How many were rejected, and of how many: rows where there are no images."""
-        if self._dataset.of_rows:
-            return ledger.rows_rejected, ledger.rows_read
-        return ledger.images_rejected, ledger.images_matched
 
     def _compare(self, recipe: str, manifest: dict[str, object]) -> None:
         """Checks that the finished dataset in the output folder is the one asked for, and whole."""
@@ -246,12 +266,20 @@ class _PublishFn(beam.DoFn):
                 f"missing or cut ({', '.join(missing[:3])}). Use --overwrite to write them again",
             )
 
-    def _refuse(self, ledger: Ledger, rejections: list[Rejection]) -> NoReturn:
+    def _is_published(self, gathered: Gathered, recipe: str) -> bool:
+        """Whether an earlier try of this very step ended: nothing is staged any more."""
+        first = gathered.shards[0]
+        if files.exists(files.sidecar(self._output, first.file, first.recipe)):
+            return False
+        manifest = files.read_manifest(files.join(self._output, MANIFEST))
+        return manifest is not None and manifest["recipe"] == recipe
+
+    def _refuse(self, gathered: Gathered) -> NoReturn:
         rejected = files.join(self._staging, REJECTED)
-        files.write_whole(rejected, self._rejected_lines(rejections))
-        counts = count_reasons(rejections).items()
+        files.write_whole(rejected, self._rejected_lines(gathered.rejections))
+        counts = count_reasons(gathered.rejections).items()
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
-        rejected_count, count = self._rejected_of(ledger)
+        rejected_count, count = gathered.failed
         kind = "rows" if self._dataset.of_rows else "images"
         self._fail(
             "too_many_rejected",
@@ -267,13 +295,18 @@ class _PublishFn(beam.DoFn):
         files.write_whole(files.join(self._staging, OUTCOME), outcome.encode())
         raise NotPublishedError(message)
 
-    def _publish(self, gathered: Gathered, ledger: Ledger, recipe: str) -> None:
+    def _publish(
+        self, gathered: Gathered, ledger: Ledger, recipe: str, found: Iterable[Found] | None
+    ) -> None:
         labels = gathered.totals.labels
         vocabulary = Vocabulary.build(labels, self._class_names)
         small_files = {
             LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
             REJECTED: self._rejected_lines(gathered.rejections),
         }
+        if not self._dataset.of_rows:
+            describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards)
+            small_files[STATISTICS] = describer.describe(gathered.statistics, found)
         kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(
             dataclasses.replace(self._dataset, splits=gathered.splits),

@@ -220,6 +220,9 @@ class RowConverter:
     `setup` makes what is not.
     """
 
+    of_images = False
+    fingerprints = False
+
     def __init__(self, features: Sequence[Feature], checker: RowChecker) -> None:
         self._features = tuple(features)
         self._checker = checker

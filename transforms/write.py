@@ -8,7 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import apache_beam as beam
 import google_crc32c
@@ -17,7 +17,9 @@ from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 from transforms import files, gcs
 from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
+from transforms.core.fingerprints import Prints, ShardIndex, Sidecar
 from transforms.core.image_files import ImageFile, image_file
+from transforms.core.image_statistics import Sample, Statistics
 from transforms.core.manifest import MANIFEST
 from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
@@ -30,13 +32,25 @@ Planned = ShardImage | ShardRow
 
 _LOGGER = logging.getLogger(__name__)
 
+_FINGERPRINTS = "fingerprints"
+
+beam.coders.registry.register_coder(Prints, beam.coders.RowCoder)
+
 
 class _Writable(Protocol):
     def write(self, data: bytes) -> Any: ...
 
 
 class Converter(Protocol):
-    """Makes serialized Examples of what is planned for one shard."""
+    """Makes serialized Examples of what is planned for one shard.
+
+    Attributes:
+        of_images: whether its records are made of images.
+        fingerprints: whether it fingerprints them.
+    """
+
+    of_images: bool
+    fingerprints: bool
 
     def setup(self) -> None:
         """Makes what cannot be pickled."""
@@ -82,6 +96,13 @@ class ChecksummedFile:
         """Nothing to do: whoever opened the file closes it; compression ends its stream."""
 
 
+class WrittenShards(NamedTuple):
+    """The outputs of `WriteShards`; fingerprints come by bucket, if they are taken."""
+
+    shards: beam.PCollection[ShardSummary]
+    fingerprints: beam.PCollection[tuple[int, Prints]]
+
+
 class WriteShards(beam.io.WriteToTFRecord):
     """Writes planned shards as TFRecord files under staging names.
 
@@ -89,9 +110,9 @@ class WriteShards(beam.io.WriteToTFRecord):
     encoded and written inside one call, so memory does not grow with the data and no pixel
     crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
 
-    Input: `(file name, images)`, or rows in the place of images. Output: `ShardSummary`. A retry
+    Input: `(file name, images)`, or rows in the place of images. Output: `WrittenShards`. A retry
     writes the same bytes to the same name; a shard that a former run finished with the same recipe
-    is not written again.
+    is not written again, and its fingerprints are those in its sidecar.
     Metrics: see `transforms.metrics`.
     """
 
@@ -114,19 +135,18 @@ class WriteShards(beam.io.WriteToTFRecord):
         self._plan = plan
         self._totals = totals
 
-    def expand(
-        self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
-    ) -> beam.PCollection[ShardSummary]:
+    def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
-            ShardSummary
-        )
+            ShardSummary, **{_FINGERPRINTS: tuple[int, Prints]}
+        ).with_outputs(_FINGERPRINTS, main="shards")
         empty = (
             self._totals
             | "Find shards without images"
-            >> beam.ParDo(_FindEmptyFn(self._plan), beam.pvalue.AsIter(written))
+            >> beam.ParDo(_FindEmptyFn(self._plan), beam.pvalue.AsIter(written.shards))
             | "Write shards without images" >> beam.ParDo(self._fn).with_output_types(ShardSummary)
         )
-        return (written, empty) | "All shards" >> beam.Flatten()
+        every = (written.shards, empty) | "All shards" >> beam.Flatten()
+        return WrittenShards(every, written.fingerprints)
 
 
 class _FindEmptyFn(beam.DoFn):
@@ -169,40 +189,57 @@ class _WriteShardFn(beam.DoFn):
         if not self._compare_only:
             files.make_directory(self._staging)
 
-    def process(self, shard: tuple[str, Iterable[Planned]]) -> Iterable[ShardSummary]:
+    def process(
+        self, shard: tuple[str, Iterable[Planned]]
+    ) -> Iterable[ShardSummary | beam.pvalue.TaggedOutput]:
         name, unordered = shard
         images = sorted(unordered)
         recipe = shard_recipe(self._options_digest, name, images)
         if self._compare_only:
             yield ShardSummary(file=name, recipe=recipe)
             return
-        summary = self._finished(name, recipe)
-        if summary is None:
-            summary = self._write(name, recipe, images)
-        else:
+        finished = self._finished(name, recipe)
+        if finished is not None:
             counter("shards_reused").inc()
-            PROGRESS.advance(len(images), len(summary.rejections))
+            PROGRESS.advance(len(images), len(finished[0].rejections))
+        summary, index = finished or self._write(name, recipe, images)
         yield summary
+        if self._converter.fingerprints:
+            for prints in index.prints(name):
+                yield beam.pvalue.TaggedOutput(_FINGERPRINTS, prints)
 
-    def _finished(self, name: str, recipe: str) -> ShardSummary | None:
-        """The summary of a shard that a former run wrote with this recipe, if it is whole."""
-        text = files.read_text(self._sidecar(name, recipe))
-        summary = ShardSummary.from_text(text) if text is not None else None
+    def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
+        """A shard that a former run wrote with this recipe, if it is whole."""
+        text = files.read_text(files.sidecar(self._output, name, recipe))
+        sidecar = Sidecar.from_text(text) if text is not None else None
+        summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
         # What could not be read may be there again.
         if summary is None or any(r.reason == Reason.UNREADABLE for r in summary.rejections):
             return None
-        return summary if self._is_whole(summary) else None
+        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
+            return None
+        return (summary, sidecar.index) if self._is_whole(summary) else None
 
     def _is_whole(self, summary: ShardSummary) -> bool:
         """Whether all bytes of a shard are there, staged or published."""
         paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
         return any(_has_checksum(path, summary.crc32c) for path in paths)
 
-    def _write(self, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
+    def _write(
+        self, name: str, recipe: str, images: list[Planned]
+    ) -> tuple[ShardSummary, ShardIndex]:
         started = time.monotonic()
         partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
-        summary = self._stage(partial, name, recipe, images)
-        files.write_whole(self._sidecar(name, recipe), summary.to_text().encode())
+        tally = _Tally(name, self._converter.of_images)
+        if self._converter.fingerprints:
+            tally.index.contents = []
+        loaded = tally.pass_images(self._converter.load(images))
+        examples = tally.pass_examples(self._converter.encode(loaded))
+        summary = dataclasses.replace(
+            self._stage(partial, name, recipe, examples, tally), **tally.counts()
+        )
+        sidecar = Sidecar(summary.to_text(), tally.index).to_text()
+        files.write_whole(files.sidecar(self._output, name, recipe), sidecar.encode())
         seconds = time.monotonic() - started
         self._count(summary, seconds)
         _LOGGER.info(
@@ -213,34 +250,25 @@ class _WriteShardFn(beam.DoFn):
             summary.bytes,
             seconds,
         )
-        return summary
+        return summary, tally.index
 
-    def _stage(self, partial: str, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
+    def _stage(
+        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: _Tally
+    ) -> ShardSummary:
         """Writes the shard to `partial`, and gives it the name under which it is staged."""
-        tally = _Tally()
-        examples = self._converter.encode(tally.pass_images(self._converter.load(images)))
-        file, records = self._write_file(partial, examples)
+        file = self._write_file(partial, examples)
         files.rename(partial, self._staged(name, recipe))
-        return ShardSummary(
-            file=name,
-            recipe=recipe,
-            records=records,
-            bytes=file.bytes,
-            crc32c=file.crc32c,
-            **tally.counts(),
-        )
+        return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
 
-    def _write_file(self, path: str, examples: Iterable[bytes]) -> tuple[ChecksummedFile, int]:
-        """One TFRecord file, and how many records it holds."""
-        records = 0
+    def _write_file(self, path: str, examples: Iterable[bytes]) -> ChecksummedFile:
+        """One TFRecord file."""
         with files.open_writer(path) as sink_file:
             file = ChecksummedFile(sink_file)
             stream = self._compressed(file)
             for example in examples:
                 self._sink.write_record(stream, example)
-                records += 1
             stream.close()
-        return file, records
+        return file
 
     def _compressed(self, file: ChecksummedFile) -> Any:
         if self._sink.compression_type == CompressionTypes.GZIP:
@@ -258,9 +286,6 @@ class _WriteShardFn(beam.DoFn):
     def _staged(self, name: str, recipe: str) -> str:
         return files.join(self._staging, f"{name}.{recipe}")
 
-    def _sidecar(self, name: str, recipe: str) -> str:
-        return files.join(self._staging, f"{name}.{recipe}.json")
-
 
 class _WriteImagesFn(_WriteShardFn):
     """Stages a file for each image of a shard; the shard stays the unit of work and of resume.
@@ -268,22 +293,15 @@ class _WriteImagesFn(_WriteShardFn):
     Nothing looks for the files until the sidecar names their folder, so they need no renaming.
     """
 
-    def _stage(self, partial: str, name: str, recipe: str, images: list[Planned]) -> ShardSummary:
-        tally = _Tally()
+    def _stage(
+        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: _Tally
+    ) -> ShardSummary:
         files.make_directory(partial)
-        folder = partial.rpartition("/")[2]
-        keys: list[str] = []
-
-        def noted(checked: Iterable[CheckedImage]) -> Iterator[CheckedImage]:
-            for each in checked:
-                keys.append(each.image.key)
-                yield each
 
         def write(numbered: tuple[int, bytes]) -> ChecksummedFile:
             number, example = numbered
-            return self._write_file(files.join(partial, f"{number:07d}"), [example])[0]
+            return self._write_file(files.join(partial, f"{number:07d}"), [example])
 
-        examples = self._converter.encode(noted(tally.pass_images(self._converter.load(images))))
         written = list(
             ReadAhead(threads=gcs.READERS).map(
                 write, enumerate(examples), size=lambda numbered: len(numbered[1])
@@ -293,14 +311,12 @@ class _WriteImagesFn(_WriteShardFn):
         return ShardSummary(
             file=name,
             recipe=recipe,
-            records=len(written),
             bytes=sum(file.bytes for file in written),
-            **tally.counts(),
             files=tuple(
                 ImageFile(key, file.bytes, file.crc32c)
-                for key, file in zip(keys, written, strict=True)
+                for key, file in zip(tally.index.keys, written, strict=True)
             ),
-            folder=folder,
+            folder=partial.rpartition("/")[2],
         )
 
     def _is_whole(self, summary: ShardSummary) -> bool:
@@ -328,19 +344,15 @@ def _has_checksum(path: str, crc32c: str) -> bool:
 class _Tally:
     """What was counted while one shard went by."""
 
+    file: str
+    of_images: bool
+    records: int = 0
+    index: ShardIndex = dataclasses.field(default_factory=ShardIndex)
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
     image_bytes: int = 0
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
-
-    def counts(self) -> dict[str, Any]:
-        """What a `ShardSummary` takes of it."""
-        return {
-            "image_bytes": self.image_bytes,
-            "labels": dict(sorted(self.labels.items())),
-            "rejections": tuple(self.rejections),
-            "pixels": dict(sorted(self.pixels.items())),
-        }
 
     def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""
@@ -349,8 +361,51 @@ class _Tally:
                 self.rejections.append(result)
                 PROGRESS.advance(1, 1)
             else:
-                self.labels.update(class_texts(result.image))
-                self.image_bytes += len(result.data)
-                self.pixels.update(result.changes)
+                self._count(result)
                 PROGRESS.advance(1)
                 yield result
+
+    def pass_examples(self, examples: Iterable[bytes]) -> Iterator[bytes]:
+        """Passes Examples on and keeps their lengths."""
+        for example in examples:
+            self.records += 1
+            if self.of_images:
+                self.index.lengths.append(len(example))
+            yield example
+
+    def _count(self, checked: CheckedImage) -> None:
+        classes = class_texts(checked.image)
+        self.labels.update(classes)
+        if not self.of_images:
+            return
+        image, info, index = checked.image, checked.info, self.index
+        for class_ in classes:
+            sample = Sample(image.order, self.file, len(index.keys))
+            self.statistics.samples.add(class_, sample)
+        self.statistics.add(
+            info.format,
+            height=info.height,
+            width=info.width,
+            size=len(checked.data),
+            orientation=checked.orientation,
+        )
+        self.image_bytes += len(checked.data)
+        self.pixels.update(checked.changes)
+        index.keys.append(image.key)
+        index.paths.append(image.path)
+        index.classes.append(classes)
+        if index.contents is not None:
+            index.contents.append(checked.content)
+            index.looks.append("" if checked.look is None else f"{checked.look:016x}")
+
+    def counts(self) -> dict[str, Any]:
+        """What a `ShardSummary` takes of it."""
+        self.statistics.samples.shrink()
+        return {
+            "records": self.records,
+            "image_bytes": self.image_bytes,
+            "labels": dict(sorted(self.labels.items())),
+            "rejections": tuple(self.rejections),
+            "pixels": dict(sorted(self.pixels.items())),
+            "statistics": self.statistics.to_json() if self.of_images else {},
+        }

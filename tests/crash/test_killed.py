@@ -54,10 +54,11 @@ def harness() -> Iterator[Harness]:
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Good images of two classes, and an empty one, so that there are rejections."""
+    """Good images of two classes, two of them equal, and an empty one: a rejection."""
     folder = tmp_path_factory.mktemp("crash") / "images"
     for number in range(24):
         draw(folder / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
+    draw(folder / "dog" / "equal.jpg", seed=0)  # so that fingerprints matter
     (folder / "cat" / "empty.jpg").touch()
     return folder
 

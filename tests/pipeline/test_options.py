@@ -258,6 +258,11 @@ def _max_rejected(without: Made, made: Made) -> None:
     assert (made.ran.code, len(made.dataset.rejected)) == (0, 1)
 
 
+def _dedupe(without: Made, made: Made) -> None:
+    assert _reasons(without) == []
+    assert _reasons(made) == ["duplicate_image"]
+
+
 def _quarantine(without: Made, made: Made) -> None:
     copies = made.dataset.folder.parent / "rejected"
     assert [path.name for path in copies.rglob("*.*")] == ["empty.jpg"]
@@ -320,6 +325,7 @@ ROWS = {
     "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
     "--max_bytes": Row("100B", _max_bytes, ALL),
     "--max_rejected": Row("50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}),
+    "--dedupe": Row("drop", _dedupe, {"images": "{in}/equal/*/*.jpg", **DIRECTORY}),
     "--quarantine": Row(
         "{out}/rejected", _quarantine, {"images": "{in}/empty/*/*.jpg", **ALL, **DIRECTORY}
     ),
@@ -361,6 +367,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     saved_to(folder / "small.keras", small_model().save)
     saved_to(folder / "b0.weights.h5", efficientnet().save_weights)
     draw(folder / "empty" / "cat" / "good.jpg")
+    for name in ("one", "other"):
+        draw(folder / "equal" / "cat" / f"{name}.jpg")
     (folder / "empty" / "cat" / "empty.jpg").touch()
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 import pipeline.show
 import pipeline.verify
 from tests.conftest import draw
+from tests.images import picture, saved
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, run_here
 from tests.pipeline.reading import SLIM
 from tests.servers.gcs import GcsServer
@@ -225,3 +227,22 @@ def test_in_a_bucket(gcs: GcsServer, photos: Path, tmp_path: Path) -> None:
     verified = run_here(pipeline.verify.main, "verify", ["gs://datasets/out"])
     assert verified.code == 0, verified.out
     assert "up to date" in convert(**flags).out
+
+
+def test_statistics_point_into_the_files_of_single_images(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    data = saved(picture("RGB", 8, 8), "JPEG")
+    for name in ("a", "b"):
+        (images / f"{name}.jpg").write_bytes(data)
+    made = convert(
+        images=images / "*.jpg", label_from="none", files="per_image", output=tmp_path / "out"
+    )
+    assert made.code == 0, made.err
+    statistics = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    (group,) = statistics["duplicates"]["exact"]["listed"]
+    for image in [*group["images"], *statistics["samples"]]:
+        stored = (tmp_path / "out" / image["file"]).read_bytes()
+        assert image["offset"] == 0
+        # Length and checksum before a record's data, a checksum after it.
+        assert len(stored) == 12 + image["length"] + 4

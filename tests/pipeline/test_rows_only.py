@@ -212,6 +212,17 @@ def test_lists_and_defaults_of_a_layout(tmp_path: Path) -> None:
     assert records == {3: [b"a", b"b"], -1: []}
 
 
+def test_lists_of_a_fixed_shape(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text(
+        "features:\n  point: {source: csv.point, type: float, separator: ';', shape: [2]}\n"
+    )
+    dataset = made(tmp_path, "point\n1;2\n3;4\n5\n", layout=tmp_path / "my.yaml", max_rejected=1)
+    points = read(dataset, {"point": tf.io.FixedLenFeature([2], tf.float32)})
+    assert sorted(each["point"].tolist() for each in points) == [[1, 2], [3, 4]]
+    (rejected,) = dataset.rejected
+    assert rejected["reason"] == "bad_cell" and "1 values, not 2 of shape [2]" in rejected["detail"]
+
+
 def table(rows: int) -> str:
     return "id,x,set\n" + "".join(f"k{n},{n},{'b' if n % 3 else 'a'}\n" for n in range(rows))
 

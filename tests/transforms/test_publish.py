@@ -54,7 +54,13 @@ def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
     convert(config)
-    assert set(os.listdir(output)) == {*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"}
+    assert set(os.listdir(output)) == {
+        *SHARDS,
+        "labels.txt",
+        "rejected.jsonl",
+        "statistics.json",
+        "manifest.json",
+    }
     manifest = manifest_of(output)
     for shard in manifest_shards(manifest):
         data = (output / shard["file"]).read_bytes()
@@ -204,7 +210,8 @@ def test_the_manifest_comes_last(
 ) -> None:
     with failing(monkeypatch, "nothing") as targets:
         convert(config)
-        assert targets[-5:] == [*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"]
+        small = ["labels.txt", "rejected.jsonl", "statistics.json", "manifest.json"]
+        assert targets[-6:] == [*SHARDS, *small]
 
 
 def test_a_former_manifest_goes_first(
@@ -237,7 +244,13 @@ def test_a_rerun_still_knows_the_former_shards(
         convert(make_config(tmp_path / "images", output, overwrite=True))
     assert not (output / "manifest.json").exists()
     convert(config)
-    assert set(os.listdir(output)) == {*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"}
+    assert set(os.listdir(output)) == {
+        *SHARDS,
+        "labels.txt",
+        "rejected.jsonl",
+        "statistics.json",
+        "manifest.json",
+    }
 
 
 def totals(*labels: str) -> PlanTotals:

@@ -13,6 +13,7 @@ from tests.transforms.beam import collect, make_images
 from transforms.convert import ImageConverter
 from transforms.core.check import Limits
 from transforms.core.examples import decode_example
+from transforms.core.fingerprints import Sidecar
 from transforms.core.layouts import LAYOUTS
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
@@ -58,7 +59,8 @@ def write(
             options_digest=digest,
             overwrite=overwrite,
         )
-        return {"shards": pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform}
+        written = pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform
+        return {"shards": written.shards}
 
     return collect(construct)["shards"]
 
@@ -94,8 +96,12 @@ def test_one_shard(tmp_path: Path) -> None:
         crc32c=f"{google_crc32c.value(data):08x}",
         image_bytes=sum(image.size for image in images),
         labels={"label 0": 10, "label 1": 10},
+        statistics=summary.statistics,
     )
-    assert ShardSummary.from_text(Path(f"{path}.json").read_text()) == summary
+    sidecar = Sidecar.from_text(Path(f"{path}.json").read_text())
+    assert sidecar is not None
+    assert ShardSummary.from_text(sidecar.summary) == summary
+    assert sidecar.index.keys == names
     assert {p.name for p in (output / ".staging").iterdir()} == {name, f"{name}.json"}
 
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import simplejpeg
 
 from transforms.core import headers
+from transforms.core.looks import grey_scale, look_of_grey, look_of_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
 MODES = ("full", "header")
@@ -88,6 +89,13 @@ class Limits(NamedTuple):
     max_bytes: int
 
 
+class Examined(NamedTuple):
+    """An accepted image, and its look if its pixels were decoded to accept it."""
+
+    info: ImageInfo
+    look: int | None
+
+
 def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo:
     """Accepts exactly the images that `tf.io.decode_image(data)` decodes, within the limits.
 
@@ -113,13 +121,29 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
             `TOO_MANY_PIXELS`, `TOO_COSTLY` or `CORRUPT_IMAGE`.
         ValueError: `mode` is neither of the two.
     """
+    return examine_image(data, limits=limits, mode=mode, looks=False).info
+
+
+def examine_image(data: bytes, *, limits: Limits, mode: str, looks: bool) -> Examined:
+    """`check_image`, with the look of the pixels that it decodes anyway, unless not `looks`.
+
+    There is none of a PNG that needs no TensorFlow (it is only inflated), and none of headers.
+    """
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     header = checked_header(data, limits)
-    if mode == "full" and not _is_beyond_doubt(data, header):
-        height, width, channels = _judge(data, header.format)
-        return ImageInfo(header.format, height, width, channels)
-    return ImageInfo(header.format, header.height, header.width, header.channels)
+    info = ImageInfo(header.format, header.height, header.width, header.channels)
+    if mode == "header":
+        return Examined(info, None)
+    if header.plain and header.format == "jpeg":
+        scale = grey_scale(header.height, header.width)
+        grey = _sound_jpeg(data, header, scale)
+        if grey is not None:
+            look = look_of_grey(grey, header.height, header.width, scale) if looks else None
+            return Examined(info, look)
+    elif header.plain and header.format == "png" and _is_sound_png(data):
+        return Examined(info, None)
+    return _judge(data, header.format, looks=looks)
 
 
 def checked_header(data: bytes, limits: Limits) -> headers.Header:
@@ -152,25 +176,17 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
     return header
 
 
-def _is_beyond_doubt(data: bytes, header: headers.Header) -> bool:
-    """Whether a fast decoder is sure that TensorFlow decodes `data` to what its header says."""
-    if not header.plain:
-        return False
-    if header.format == "jpeg":
-        return _is_sound_jpeg(data, header)
-    return header.format == "png" and _is_sound_png(data)
-
-
-def _is_sound_jpeg(data: bytes, header: headers.Header) -> bool:
-    """Decodes in grey at 1/8 scale, which still reads every coefficient; a warning means no."""
+def _sound_jpeg(data: bytes, header: headers.Header, scale: int) -> Any:
+    """Grey pixels at 1/scale, which still reads every coefficient; None if there is a warning."""
+    height, width = -(-header.height // scale), -(-header.width // scale)
     try:
         # Without min_height and min_width, min_factor is ignored and the scale is 1/1.
         pixels = simplejpeg.decode_jpeg(
-            data, colorspace="GRAY", min_height=1, min_width=1, min_factor=8, strict=True
+            data, "GRAY", min_height=height, min_width=width, min_factor=scale, strict=True
         )
     except ValueError:
-        return False
-    return bool(pixels.shape == (-(-header.height // 8), -(-header.width // 8), 1))
+        return None
+    return pixels[:, :, 0] if pixels.shape == (height, width, 1) else None
 
 
 def _is_sound_png(data: bytes) -> bool:
@@ -296,10 +312,14 @@ def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> b
     return not left and next(todo, None) is None
 
 
-def _judge(data: bytes, format_: str) -> tuple[int, int, int]:
-    """Asks TensorFlow: height, width and channels; raises as `decode_pixels` does."""
-    height, width, channels = (int(side) for side in decode_pixels(data, format_).shape[-3:])
-    return height, width, channels
+def _judge(data: bytes, format_: str, *, looks: bool) -> Examined:
+    """Asks TensorFlow; raises as `decode_pixels` does."""
+    pixels = decode_pixels(data, format_)
+    info = ImageInfo(format_, *(int(side) for side in pixels.shape[-3:]))
+    if not looks:
+        return Examined(info, None)
+    shown = pixels.numpy()
+    return Examined(info, look_of_pixels(shown[0] if shown.ndim == 4 else shown))
 
 
 def decode_pixels(

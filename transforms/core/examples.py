@@ -30,6 +30,9 @@ class CheckedImage(NamedTuple):
         pixels: float32 `[height, width, channels]` for a model that has not seen it yet.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
         raw: what is decoded, for a layout that asks for it: see `pixels.raw_pixels`.
+        orientation: of the file's EXIF tag, 1 to 8; 0 when it has none.
+        content: `content_hash` of the file; empty when nothing is compared.
+        look: of the pixels, see `looks`; None when it is unknown.
     """
 
     image: ShardImage
@@ -41,6 +44,9 @@ class CheckedImage(NamedTuple):
     pixels: Any = None
     embedding: bytes = b""
     raw: bytes = b""
+    orientation: int = 0
+    content: str = ""
+    look: int | None = None
 
 
 # What is spliced into a record, not encoded: it is nearly all of it.

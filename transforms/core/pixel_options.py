@@ -115,12 +115,14 @@ class StoredImage(NamedTuple):
         info: what they hold.
         original: what the file held.
         changes: what was done, names from `pixel_options.CHANGES`.
+        look: of the stored pixels, see `looks`; None when it is unknown.
     """
 
     data: bytes
     info: ImageInfo
     original: Original
     changes: tuple[str, ...]
+    look: int | None = None
 
 
 class PixelOptions(NamedTuple):

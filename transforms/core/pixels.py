@@ -17,8 +17,16 @@ import simplejpeg
 from PIL import Image, ImageFile
 
 from transforms.core import pillow_images
-from transforms.core.check import ImageInfo, Limits, check_image, checked_header, decode_pixels
+from transforms.core.check import (
+    ImageInfo,
+    Limits,
+    check_image,
+    checked_header,
+    decode_pixels,
+    examine_image,
+)
 from transforms.core.headers import Header, image_format
+from transforms.core.looks import look_of_pixels
 from transforms.core.pillow_images import TURNS, open_image, read_orientation
 from transforms.core.pixel_options import MAX_SIDE, Original, PixelOptions, StoredImage
 from transforms.core.rejections import Reason, RejectedImageError
@@ -76,7 +84,12 @@ class _Target(NamedTuple):
 
 
 def change_pixels(
-    data: bytes, options: PixelOptions, *, limits: Limits, check: str = "full"
+    data: bytes,
+    options: PixelOptions,
+    *,
+    limits: Limits,
+    check: str = "full",
+    looks: bool = False,
 ) -> StoredImage:
     """Gives the bytes to store of an image.
 
@@ -90,6 +103,7 @@ def change_pixels(
         limits: checked before anything is decoded, and on what is to be stored.
         check: mode of `check_image` for images that are stored as they are; others are always
             decoded and so checked.
+        looks: whether to take the look of pixels that are decoded.
 
     Raises:
         RejectedImageError: as `check_image`, and `UNSUPPORTED_IMAGE` for an image that cannot be
@@ -98,8 +112,8 @@ def change_pixels(
     source = _examine(data, options, limits)
     target = _target(source, options)
     if _is_right(source, target, options):
-        info = check_image(data, limits=limits, mode=check)
-        return StoredImage(data, info, Original(info.height, info.width, 1), ("untouched",))
+        info, look = examine_image(data, limits=limits, mode=check, looks=looks)
+        return StoredImage(data, info, Original(info.height, info.width, 1), ("untouched",), look)
     if options.exif_orientation == "keep" and source.header is not None:
         source = source._replace(orientation=read_orientation(data, source.format, limits))
     image, scale = _decode_whole(data, source, target, options, limits)
@@ -114,7 +128,13 @@ def change_pixels(
         **_was_done(source, target, options, image, final),
     }
     changes = tuple(name for name, is_so in was_done.items() if is_so)
-    return StoredImage(stored, info, Original(source.height, source.width, target.turn), changes)
+    original = Original(source.height, source.width, target.turn)
+    return StoredImage(stored, info, original, changes, _look(final) if looks else None)
+
+
+def _look(image: Image.Image) -> int | None:
+    pixels = np.asarray(_fitting_jpeg(image))
+    return look_of_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None])
 
 
 def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredImage:

@@ -35,6 +35,9 @@ class Reason(str, enum.Enum):
     UNKNOWN_LABEL = "unknown_label"
     LABEL_CONFLICT = "label_conflict"
     DUPLICATE_KEY = "duplicate_key"
+    # images: equal ones
+    DUPLICATE_IMAGE = "duplicate_image"
+    CONFLICTING_LABELS = "conflicting_labels"
     # images: the cells of their rows
     BAD_CELL = "bad_cell"
     BAD_BOX = "bad_box"
@@ -63,6 +66,8 @@ HELP: dict[Reason, str] = {
     Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
+    Reason.DUPLICATE_IMAGE: "equal to another image, see detail; left out by --dedupe drop",
+    Reason.CONFLICTING_LABELS: "equal images have different labels; correct the wrong ones",
     Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
     Reason.BAD_BOX: "a box is outside of its image or has no area; correct it, or --box_units",
     Reason.ROW_CONFLICT: "rows disagree on a single value; correct them, or make it a list",

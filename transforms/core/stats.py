@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from transforms.core.columns import row_labels
 from transforms.core.image_files import ImageFile
@@ -73,6 +74,7 @@ class ShardSummary:
         files: of the images, in the order of the records, when each has a file of its own; None
             when they are in one.
         folder: these files are staged there, below the staging folder.
+        statistics: of its images, see `Statistics.to_json`; empty when it was not described.
     """
 
     file: str
@@ -84,6 +86,7 @@ class ShardSummary:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     rejections: tuple[Rejection, ...] = ()
     pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     files: tuple[ImageFile, ...] | None = None
     folder: str = ""
 

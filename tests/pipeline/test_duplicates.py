@@ -1,0 +1,312 @@
+"""`statistics.json`, `--dedupe` and what a run tells of duplicates, through the whole job."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import pipeline.verify
+from tests.images import saved
+from tests.pipeline.commands import (
+    Dataset,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    run_here,
+)
+from transforms import files
+from transforms.core.pillow_images import exif_of
+
+SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
+# No key of these is looked at; the splits follow from them.
+NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(8)]
+
+
+def scene(seed: int) -> Image.Image:
+    few = np.random.default_rng(seed).integers(0, 256, (6, 8, 3)).astype(np.uint8)
+    return Image.fromarray(few).resize((240, 180), Image.Resampling.BICUBIC)
+
+
+def write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """16 scenes; copies of two, one with another label; a small and a bad copy of a third."""
+    folder = tmp_path_factory.mktemp("duplicates")
+    for number, name in enumerate(NAMES):
+        exif = {"exif": exif_of(6)} if name == "dog/7.jpg" else {}
+        write(folder / name, saved(scene(number), "JPEG", quality=92, **exif))
+    for number in range(6):
+        shutil.copy(folder / "cat/0.jpg", folder / f"cat/0-copy-{number}.jpg")
+    shutil.copy(folder / "cat/1.jpg", folder / "dog/1-of-cat.jpg")
+    write(folder / "cat/2-small.jpg", saved(scene(2).resize((120, 90)), "JPEG", quality=80))
+    write(folder / "dog/2-bad.jpg", saved(scene(2), "JPEG", quality=40))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reported(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    output = tmp_path_factory.mktemp("reported") / "out"
+    return make_dataset(output, images=f"{images}/*/*.jpg", **SPLITS)
+
+
+def statistics_of(dataset: Dataset) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((dataset.folder / "statistics.json").read_text("utf-8"))
+    return content
+
+
+def duplicates_of(dataset: Dataset) -> dict[str, Any]:
+    duplicates: dict[str, Any] = statistics_of(dataset)["duplicates"]
+    return duplicates
+
+
+def keys(listed: dict[str, Any]) -> set[str]:
+    return {image["key"] for image in listed["images"]}
+
+
+def stored(dataset: Dataset, place: dict[str, Any]) -> bytes:
+    """The record at a place that `statistics.json` names."""
+    with (dataset.folder / place["file"]).open("rb") as file:
+        file.seek(place["offset"])
+        assert int.from_bytes(file.read(8), "little") == place["length"]
+        file.seek(4, io.SEEK_CUR)
+        return file.read(place["length"])
+
+
+def test_equal_and_near_images_are_told_of(images: Path, reported: Dataset) -> None:
+    found = duplicates_of(reported)
+    exact, near = found["exact"], found["near"]
+    assert [keys(group) for group in exact["listed"]] == [
+        {"cat/1.jpg", "dog/1-of-cat.jpg"},
+        {"cat/0.jpg", *(f"cat/0-copy-{number}.jpg" for number in range(6))},
+    ]
+    assert (exact["groups"], exact["images"], exact["dropped"]) == (2, 9, 0)
+    assert [group["conflict"] for group in exact["listed"]] == [True, False]
+    assert exact["conflicts"] == 1
+    assert exact["across_splits"] == sum(
+        len({image["split"] for image in group["images"]}) > 1 for group in exact["listed"]
+    )
+    [_, file] = [path for path in sorted(images.glob("cat/[01].jpg"))]
+    assert file.name == "1.jpg"
+    assert exact["listed"][0]["sha256"] == digests(images)["cat/1.jpg"]
+    names = ["cat/2.jpg", "cat/2-small.jpg", "dog/2-bad.jpg"]
+    pairs = [{names[0], names[1]}, {names[0], names[2]}, {names[1], names[2]}]
+    assert sorted(map(sorted, map(keys, near["listed"]))) == sorted(map(sorted, pairs))
+    splits = [{image["split"] for image in pair["images"]} for pair in near["listed"]]
+    assert near["across_splits"] == sum(len(pair) > 1 for pair in splits) > 0
+    assert (near["pairs"], near["compared"]) == (3, len(NAMES) + 9)
+
+
+def test_places_are_those_of_the_records(images: Path, reported: Dataset) -> None:
+    found = statistics_of(reported)
+    listed = [
+        image
+        for kind in ("exact", "near")
+        for group in found["duplicates"][kind]["listed"]
+        for image in group["images"]
+    ]
+    assert len(found["samples"]) == 12
+    for place in [*found["samples"], *listed]:
+        example = tf.train.Example.FromString(stored(reported, place))
+        feature = example.features.feature
+        assert feature["image/filename"].bytes_list.value[0].decode() == place["key"]
+        assert feature["image/class/text"].bytes_list.value[0].decode() == place["class"]
+        data = feature["image/encoded"].bytes_list.value[0]
+        assert data == (images / place["key"]).read_bytes()
+
+
+def test_statistics_are_those_of_the_images(images: Path, reported: Dataset) -> None:
+    found = statistics_of(reported)
+    sizes = [path.stat().st_size for path in images.glob("*/*.jpg")]
+    assert found["images"] == len(sizes)
+    assert found["formats"] == {"jpeg": len(sizes)}
+    assert found["orientations"] == {"6": 1}
+    assert (found["width"]["min"], found["width"]["max"]) == (120, 240)
+    assert found["bytes"]["sum"] == sum(sizes)
+    described = reported.manifest["files"]["statistics.json"]
+    assert described["bytes"] == (reported.folder / "statistics.json").stat().st_size
+
+
+def test_the_summary_has_a_line(images: Path, tmp_path: Path) -> None:
+    ran = convert(images=f"{images}/*/*.jpg", output=tmp_path / "out", label_from="directory")
+    line = "duplicates  2 groups of equal images (1 with different labels), 3 near pairs"
+    assert line in ran.out.splitlines()
+    others = f"{images}/dog/[3-6].jpg"
+    fine = convert(images=others, output=tmp_path / "fine", label_from="directory")
+    assert fine.code == 0 and "duplicates" not in fine.out
+
+
+def test_off_looks_for_none_and_writes_the_same_shards(
+    images: Path, reported: Dataset, tmp_path: Path
+) -> None:
+    off = make_dataset(tmp_path / "out", images=f"{images}/*/*.jpg", dedupe="off", **SPLITS)
+    assert duplicates_of(off) is None
+    same = {name: digest for name, digest in digests(off.folder).items() if "tfrecord" in name}
+    assert same.items() <= digests(reported.folder).items()
+    assert off.manifest["recipe"] == reported.manifest["recipe"]
+    assert statistics_of(off)["width"] == statistics_of(reported)["width"]
+    # Its options are the same, so the finished dataset is what the other mode asks for, too.
+    again = convert(images=f"{images}/*/*.jpg", output=off.folder, **SPLITS)
+    assert again.code == 0 and "up to date" in again.out
+
+
+def test_headers_tell_of_equal_images_only(images: Path, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "out", images=f"{images}/*/*.jpg", check="header", **SPLITS)
+    found = duplicates_of(made)
+    assert found["exact"]["groups"] == 2
+    assert found["near"] == {"pairs": 0, "across_splits": 0, "compared": 0, "listed": []}
+
+
+DROP = {"dedupe": "drop", "max_rejected": 2, **SPLITS}
+
+
+@pytest.fixture(scope="module")
+def dropped(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    output = tmp_path_factory.mktemp("dropped") / "out"
+    return make_dataset(output, images=f"{images}/*/*.jpg", **DROP)
+
+
+def test_drop_keeps_the_first_key_and_no_conflict(dropped: Dataset) -> None:
+    conflicts = [("cat/1.jpg", "conflicting_labels"), ("dog/1-of-cat.jpg", "conflicting_labels")]
+    copies = [f"cat/0-copy-{number}.jpg" for number in range(1, 6)] + ["cat/0.jpg"]
+    assert sorted((r["key"], r["reason"]) for r in dropped.rejected) == sorted(
+        [*conflicts, *((key, "duplicate_image") for key in copies)]
+    )
+    assert dropped.ledger == {"images_matched": 25, "records_written": 17, "images_rejected": 8}
+    exact = duplicates_of(dropped)["exact"]
+    assert (exact["groups"], exact["images"], exact["conflicts"], exact["dropped"]) == (2, 9, 1, 6)
+    conflict, equal = exact["listed"]
+    assert [image["file"] for image in conflict["images"]] == [None, None]
+    kept, *others = equal["images"]
+    assert kept["key"] == "cat/0-copy-0.jpg"
+    example = tf.train.Example.FromString(stored(dropped, kept))
+    assert example.features.feature["image/filename"].bytes_list.value[0] == b"cat/0-copy-0.jpg"
+    assert {image["file"] for image in others} == {None}
+    assert run_here(pipeline.verify.main, "verify", [str(dropped.folder)]).code == 0
+
+
+def test_only_conflicts_count_for_the_limit(images: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{images}/*/*.jpg", **DROP, "max_rejected": 1}
+    ran = convert(output=tmp_path / "out", **flags)
+    assert ran.code == 3
+    assert "2 of 25 images rejected" in ran.error()
+
+
+def test_drop_is_part_of_the_options(images: Path, dropped: Dataset) -> None:
+    assert dropped.manifest["options"]["dedupe"] == "drop"
+    ran = convert(images=f"{images}/*/*.jpg", output=dropped.folder, **SPLITS)
+    assert (ran.code, "--dedupe is None, was drop" in ran.error()) == (2, True)
+    again = convert(images=f"{images}/*/*.jpg", output=dropped.folder, **DROP)
+    assert again.code == 0 and "up to date" in again.out
+
+
+def test_plan_knows_what_is_dropped(images: Path, tmp_path: Path) -> None:
+    ran = plan(images=f"{images}/*/*.jpg", output=tmp_path / "out", **DROP)
+    assert ran.code == 0
+    assert "images   25 matched = 17 to convert + 8 rejected" in ran.out
+
+
+@pytest.mark.parametrize("dedupe", ["report", "drop"])
+def test_several_processes_give_the_same_files(
+    dedupe: str, images: Path, reported: Dataset, dropped: Dataset, tmp_path: Path
+) -> None:
+    words = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    flags = {**DROP, "dedupe": dedupe} if dedupe == "drop" else SPLITS
+    made = make_dataset(tmp_path / "out", *words, images=f"{images}/*/*.jpg", **flags)
+    expected = dropped if dedupe == "drop" else reported
+    assert digests(made.folder) == digests(expected.folder)
+
+
+@pytest.mark.parametrize("before", ["report", "off"])
+def test_a_run_that_goes_on_tells_the_same(
+    before: str, images: Path, reported: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All shards are staged, none is published; `off` has left no fingerprints."""
+    output = tmp_path / "out"
+    original = files.rename
+
+    def fail(source: str, target: str) -> None:
+        if "/.staging/" not in target:
+            raise OSError(28, "No space left on device", target)
+        original(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "rename", fail)
+        assert convert(images=f"{images}/*/*.jpg", output=output, dedupe=before, **SPLITS).code == 1
+    staged = {path.name: path.stat().st_ino for path in output.glob(".staging/*.tfrecord.*")}
+    assert len(staged) == 2 * 4  # and their sidecars
+    kept = {}
+
+    def keep(source: str, target: str) -> None:
+        kept[Path(source).name] = Path(source).stat().st_ino
+        original(source, target)
+
+    monkeypatch.setattr(files, "rename", keep)
+    make_dataset(output, images=f"{images}/*/*.jpg", **SPLITS)
+    assert digests(output) == digests(reported.folder)
+    taken_over = staged.items() & kept.items()
+    assert bool(taken_over) == (before == "report")
+
+
+BOXES = "id,xmin,ymin,xmax,ymax,label\n"
+
+
+def test_detection(images: Path, tmp_path: Path) -> None:
+    """Rows of equal images, as sets of classes: two agree, and the others' rows are rejected."""
+    folder = tmp_path / "in"
+    for name in ("a", "b", "c"):
+        write(folder / f"{name}.jpg", (images / "cat/3.jpg").read_bytes())
+    write(folder / "d.jpg", (images / "cat/4.jpg").read_bytes())
+    rows = ["a,0,0,9,9,dog", "a,0,0,5,5,cat", "b,0,0,9,9,cat", "b,1,1,5,5,dog"]
+    rows += ["c,0,0,9,9,dog", "c,0,0,5,5,cat", "d,0,0,5,5,cat"]
+    (tmp_path / "boxes.csv").write_text(BOXES + "\n".join(rows) + "\n")
+    flags = {
+        "images": f"{folder}/*.jpg",
+        "labels": tmp_path / "boxes.csv",
+        "layout": "detection",
+        "box_units": "pixel",
+    }
+    report = make_dataset(tmp_path / "report", **flags)
+    exact = duplicates_of(report)["exact"]
+    assert (exact["groups"], exact["images"], exact["conflicts"]) == (1, 3, 0)
+    classes = {sample["class"] for sample in statistics_of(report)["samples"]}
+    assert classes == {"cat", "dog"}
+    drop = make_dataset(tmp_path / "drop", dedupe="drop", **flags)
+    assert [line["key"] for line in drop.rejected] == ["b", "c"]
+    ledger = drop.ledger
+    assert (ledger["rows_read"], ledger["rows_used"], ledger["rows_rejected"]) == (7, 3, 4)
+
+
+def test_other_layouts_and_resized_images(images: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{images}/*/*.jpg", "layout": "tutorial", **SPLITS}
+    small = make_dataset(tmp_path / "small", resize="shorter=64", compression="gzip", **flags)
+    found = statistics_of(small)
+    assert found["height"]["min"] == found["height"]["max"] == 64
+    assert found["duplicates"]["exact"]["groups"] == 2
+    assert found["duplicates"]["near"]["pairs"] == 3
+    plain = make_dataset(tmp_path / "plain", **flags)
+    sample = statistics_of(plain)["samples"][0]
+    example = tf.train.Example.FromString(stored(plain, sample))
+    data = example.features.feature["image_raw"].bytes_list.value[0]
+    assert data == (images / sample["key"]).read_bytes()
+
+
+def test_empty_and_unreadable_images_are_no_duplicates(images: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / "in/cat" / f"{name}.jpg", b"")
+    write(tmp_path / "in/cat/c.jpg", (images / "cat/3.jpg").read_bytes())
+    flags = {"dedupe": "drop", "max_rejected": "100%", "label_from": "directory"}
+    made = make_dataset(tmp_path / "out", images=f"{tmp_path}/in/*/*.jpg", **flags)
+    assert [line["reason"] for line in made.rejected] == ["empty_file", "empty_file"]
