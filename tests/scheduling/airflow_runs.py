@@ -24,7 +24,7 @@ SCRIPT = ROOT / "scripts" / "airflow_environment.sh"
 PAUSE = "timedelta(minutes=5)"
 
 # Seconds; a run that hangs must not hang the tests.
-TIMEOUT = 300
+TIMEOUT = 600
 
 
 class Ran(NamedTuple):
