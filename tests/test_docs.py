@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from pipeline.options import make_parser
+from tests.pipeline.commands import SMALL_FILES
 from transforms.core.layouts import LAYOUTS as PRESETS
 
 ROOT = Path(__file__).parent.parent
@@ -71,9 +72,7 @@ def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
         )
         assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
     assert sorted(path.name for path in (reader_folder / "out" / "photos").iterdir()) == [
-        "labels.txt",
-        "manifest.json",
-        "rejected.jsonl",
+        *SMALL_FILES,
         "train-00000-of-00001.tfrecord",
     ]
     assert len(list((reader_folder / "out" / "pictures").iterdir())) == 3

@@ -27,11 +27,14 @@ from transforms.core.manifest import (
     manifest_shards,
     to_text,
 )
+from transforms.core.pixel_options import stored_shape
 from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
+from transforms.core.schema import SCHEMA, schema_text
 from transforms.core.shards import ShardName
 from transforms.core.splits import splits_in_order
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
+from transforms.core.tfds_metadata import tfds_files
 
 # Why a run did not publish, left in the staging folder for its launcher to read.
 OUTCOME = "outcome.json"
@@ -248,10 +251,7 @@ class _PublishFn(beam.DoFn):
     def _publish(self, gathered: Gathered, ledger: Ledger, recipe: str) -> None:
         labels = gathered.totals.labels
         vocabulary = Vocabulary.build(labels, self._class_names)
-        small_files = {
-            LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
-            REJECTED: self._rejected_lines(gathered.rejections),
-        }
+        small_files = self._small_files(gathered, vocabulary)
         kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(
             dataclasses.replace(self._dataset, splits=gathered.splits),
@@ -263,7 +263,7 @@ class _PublishFn(beam.DoFn):
             files=small_files,
         )
         keep = {shard.file for shard in gathered.shards}
-        self._remove_former(keep)
+        self._remove_former(keep | set(small_files))
         self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
         for shard in gathered.shards:
             staged = files.join(self._staging, f"{shard.file}.{shard.recipe}")
@@ -278,8 +278,24 @@ class _PublishFn(beam.DoFn):
         files.write_whole(path, to_text(manifest).encode(), must_be_new=True)
         files.remove_folder(self._staging)
 
+    def _small_files(self, gathered: Gathered, vocabulary: Vocabulary) -> dict[str, bytes]:
+        """What goes beside the shards and the manifest, by name."""
+        features, names = self._dataset.features, vocabulary.id_names
+        return {
+            LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
+            REJECTED: self._rejected_lines(gathered.rejections),
+            SCHEMA: schema_text(features, class_names=names).encode(),
+            **tfds_files(
+                features,
+                gathered.shards,
+                gathered.splits,
+                class_names=names,
+                image_shape=stored_shape(self._dataset.options),
+            ),
+        }
+
     def _remove_former(self, keep: set[str]) -> None:
-        """Removes a former dataset: its manifest first, then the shards that get no successor.
+        """Removes a former dataset: its manifest first, then the files that get no successor.
 
         The manifest waits in the staging folder, so that a rerun still knows those shards.
         """
@@ -290,7 +306,7 @@ class _PublishFn(beam.DoFn):
         replaced = files.read_manifest(former)
         if replaced is None:
             return
-        names = {shard["file"] for shard in manifest_shards(replaced)}
+        names = {shard["file"] for shard in manifest_shards(replaced)} | set(replaced["files"])
         for name in sorted(names - keep):
             files.remove(files.join(self._output, name))
 

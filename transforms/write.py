@@ -217,6 +217,7 @@ class _WriteShardFn(beam.DoFn):
             labels=dict(sorted(tally.labels.items())),
             rejections=tuple(tally.rejections),
             pixels=dict(sorted(tally.pixels.items())),
+            formats=dict(sorted(tally.formats.items())),
         )
 
     def _compressed(self, file: ChecksummedFile) -> Any:
@@ -248,6 +249,7 @@ class _Tally:
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+    formats: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""
@@ -259,5 +261,6 @@ class _Tally:
                 self.labels.update(class_texts(result.image))
                 self.image_bytes += len(result.data)
                 self.pixels.update(result.changes)
+                self.formats[result.info.format] += 1
                 PROGRESS.advance(1)
                 yield result

@@ -94,6 +94,7 @@ def test_one_shard(tmp_path: Path) -> None:
         crc32c=f"{google_crc32c.value(data):08x}",
         image_bytes=sum(image.size for image in images),
         labels={"label 0": 10, "label 1": 10},
+        formats={"jpeg": 20},
     )
     assert ShardSummary.from_text(Path(f"{path}.json").read_text()) == summary
     assert {p.name for p in (output / ".staging").iterdir()} == {name, f"{name}.json"}

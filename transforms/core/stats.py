@@ -69,6 +69,7 @@ class ShardSummary:
         rejections: its images that are not in it.
         pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
             asks for any.
+        formats: records of each format of the images in it.
     """
 
     file: str
@@ -80,6 +81,7 @@ class ShardSummary:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     rejections: tuple[Rejection, ...] = ()
     pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    formats: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
