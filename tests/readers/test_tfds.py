@@ -203,6 +203,13 @@ def test_columns_and_lists_of_a_yaml_layout(datasets: dict[str, Dataset]) -> Non
     assert [names[each] for each in dog["classes"]] == ["dog", "빠름"]
 
 
+def test_pixels_and_lists_of_a_fixed_shape(pixels: Dataset) -> None:
+    (record,) = rows(pixels)
+    assert record["own"].dtype == np.uint8 and record["own"].tolist() == list(range(6))
+    assert record["same"].shape == (2, 3, 1) and record["same"].dtype == np.uint8
+    assert record["three"].tolist() == [1, 2, 3] and record["words"].tolist() == [b"a", b"b"]
+
+
 def test_compressed_shards_are_not_offered(datasets: dict[str, Dataset]) -> None:
     """Its reader opens files as uncompressed ones, so it is told nothing of them."""
     folder = datasets["gzip"].folder

@@ -102,6 +102,13 @@ def test_values_are_those_of_tensorflow(datasets: dict[str, Dataset]) -> None:
     assert values["Feature"].shape == (4, *SMALL_OUTPUT)
 
 
+def test_lists_of_a_fixed_shape_are_dense(pixels: Dataset) -> None:
+    (batch,) = as_dataset(pixels)
+    assert batch["three"].numpy().tolist() == [[1, 2, 3]]
+    assert batch["words"].numpy().tolist() == [[b"a", b"b"]]
+    assert batch["same"].shape == batch["own"].shape == (1,)
+
+
 def test_what_the_values_are(datasets: dict[str, Dataset]) -> None:
     features = {feature.name: feature for feature in schema(datasets["slim"]).feature}
     assert features["image/encoded"].HasField("image_domain")

@@ -74,8 +74,11 @@ def _feature(
     class_names: Sequence[str] | None,
     image_shape: tuple[int | None, ...],
 ) -> dict[str, Any]:
+    if feature.encoding:
+        # Pixels of which each image has another size stay flat.
+        return _tensor(feature.encoding, feature.shape or (None,), encoding="bytes")
     if feature.shape:
-        return _tensor(feature.encoding or _DTYPES[feature.dtype], feature)
+        return _tensor(_DTYPES[feature.dtype], feature.shape)
     if feature.source == "image.bytes":
         return _image(formats, image_shape) if DECODED.issuperset(formats) else _tensor("string")
     single = _single(feature, class_names)
@@ -94,11 +97,14 @@ def _single(feature: Feature, class_names: Sequence[str] | None) -> dict[str, An
 
 
 def _tensor(
-    dtype: str, feature: Feature | None = None, *, name: str = "tensor_feature.Tensor"
+    dtype: str,
+    shape: Sequence[int | None] = (),
+    *,
+    encoding: str = "none",
+    name: str = "tensor_feature.Tensor",
 ) -> dict[str, Any]:
-    shape = _dimensions(feature.shape or ()) if feature else {}
-    encoding = "bytes" if feature and feature.encoding else "none"
-    return _connector(name, tensor={"dtype": dtype, "encoding": encoding, "shape": shape})
+    content = {"dtype": dtype, "encoding": encoding, "shape": _dimensions(shape)}
+    return _connector(name, tensor=content)
 
 
 def _image(formats: Collection[str], shape: tuple[int | None, ...]) -> dict[str, Any]:
