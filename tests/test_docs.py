@@ -44,6 +44,7 @@ def reader_folder(tmp_path: Path) -> Path:
     (tmp_path / "boxes.csv").write_text(boxes)
     (tmp_path / "many.csv").write_text(many)
     (tmp_path / "my.yaml").write_text(layout)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     return tmp_path
 
 
