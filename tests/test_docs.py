@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from pipeline.options import make_parser
+from tests.pipeline.commands import SMALL_FILES
 from transforms.core.layouts import LAYOUTS as PRESETS
 from transforms.core.layouts import ROWS
 
@@ -47,6 +48,7 @@ def reader_folder(tmp_path: Path) -> Path:
     (tmp_path / "table.csv").write_text(table)
     (tmp_path / "table.yaml").write_text(typed)
     (tmp_path / "pixels.yaml").write_text(pixels)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     return tmp_path
 
 
@@ -75,10 +77,7 @@ def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
         )
         assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
     assert sorted(path.name for path in (reader_folder / "out" / "photos").iterdir()) == [
-        "labels.txt",
-        "manifest.json",
-        "rejected.jsonl",
-        "statistics.json",
+        *SMALL_FILES,
         "train-00000-of-00001.tfrecord",
     ]
     assert len(list((reader_folder / "out" / "pictures").iterdir())) == 3

@@ -31,11 +31,14 @@ from transforms.core.manifest import (
     possible_files,
     to_text,
 )
+from transforms.core.pixel_options import stored_shape
 from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
+from transforms.core.schema import SCHEMA, schema_text
 from transforms.core.shards import ShardName
 from transforms.core.splits import splits_in_order
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
+from transforms.core.tfds_metadata import tfds_files
 from transforms.describe import DatasetDescriber
 from transforms.metrics import PROGRESS
 
@@ -300,13 +303,7 @@ class _PublishFn(beam.DoFn):
     ) -> None:
         labels = gathered.totals.labels
         vocabulary = Vocabulary.build(labels, self._class_names)
-        small_files = {
-            LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
-            REJECTED: self._rejected_lines(gathered.rejections),
-        }
-        if not self._dataset.of_rows:
-            describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards)
-            small_files[STATISTICS] = describer.describe(gathered.statistics, found)
+        small_files = self._small_files(gathered, vocabulary, found)
         kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(
             dataclasses.replace(self._dataset, splits=gathered.splits),
@@ -319,7 +316,7 @@ class _PublishFn(beam.DoFn):
         )
         data = data_files(gathered.shards)
         keep = {file.file for file in data}
-        self._remove_former(keep)
+        self._remove_former(keep | set(small_files))
         self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
         for folder in sorted({name.rpartition("/")[0] for name in keep} - {""}):
             files.make_directory(files.join(self._output, folder))
@@ -338,8 +335,31 @@ class _PublishFn(beam.DoFn):
         files.write_whole(path, to_text(manifest).encode(), must_be_new=True)
         files.remove_folder(self._staging)
 
+    def _small_files(
+        self, gathered: Gathered, vocabulary: Vocabulary, found: Iterable[Found] | None
+    ) -> dict[str, bytes]:
+        """What goes beside the shards and the manifest, by name."""
+        features, names = self._dataset.features, vocabulary.id_names
+        small_files = {
+            LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
+            REJECTED: self._rejected_lines(gathered.rejections),
+            SCHEMA: schema_text(features, class_names=names).encode(),
+            **tfds_files(
+                features,
+                gathered.shards,
+                gathered.splits,
+                class_names=names,
+                formats=gathered.statistics.formats,
+                image_shape=stored_shape(self._dataset.options),
+            ),
+        }
+        if not self._dataset.of_rows:
+            describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards)
+            small_files[STATISTICS] = describer.describe(gathered.statistics, found)
+        return small_files
+
     def _remove_former(self, keep: set[str]) -> None:
-        """Removes a former dataset: its manifest first, then the shards that get no successor.
+        """Removes a former dataset: its manifest first, then the files that get no successor.
 
         The manifest waits in the staging folder, so that a rerun still knows those shards.
         """
@@ -350,7 +370,8 @@ class _PublishFn(beam.DoFn):
         replaced = files.read_manifest(former)
         if replaced is None:
             return
-        self._remove({shard["file"] for shard in manifest_shards(replaced)} - keep)
+        names = {shard["file"] for shard in manifest_shards(replaced)} | set(replaced["files"])
+        self._remove(names - keep)
 
     def _remove(self, names: set[str]) -> None:
         """Removes files of records, and the folders that they leave empty."""

@@ -20,6 +20,7 @@ from apache_beam.runners.dataflow.internal.apiclient import DataflowApplicationC
 from google.cloud.dataflow import JobType
 
 from tests.dataflow.submitting import ROOT, Submitted, copy_tree, files_of, run, run_dataflow
+from tests.pipeline.commands import SMALL_FILES
 from tests.servers.dataflow import DataflowServer, Job, serve_dataflow
 from tests.servers.gcs import CREDENTIALS, GcsServer
 from transforms.metrics import NAMESPACE
@@ -40,9 +41,7 @@ FLAGS = [
     "--progress=off",
 ]
 DATASET = [
-    "labels.txt",
-    "manifest.json",
-    "rejected.jsonl",
+    *SMALL_FILES,
     *(f"{split}-{n:05}-of-00002.tfrecord" for split in ("test", "train") for n in range(2)),
 ]
 PACKAGES = 'find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"])'

@@ -18,6 +18,18 @@ from pipeline.errors import run_command
 
 ROOT = Path(__file__).parent.parent.parent
 
+SMALL_FILES = [
+    "dataset_info.json",
+    "features.json",
+    "image.class.label.labels.txt",
+    "labels.txt",
+    "manifest.json",
+    "rejected.jsonl",
+    "schema.pbtxt",
+    "statistics.json",
+]
+"""What is beside the shards of a dataset of the default layout, sorted."""
+
 
 class Ran(NamedTuple):
     """How a command ended."""

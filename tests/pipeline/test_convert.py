@@ -15,6 +15,7 @@ from tests.conftest import CLASSES, draw
 from tests.images import chunk
 from tests.pipeline.commands import (
     ROOT,
+    SMALL_FILES,
     Dataset,
     Ran,
     convert,
@@ -108,8 +109,7 @@ class TestSample:
     ) -> None:
         dataset, _ = sample_run
         shards = [f"train-0000{number}-of-00003.tfrecord" for number in range(3)]
-        small = ["labels.txt", "manifest.json", "rejected.jsonl"]
-        assert sorted(os.listdir(dataset.folder)) == sorted([*shards, *small])
+        assert sorted(os.listdir(dataset.folder)) == sorted([*shards, *SMALL_FILES])
         manifest = dataset.manifest
         listed = manifest["splits"]["train"]
         assert [shard["file"] for shard in listed["shards"]] == shards

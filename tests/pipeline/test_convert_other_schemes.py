@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipeline.verify
-from tests.pipeline.commands import convert, digests, make_dataset, run_here
+from tests.pipeline.commands import SMALL_FILES, convert, digests, make_dataset, run_here
 from tests.servers import mem_filesystem
 from tests.servers.mem_filesystem import FILES, MemFileSystem
 
@@ -81,9 +81,7 @@ def test_overwriting_leaves_only_the_new_dataset() -> None:
     assert convert(**FLAGS).code == 0
     assert convert("--overwrite", **{**FLAGS, "num_shards": 1}).code == 0
     assert sorted(published()) == [
-        "labels.txt",
-        "manifest.json",
-        "rejected.jsonl",
+        *SMALL_FILES,
         "test-00000-of-00001.tfrecord",
         "train-00000-of-00001.tfrecord",
     ]

@@ -12,6 +12,7 @@ import google_crc32c
 import pytest
 
 from pipeline.config import ConvertConfig
+from tests.pipeline.commands import SMALL_FILES
 from tests.transforms.beam import collect, convert, counters, make_config, make_images
 from transforms import files
 from transforms.core.limits import RejectionLimit
@@ -54,14 +55,9 @@ def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
     convert(config)
-    assert set(os.listdir(output)) == {
-        *SHARDS,
-        "labels.txt",
-        "rejected.jsonl",
-        "statistics.json",
-        "manifest.json",
-    }
+    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
     manifest = manifest_of(output)
+    assert set(manifest["files"]) == set(SMALL_FILES) - {"manifest.json"}
     for shard in manifest_shards(manifest):
         data = (output / shard["file"]).read_bytes()
         assert (len(data), f"{google_crc32c.value(data):08x}") == (shard["bytes"], shard["crc32c"])
@@ -210,8 +206,10 @@ def test_the_manifest_comes_last(
 ) -> None:
     with failing(monkeypatch, "nothing") as targets:
         convert(config)
-        small = ["labels.txt", "rejected.jsonl", "statistics.json", "manifest.json"]
-        assert targets[-6:] == [*SHARDS, *small]
+        *files_before, last = targets[-len(SHARDS) - len(SMALL_FILES) :]
+        assert files_before[: len(SHARDS)] == SHARDS
+        assert sorted([*files_before[len(SHARDS) :], last]) == SMALL_FILES
+        assert last == "manifest.json"
 
 
 def test_a_former_manifest_goes_first(
@@ -244,13 +242,7 @@ def test_a_rerun_still_knows_the_former_shards(
         convert(make_config(tmp_path / "images", output, overwrite=True))
     assert not (output / "manifest.json").exists()
     convert(config)
-    assert set(os.listdir(output)) == {
-        *SHARDS,
-        "labels.txt",
-        "rejected.jsonl",
-        "statistics.json",
-        "manifest.json",
-    }
+    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
 
 
 def totals(*labels: str) -> PlanTotals:

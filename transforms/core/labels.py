@@ -325,6 +325,16 @@ class Vocabulary:
         """The lines of `labels.txt`: the name of each id, or the integers in ascending order."""
         return self._lines
 
+    @property
+    def id_names(self) -> tuple[str, ...] | None:
+        """The name of each id from 0; None when the ids are other numbers, or there is no class.
+
+        >>> Vocabulary.build(["1", "0"]).id_names, Vocabulary.build(["7"]).id_names
+        (('0', '1'), None)
+        """
+        counts = self._lines == tuple(map(str, range(len(self._lines))))
+        return self._lines if self._lines and (self.is_named or counts) else None
+
 
 def read_class_names(text: str) -> tuple[str, ...]:
     """The names in a `--class_names` file: one a line, blank lines left out.

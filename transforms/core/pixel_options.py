@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from transforms.core.check import ImageInfo
 
@@ -86,6 +87,26 @@ class Resize(NamedTuple):
         exact = f"{self.width}x{self.height}"
         size = exact if self.rule == "exact" else f"{self.rule}={self.height}"
         return f"{size},never_enlarge" if self.never_enlarge else size
+
+
+def stored_shape(options: Mapping[str, Any]) -> tuple[int | None, int | None, int]:
+    """Height, width and channels of every image of a dataset; None for what differs.
+
+    Images are read as RGB, unless all of them were made gray.
+
+    Args:
+        options: of its manifest.
+
+    >>> stored_shape({"resize": "640x480", "color": "gray"})
+    (480, 640, 1)
+    >>> stored_shape({"resize": "shorter=256", "color": "keep"})
+    (None, None, 3)
+    """
+    channels = 1 if options.get("color") == "gray" else 3
+    resize = Resize.parse(options["resize"]) if options.get("resize") else None
+    if resize is None or resize.rule != "exact" or resize.never_enlarge:
+        return None, None, channels
+    return resize.height, resize.width, channels
 
 
 def _scaled(length: int, to: int, of: int) -> int:

@@ -1,0 +1,162 @@
+"""A finished dataset as a `tf.data.Dataset`: `load("out/photos", "train", batch_size=32)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.dataset import open_dataset
+from pipeline.errors import UsageError
+from transforms import files
+from transforms.core.check import import_tensorflow
+from transforms.core.layouts import Feature
+from transforms.core.pixel_options import stored_shape
+from transforms.core.tfds_metadata import supervised_keys
+
+# Shards read at once. Fixed, since it decides the order of the records.
+_INTERLEAVED = 16
+
+# Records that one is drawn from. Those of a shard are in the order of a hash already.
+_SHUFFLED = 1_000
+
+_SIZES = ("image.height", "image.width", "image.channels")
+
+_ImageShape = tuple[int | None, int | None, int]
+
+
+def load(
+    output: str,
+    split: str,
+    *,
+    batch_size: int | None = None,
+    image_size: tuple[int, int] | None = None,
+    decode: bool = True,
+    shuffle: bool = False,
+    seed: int = 0,
+    as_supervised: bool = False,
+) -> Any:
+    """Reads a split, once. Features and shapes are those of the manifest.
+
+    Shards are read side by side, in the same order every time. `tf.distribute` gives each worker
+    shards of its own, so there have to be as many as workers.
+
+    Args:
+        output: the folder of a dataset; `gs://` as TensorFlow reads it.
+        split: one of its splits.
+        batch_size: records in a batch, or None for single ones. Lists, and images that differ in
+            size, become ragged tensors.
+        image_size: height and width that images are resized to, bilinear.
+        decode: images to uint8 `[height, width, 3]` (1 channel after `--color gray`; of an
+            animation, the first frame), packed arrays to their dtype and shape. Otherwise both
+            stay bytes.
+        shuffle: files and records, in another order in each epoch.
+        seed: of the shuffling; the same seed gives the same epochs.
+        as_supervised: pairs of image or embedding, and class id, in the place of dicts.
+
+    Returns:
+        a `tf.data.Dataset` of dicts by feature name.
+
+    Raises:
+        UsageError: there is no finished dataset, no such split, or it has no such pairs.
+    """
+    manifest = open_dataset(output)
+    if split not in manifest["splits"]:
+        names = ", ".join(manifest["splits"])
+        raise UsageError(f"{output} has no split {split!r} but {names}")
+    features = tuple(map(Feature.from_manifest, manifest["features"]))
+    keys = supervised_keys(features) if as_supervised else None
+    if as_supervised and keys is None:
+        raise UsageError(
+            f"{output} has not one image or embedding and one class id in each record: "
+            "leave out as_supervised"
+        )
+    if image_size is not None and not decode:
+        raise UsageError("image_size resizes decoded images: leave out decode=False")
+    tf = import_tensorflow()
+    listed = manifest["splits"][split]
+    paths = [files.join(output, shard["file"]) for shard in listed["shards"]]
+    records = _records(tf, paths, seed if shuffle else None)
+    records = records.apply(tf.data.experimental.assert_cardinality(listed["records"]))
+    parser = _Parser(tf, features, stored_shape(manifest["options"]), image_size, decode)
+    examples = records.map(parser.parse, num_parallel_calls=tf.data.AUTOTUNE)
+    if keys is not None:
+        examples = examples.map(lambda example: (example[keys[0]], example[keys[1]]))
+    if batch_size is not None:
+        # What has a fixed shape becomes a dense tensor all the same.
+        examples = examples.ragged_batch(batch_size)
+    options = tf.data.Options()
+    by_file = tf.data.experimental.AutoShardPolicy.FILE
+    options.experimental_distribute.auto_shard_policy = by_file
+    return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _records(tf: Any, paths: Sequence[str], seed: int | None) -> Any:
+    """The serialized Examples of all shards; shuffled if there is a seed."""
+    compression = "GZIP" if any(path.endswith(".gz") for path in paths) else ""
+    shards = tf.data.Dataset.from_tensor_slices(list(paths))
+    if seed is not None:
+        shards = shards.shuffle(len(paths), seed=seed)
+    records = shards.interleave(
+        lambda path: tf.data.TFRecordDataset(path, compression_type=compression),
+        cycle_length=min(_INTERLEAVED, len(paths)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    return records if seed is None else records.shuffle(_SHUFFLED, seed=seed)
+
+
+class _Parser:
+    """Makes tensors of serialized Examples, inside of a graph."""
+
+    def __init__(
+        self,
+        tf: Any,
+        features: Sequence[Feature],
+        stored: _ImageShape,
+        image_size: tuple[int, int] | None,
+        decode: bool,
+    ) -> None:
+        self._tf = tf
+        self._spec = {feature.name: self._spec_of(feature) for feature in features}
+        self._images = [f.name for f in features if decode and f.source == "image.bytes"]
+        self._packed = [f for f in features if decode and f.encoding]
+        # Pixels of any size have theirs beside them.
+        by_source = {feature.source: feature.name for feature in features}
+        sizes = [by_source.get(source) for source in _SIZES]
+        self._sizes = [name for name in sizes if name is not None and None not in sizes]
+        self._stored = stored
+        self._image_size = image_size
+
+    def parse(self, record: Any) -> Mapping[str, Any]:
+        """Tensors by feature name."""
+        tf = self._tf
+        example = tf.io.parse_single_example(record, self._spec)
+        for name in self._images:
+            example[name] = self._image(example[name])
+        for feature in self._packed:
+            values = tf.io.decode_raw(example[feature.name], tf.as_dtype(feature.encoding))
+            shape = feature.shape or [example[name] for name in self._sizes] or [-1]
+            example[feature.name] = tf.reshape(values, shape)
+        return dict(example)
+
+    def _spec_of(self, feature: Feature) -> Any:
+        tf = self._tf
+        dtype = {"bytes": tf.string, "int64": tf.int64, "float": tf.float32}[feature.dtype]
+        if feature.is_list:
+            return tf.io.RaggedFeature(dtype)
+        return tf.io.FixedLenFeature(() if feature.encoding else feature.shape, dtype)
+
+    def _image(self, data: Any) -> Any:
+        tf = self._tf
+        *size, channels = self._stored
+        # Asked for channels, TensorFlow refuses a WebP with alpha and a gray JPEG XL.
+        image = tf.io.decode_image(data, expand_animations=False)
+        is_color = tf.shape(image)[-1] >= 3
+        image = tf.cond(
+            is_color, lambda: image[..., :channels], lambda: tf.repeat(image[..., :1], channels, -1)
+        )
+        image.set_shape((*size, channels))
+        if self._image_size is None:
+            return image
+        resized = tf.image.resize(image, self._image_size)
+        return tf.saturate_cast(tf.round(resized), tf.uint8)

@@ -1,0 +1,1 @@
+"""The folder as TensorFlow Datasets, TFX and tf.data read it."""

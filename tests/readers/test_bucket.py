@@ -1,0 +1,63 @@
+"""All readers over a dataset in a bucket. TensorFlow finds it by Google's own addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.pipeline.commands import ROOT, Dataset
+from tests.servers.gcs import GcsServer
+from tests.servers.gcs_tls import serve_tls
+
+SCRIPT = """
+import json, sys
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.public import tfxio
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from pipeline.read import load
+
+folder = sys.argv[1]
+label = "image/class/label"
+found = {}
+found["load"] = [int(each[label]) for each in load(folder, "train")]
+builder = tfds.builder_from_directory(folder)
+found["tfds"] = [int(each[label]) for each in builder.as_dataset(split="train")]
+found["names"] = builder.info.features[label].names
+schema = text_format.Parse(tf.io.gfile.GFile(f"{folder}/schema.pbtxt").read(), schema_pb2.Schema())
+source = tfxio.TFExampleRecord(f"{folder}/train-*", schema=schema, telemetry_descriptors=["tests"])
+options = tfxio.TensorFlowDatasetOptions(batch_size=4, num_epochs=1)
+batches = source.TensorFlowDataset(options)
+found["tfx"] = [each for batch in batches for each in batch[label].numpy().tolist()]
+print(json.dumps(found))
+"""
+
+
+def test_readers_read_a_bucket(
+    datasets: dict[str, Dataset], gcs: GcsServer, tmp_path: Path
+) -> None:
+    dataset = datasets["slim"]
+    gcs.make_bucket("datasets")
+    for path in dataset.folder.iterdir():
+        gcs.put("datasets", f"photos/{path.name}", path.read_bytes())
+    with serve_tls(tmp_path, gcs) as environment:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, "gs://datasets/photos"],
+            env={**os.environ, **environment},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    classes = dataset.manifest["splits"]["train"]["classes"]
+    expected = sorted(at for at, name in enumerate(classes) for _ in range(classes[name]))
+    for reader in ("load", "tfds", "tfx"):
+        assert sorted(found[reader]) == expected, reader
+    assert found["names"] == dataset.classes == list(classes)

@@ -1,0 +1,54 @@
+"""The Python of docs/readers.md runs on what its command writes."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tests.pipeline.commands import ROOT, convert
+from tests.test_docs import blocks
+
+DOCUMENT = ROOT / "docs" / "readers.md"
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def written(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the first command of the document writes, of cats and dogs."""
+    folder = tmp_path_factory.mktemp("document")
+    rows = ["id,label"]
+    for name in ("cat", "dog"):
+        (folder / "photos").mkdir(exist_ok=True)
+        (folder / "photos" / name).symlink_to(photos / name)
+        rows += [f"{path.stem},{name}" for path in sorted((photos / name).iterdir())]
+    (folder / "labels.csv").write_text("\n".join(rows))
+    words = shlex.split(blocks("sh", DOCUMENT)[0])
+    assert words[:3] == ["python", "-m", "pipeline.convert"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        ran = convert(*words[3:])
+    assert ran.code == 0, ran.err
+    return folder
+
+
+@pytest.mark.parametrize("number", range(3), ids=["tf.data", "tfds", "tfx"])
+def test_a_block_runs(number: int, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(written)
+    found = blocks("python", DOCUMENT)
+    assert len(found) == 3
+    names: dict[str, Any] = {}
+    exec(compile(found[number], DOCUMENT.name, "exec"), names)
+    # A loop that ran has left its last element.
+    kept = {"images", "labels", "batch"} & set(names)
+    assert kept
+    assert "labels" not in names or isinstance(names["labels"], tf.Tensor)
+
+
+def test_the_block_that_needs_a_tpu_is_python() -> None:
+    (block,) = blocks("py", DOCUMENT)
+    compile(block, DOCUMENT.name, "exec")

@@ -1,0 +1,222 @@
+"""`pipeline.read.load`: a split as a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.errors import UsageError
+from pipeline.read import load
+from tests.images import picture, saved, whole_images
+from tests.models import SMALL_OUTPUT
+from tests.pipeline.commands import Dataset, convert, make_dataset
+from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
+from tests.readers.conftest import add_photo
+from transforms.core.embeddings import read_bfloat16
+
+FILENAME = "image/filename"
+
+
+def rows(dataset: Dataset, split: str = "train", **options: Any) -> list[dict[str, Any]]:
+    return list(load(str(dataset.folder), split, **options).as_numpy_iterator())
+
+
+def names(dataset: Dataset, **options: Any) -> list[bytes]:
+    return [record[FILENAME] for record in rows(dataset, decode=False, **options)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "features", "image"),
+    [
+        ("slim", SLIM, "image/encoded"),
+        ("gzip", SLIM, "image/encoded"),
+        ("tutorial", TUTORIAL, "image_raw"),
+        ("landmark", LANDMARK, "image_raw"),
+    ],
+)
+def test_it_gives_every_record_once(
+    datasets: dict[str, Dataset], layout: str, features: dict[str, Any], image: str
+) -> None:
+    dataset = datasets[layout]
+    expected = {record[image]: record for record in read(dataset, features, "train")}
+    stored = rows(dataset, decode=False)
+    assert {record[image]: record for record in stored} == expected
+    assert len(stored) == len(expected) == len(load(str(dataset.folder), "train")) >= 10
+    for record, as_stored in zip(rows(dataset), stored, strict=True):
+        assert record[image].dtype == np.uint8
+        np.testing.assert_array_equal(record[image], tf.io.decode_image(as_stored[image]))
+
+
+def test_embeddings_have_their_shape(datasets: dict[str, Dataset]) -> None:
+    plain = load(str(datasets["float32"].folder), "train", batch_size=4).element_spec
+    assert plain["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.float32)
+    packed = load(str(datasets["bfloat16"].folder), "train", batch_size=4)
+    assert packed.element_spec["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.bfloat16)
+    stored = [record["Feature"] for record in rows(datasets["bfloat16"], decode=False)]
+    for record, data in zip(rows(datasets["bfloat16"]), stored, strict=True):
+        expected = read_bfloat16(data).reshape(SMALL_OUTPUT)
+        np.testing.assert_array_equal(record["Feature"].astype(np.float32), expected)
+
+
+def test_lists_have_any_length(datasets: dict[str, Dataset]) -> None:
+    cat, dog = sorted(rows(datasets["detection"]), key=lambda record: record[FILENAME])
+    assert cat["image/object/bbox/xmin"].tolist() == [0.25, 0.5]
+    assert dog["image/object/class/text"].tolist() == [b"dog"]
+    (batch,) = load(str(datasets["yaml"].folder), "train", batch_size=4)
+    assert sorted(batch["tags"].to_list()) == [[], [b"a", b"b"]]
+    assert sorted(batch["age"].numpy()) == [-1, 3]
+
+
+def test_pixels_and_lists_have_their_shape(pixels: Dataset) -> None:
+    (record,) = rows(pixels)
+    expected = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    np.testing.assert_array_equal(record["own"], expected, strict=True)
+    np.testing.assert_array_equal(record["same"], expected, strict=True)
+    assert record["three"].tolist() == [1, 2, 3] and record["words"].tolist() == [b"a", b"b"]
+    (batch,) = load(str(pixels.folder), "train", batch_size=2)
+    assert batch["same"].shape == (1, 2, 3, 1)
+    np.testing.assert_array_equal(batch["own"].to_tensor(), expected[None])
+
+
+def test_batches(datasets: dict[str, Dataset]) -> None:
+    folder = str(datasets["tutorial"].folder)
+    ragged = list(load(folder, "train", batch_size=4))
+    assert [batch["label"].shape[0] for batch in ragged] == [4, 4, 4, 4, 2]
+    assert ragged[0]["image_raw"].to_tensor().shape == (4, 12, 16, 3)
+    dense = next(iter(load(folder, "train", batch_size=4, image_size=(6, 8))))
+    assert dense["image_raw"].shape == (4, 6, 8, 3) and dense["image_raw"].dtype == tf.uint8
+    record = rows(datasets["tutorial"])[0]
+    expected = tf.round(tf.image.resize(record["image_raw"], (6, 8)))
+    np.testing.assert_array_equal(dense["image_raw"][0], tf.cast(expected, tf.uint8))
+
+
+def test_images_of_one_size_make_dense_batches(photos: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{photos}/*/*", "resize": "10x8", "color": "gray"}
+    dataset = make_dataset(tmp_path / "out", label_from="directory", **flags)
+    spec = load(str(dataset.folder), "train", batch_size=4).element_spec
+    assert spec["image/encoded"] == tf.TensorSpec((None, 8, 10, 1), tf.uint8)
+
+
+def test_pairs_for_training(datasets: dict[str, Dataset]) -> None:
+    for layout, shape in (("slim", (12, 16, 3)), ("bfloat16", SMALL_OUTPUT)):
+        folder = str(datasets[layout].folder)
+        values, label = next(iter(load(folder, "train", as_supervised=True)))
+        assert values.shape == shape and label.dtype == tf.int64
+    for layout in ("detection", "unlabelled"):
+        with pytest.raises(UsageError, match="leave out as_supervised"):
+            load(str(datasets[layout].folder), "train", as_supervised=True)
+
+
+def test_every_kind_of_image_is_rgb(tmp_path: Path) -> None:
+    """Whatever a run takes, the reader reads: alpha, gray, animations, CMYK, JPEG XL."""
+    images = tmp_path / "in"
+    for name, data in whole_images().items():
+        add_photo(images, name, data)
+    flags = {"images": f"{images}/*/*", "label_from": "none", "layout": "tutorial"}
+    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **flags)
+    records = rows(dataset)
+    assert len(records) > 60
+    for record in records:
+        assert record["image_raw"].shape == (record["height"], record["width"], 3)
+
+
+def test_gray_and_alpha_keep_their_values(tmp_path: Path) -> None:
+    gray, alpha = picture("L", 7, 9), picture("RGBA", 7, 9)
+    add_photo(tmp_path / "in", "a.png", saved(gray, "PNG"))
+    add_photo(tmp_path / "in", "b.webp", saved(alpha, "WEBP", lossless=True, exact=True))
+    dataset = make_dataset(tmp_path / "out", images=f"{tmp_path}/in/*/*", label_from="directory")
+    first, second = sorted(rows(dataset), key=lambda record: record[FILENAME])
+    np.testing.assert_array_equal(first["image/encoded"], np.stack([gray] * 3, -1))
+    np.testing.assert_array_equal(second["image/encoded"], np.asarray(alpha)[..., :3])
+
+
+def test_the_order_is_the_same_until_it_is_shuffled(datasets: dict[str, Dataset]) -> None:
+    dataset = datasets["gzip"]
+    plain = names(dataset)
+    assert names(dataset) == plain
+    shuffled = names(dataset, shuffle=True)
+    assert names(dataset, shuffle=True) == shuffled != plain
+    assert names(dataset, shuffle=True, seed=1) != shuffled
+    assert sorted(shuffled) == sorted(plain)
+    epochs = load(str(dataset.folder), "train", shuffle=True, decode=False)
+    first, second = ([record[FILENAME] for record in epochs.as_numpy_iterator()] for _ in "12")
+    assert first == shuffled != second
+
+
+def test_shards_are_read_side_by_side(datasets: dict[str, Dataset]) -> None:
+    """The first record of each shard comes before the second of any."""
+    dataset = datasets["gzip"]
+    paths = [dataset.folder / name for name in dataset.shards()]
+    assert len(paths) == 3
+    firsts = []
+    for path in paths:
+        records = tf.data.TFRecordDataset(str(path), compression_type="GZIP")
+        (record,) = records.take(1)
+        firsts.append(tf.io.parse_single_example(record, SLIM)[FILENAME].numpy())
+    assert names(dataset)[:3] == firsts
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_workers_share_the_shards(datasets: dict[str, Dataset], shuffle: bool) -> None:
+    """What `tf.distribute` does to a dataset for each worker of a cluster."""
+    from tensorflow.python.data.experimental.ops import distribute
+
+    dataset = datasets["gzip"]
+    parts = []
+    for worker in range(3):
+        read_all = load(str(dataset.folder), "train", batch_size=2, decode=False, shuffle=shuffle)
+        own = distribute._AutoShardDataset(read_all, 3, worker)
+        parts.append([name for batch in own for name in batch[FILENAME].numpy()])
+    assert sorted(sum(parts, [])) == sorted(names(dataset))
+    listed = dataset.manifest["splits"]["train"]["shards"]
+    assert [len(part) for part in parts] == [shard["records"] for shard in listed]
+
+
+def test_over_a_strategy(datasets: dict[str, Dataset]) -> None:
+    strategy = tf.distribute.get_strategy()
+    pairs = load(str(datasets["slim"].folder), "train", batch_size=4, as_supervised=True)
+    spread = strategy.experimental_distribute_dataset(pairs)
+    assert sum(int(label.shape[0]) for _, label in spread) == len(rows(datasets["slim"]))
+
+
+def test_what_cannot_be_read_is_said(datasets: dict[str, Dataset], tmp_path: Path) -> None:
+    folder = str(datasets["slim"].folder)
+    with pytest.raises(UsageError, match="has no split 'val' but train, test"):
+        load(folder, "val")
+    with pytest.raises(UsageError, match="leave out decode=False"):
+        load(folder, "train", image_size=(8, 8), decode=False)
+    with pytest.raises(UsageError, match="holds no dataset: there is no"):
+        load(str(tmp_path / "nowhere"), "train")
+
+
+def test_half_a_dataset_and_another_version(photos: Path, tmp_path: Path) -> None:
+    add_photo(tmp_path / "in", "broken.jpg", b"\xff\xd8\xff")
+    add_photo(tmp_path / "in", "fine.jpg")
+    ran = convert(images=f"{tmp_path}/in/*/*", label_from="none", output=tmp_path / "half")
+    assert ran.code == 3
+    with pytest.raises(UsageError, match=r"half a dataset: .* run its command again"):
+        load(str(tmp_path / "half"), "train")
+    dataset = make_dataset(tmp_path / "out", images=f"{photos}/*/*", label_from="none")
+    path = dataset.folder / "manifest.json"
+    for version, advice in ((99, "update image-tfrecords"), (0, "use the version")):
+        path.write_text(json.dumps({**dataset.manifest, "format_version": version}))
+        with pytest.raises(UsageError, match=f"version {version}, this program .*{advice}"):
+            load(str(dataset.folder), "train")
+
+
+def test_it_can_be_moved(datasets: dict[str, Dataset], tmp_path: Path) -> None:
+    shutil.copytree(datasets["slim"].folder, tmp_path / "moved [1]")
+    assert names(Dataset(tmp_path / "moved [1]")) == names(datasets["slim"])
+
+
+def test_importing_it_brings_no_tensorflow() -> None:
+    code = "import sys, pipeline.read; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
