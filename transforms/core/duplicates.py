@@ -27,7 +27,7 @@ _BAND_MASK = np.uint64(0xFFFF)
 MAX_COMPARED = 1_000_000
 
 # Images with one equal band that each is compared with.
-_WINDOW = 500
+_WINDOW = 100
 
 _LOOK = np.dtype([("content", "<u8"), ("look", "<u8"), ("file", "<u4"), ("record", "<u4")])
 
@@ -254,7 +254,10 @@ def _pairs(looks: Any, contents: Any, splits: Any) -> _Pairs:
     pairs = _Pairs()
     bands = [(looks >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
     for at, band in enumerate(bands):
-        order = np.argsort(band, kind="stable")
+        # Among those that share the band, those that share the bits below it are close.
+        turn = np.uint64(_BANDS[at])
+        turned = (looks >> turn) | (looks << ((np.uint64(64) - turn) & np.uint64(63)))
+        order = np.argsort((turned << np.uint64(48)) | (turned >> np.uint64(16)), kind="stable")
         ordered = band[order]
         first = np.arange(len(order))
         for step in range(1, _WINDOW + 1):
@@ -262,7 +265,8 @@ def _pairs(looks: Any, contents: Any, splits: Any) -> _Pairs:
             first = first[ordered[first] == ordered[first + step]]
             if not len(first):
                 break
-            one, other = order[first], order[first + step]
+            one = np.minimum(order[first], order[first + step])
+            other = np.maximum(order[first], order[first + step])
             distance = np.bitwise_count(looks[one] ^ looks[other])
             good = (distance <= MAX_DISTANCE) & (contents[one] != contents[other])
             for former in bands[:at]:
