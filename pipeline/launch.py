@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,6 +40,10 @@ _OUTCOMES = {
     "damaged": UsageError,
 }
 
+# How Beam tells that a job failed whose runner is another process.
+_PORTABLE_FAILURE = re.compile(r"Pipeline \S+ failed in state \w+: (?P<why>.*)", re.DOTALL)
+_PYTHON_ERROR = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?P<text>.+)")
+
 
 def run_pipeline(
     construct: Callable[[beam.Pipeline], Any],
@@ -65,7 +70,7 @@ def run_pipeline(
     # Everything that is pickled lives in an importable package.
     options.view_as(SetupOptions).save_main_session = False
     # An exception reaches us as such; Beam also logs it, several times.
-    logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
+    _mute_beam()
     PROGRESS.plan(0)
     try:
         pipeline = beam.Pipeline(options=options)
@@ -87,6 +92,18 @@ def run_pipeline(
     except Exception as error:
         _raise_told(error)
         raise
+
+
+def _mute_beam() -> None:
+    logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
+    # Job servers that Beam starts: every start and stop is a warning.
+    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
+    # Portable runners log with the root logger, an error with all of its remote traceback.
+    logging.getLogger().addFilter(_is_not_beams)
+
+
+def _is_not_beams(record: logging.LogRecord) -> bool:
+    return "apache_beam" not in record.pathname
 
 
 def _tell_job(result: Any, options: PipelineOptions) -> str | None:
@@ -119,7 +136,22 @@ def _raise_told(error: Exception) -> None:
         if type(cause).__name__ == "DataflowRuntimeException":
             told = message.strip().splitlines()[-1].strip()
             raise DatasetError(f"the Dataflow job failed: {told}; nothing published") from error
+        if isinstance(cause, RuntimeError) and (failed := _PORTABLE_FAILURE.match(str(cause))):
+            told = _remote_error(failed["why"])
+            raise DatasetError(f"the job failed: {told}; nothing published") from error
         cause = cause.__cause__ or cause.__context__
+
+
+def _remote_error(text: str) -> str:
+    """The one line of a job's failure that says why: that of a worker's exception, or the last.
+
+    >>> _remote_error("java.lang.X: Error received:\\n File 1\\nIOError: full [while running 'a']\\n")
+    'full'
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    raised = [found for line in lines if (found := _PYTHON_ERROR.match(line))]
+    told = raised[-1]["text"] if raised else lines[-1] if lines else "see the engine's log"
+    return told.split(" [while running")[0]
 
 
 def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> dict[str, Any]:
