@@ -41,6 +41,16 @@ ENGINES = {
     "DirectRunner": Engine(_BEAM, ("--runner=DirectRunner",)),
     PRISM: Engine(_BEAM, ("--runner=PrismRunner",)),
     PORTABLE: Engine(_BEAM, ("--runner=PortableRunner", "--environment_type=EXTERNAL")),
-    DATAFLOW: Engine(_BEAM, ()),
+    DATAFLOW: Engine(
+        _BEAM,
+        (
+            "--runner=DataflowRunner",
+            "--project=my-project",
+            "--region=europe-west4",
+            "--job_name=convert-engines-0",
+            "--no_save_main_session",
+            "--sdk_container_image=convert:1",
+        ),
+    ),
     FLINK_CLUSTER: Engine(f"{FLINK}, runner {FLINK_RUNNER.rpartition(':')[2]}", ()),
 }

@@ -1,4 +1,4 @@
-"""Job services, worker pools and a Flink cluster on the loopback interface, stopped by their PIDs."""
+"""Job services, worker pools and a Flink cluster on this machine, stopped by their PIDs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -112,6 +113,12 @@ def wait_until(is_so: Any, running: Running | None, what: str) -> Any:
     raise RuntimeError(f"waited in vain for {what}\n{told}")
 
 
+def is_listening(port: int) -> bool:
+    """Whether a program takes connections on a port."""
+    with socket.create_connection(("localhost", port), timeout=1):
+        return True
+
+
 @contextmanager
 def job_service(folder: Path) -> Iterator[int]:
     """Beam's local job service; its port."""
@@ -129,7 +136,7 @@ def worker_pool(folder: Path) -> Iterator[int]:
     module = "apache_beam.runners.worker.worker_pool_main"
     command: list[str | Path] = [sys.executable, "-m", module, "--service_port", str(port)]
     with started(command, folder / "worker_pool.log") as running:
-        wait_until(lambda: "Started worker pool" in running.tail(), running, "the worker pool")
+        wait_until(lambda: is_listening(port), running, "the worker pool")
         yield port
 
 
@@ -174,7 +181,7 @@ class FlinkCluster:
         self.task_managers.append(self._stack.enter_context(self._start("taskmanager", number)))
         alive = sum(each.process.poll() is None for each in self.task_managers)
         wait_until(
-            lambda: self.ask("/overview")["taskmanagers"] == alive, self._job_manager, "Flink"
+            lambda: self.ask("/overview").get("taskmanagers") == alive, self._job_manager, "Flink"
         )
 
     def kill_task_manager(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.dataflow.submitting import copy_tree, run_dataflow
+from tests.dataflow.submitting import copy_tree, run
 from tests.engines import dataset, environments, table
 from tests.engines.conftest import Flink, Portable, made
 from tests.engines.conversions import Conversion, convert
@@ -74,19 +75,25 @@ def test_the_staged_graph_of_a_dataflow_job(
     gcs_server: GcsServer, inputs: Path, tmp_path: Path, check: CheckEngine
 ) -> None:
     """The workers are on this machine, so the folders may be local."""
-    bucket = "engines-dataflow"
-    gcs_server.make_bucket(bucket)
-    output = tmp_path / "out"
-    variables = {"PROJECT": "my-project", "REGION": "europe-west4", "BUCKET": bucket}
+    bucket = "gs://engines-dataflow"
+    gcs_server.make_bucket(bucket.removeprefix("gs://"))
+    output, tree = tmp_path / "out", copy_tree(tmp_path / "tree")
+    environment = {"PYTHONPATH": str(tree), **gcs_server.environment}
     with serve_dataflow(tmp_path / "jobs", gcs_server.environment) as dataflow:
-        words = [*dataset.flags(inputs, output), f"--dataflow_endpoint={dataflow.url}"]
-        tree = copy_tree(tmp_path / "tree")
         started = time.monotonic()
-        done = run_dataflow(
-            tree, *words, SDK_IMAGE="convert:1", **variables, **gcs_server.environment
+        done = run(
+            [
+                *(sys.executable, "-m", "pipeline.convert", *dataset.flags(inputs, output)),
+                *ENGINES[DATAFLOW].flags,
+                f"--dataflow_endpoint={dataflow.url}",
+                f"--temp_location={bucket}/tmp",
+                f"--setup_file={tree}/setup.py",
+            ],
+            environment,
+            tree,
         )
         seconds = time.monotonic() - started
-    gcs_server.remove_bucket(bucket)
+    gcs_server.remove_bucket(bucket.removeprefix("gs://"))
     check(DATAFLOW, Conversion(done.code, done.err, seconds, digests(output)))
 
 

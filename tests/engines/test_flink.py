@@ -71,7 +71,9 @@ def test_memory_of_the_workers_is_flat(flink: Flink, tmp_path: Path) -> None:
         # They wait a while for another step.
         workers = set(left_processes()) - former
         peaks.append(max(peak_memory(worker) for worker in workers))
-    print(f"peak memory of a worker: {peaks[0] >> 20} MB, with four times the data {peaks[1] >> 20}")
+    print(
+        f"peak memory of a worker: {peaks[0] >> 20} MB, with four times the data {peaks[1] >> 20}"
+    )
     assert peaks[1] < MORE_MEMORY * peaks[0]
 
 
