@@ -145,7 +145,7 @@ def _raise_told(error: Exception) -> None:
 def _remote_error(text: str) -> str:
     """The one line of a job's failure that says why: that of a worker's exception, or the last.
 
-    >>> _remote_error("java.lang.X: Error received:\\n File 1\\nIOError: full [while running 'a']\\n")
+    >>> _remote_error("java.lang.X: received:\\n File 1\\nIOError: full [while running 'a']")
     'full'
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]

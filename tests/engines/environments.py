@@ -147,7 +147,7 @@ def _write_launcher(jar: Path, names: list[str]) -> None:
     """Writes a jar that holds nothing but the names of others beside it."""
     # A line of a manifest has 72 bytes, and goes on after a space.
     path = "".join(f"\r\n  {name}" for name in names)
-    manifest = f"Manifest-Version: 1.0\r\nMain-Class: {JOB_SERVER}\r\nClass-Path:{path}\r\n\r\n"
+    manifest = f"Manifest-Version: 1.0\r\nMain-Class: {JOB_SERVER}\r\nClass-Path: {path}\r\n\r\n"
     with zipfile.ZipFile(jar, "w") as file:
         file.writestr("META-INF/MANIFEST.MF", manifest)
 
