@@ -15,7 +15,7 @@ from tests.engines import environments, table
 from tests.engines.conversions import Conversion, convert
 from tests.engines.dataset import make_inputs
 from tests.engines.engines import ENGINES, REFERENCE
-from tests.engines.servers import FlinkCluster, job_service, left_processes, worker_pool
+from tests.engines.servers import FlinkCluster, job_service, left_processes, wait_until, worker_pool
 from tests.needs import skip_unless
 
 Made = TypeVar("Made")
@@ -114,4 +114,4 @@ def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
 def nothing_left() -> Iterator[None]:
     """After the last test, and after the servers: no process is left behind."""
     yield
-    assert not left_processes()
+    wait_until(lambda: not left_processes(), None, f"the end of processes {left_processes()}")

@@ -39,7 +39,11 @@ _CONFIG = {
     "rest.bind-address": HOST,
     "taskmanager.bind-host": HOST,
     "taskmanager.host": HOST,
-    "taskmanager.memory.process.size": "1200m",
+    "taskmanager.memory.process.size": "1400m",
+    # Sixty steps that exchange data need more buffers than a small heap brings.
+    "taskmanager.memory.network.min": "256m",
+    "taskmanager.memory.network.max": "256m",
+    "taskmanager.network.sort-shuffle.min-buffers": 64,
     "taskmanager.numberOfTaskSlots": 2,
     # A lost TaskManager is noticed in seconds.
     "heartbeat.interval": 1000,
