@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -41,6 +42,10 @@ _OUTCOMES = {
     "inputs_differ": UsageError,
     "damaged": UsageError,
 }
+
+# How Beam tells that a job failed whose runner is another process.
+_PORTABLE_FAILURE = re.compile(r"Pipeline \S+ failed in state \w+: (?P<why>.*)", re.DOTALL)
+_PYTHON_ERROR = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?P<text>.+)")
 
 
 def is_local_runner(options: PipelineOptions) -> bool:
@@ -79,7 +84,7 @@ def run_pipeline(
     # Everything that is pickled lives in an importable package.
     options.view_as(SetupOptions).save_main_session = False
     # An exception reaches us as such; Beam also logs it, several times.
-    logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
+    _mute_beam()
     try:
         pipeline = beam.Pipeline(options=options)
     except ValueError as error:
@@ -118,6 +123,18 @@ def _final_counters(result: Any) -> dict[str, int]:
         return {}
 
 
+def _mute_beam() -> None:
+    logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
+    # Job servers that Beam starts: every start and stop is a warning.
+    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
+    # Portable runners log with the root logger, an error with all of its remote traceback.
+    logging.getLogger().addFilter(_is_not_beams)
+
+
+def _is_not_beams(record: logging.LogRecord) -> bool:
+    return "apache_beam" not in record.pathname
+
+
 def _tell_job(result: Any, options: PipelineOptions) -> str | None:
     """Says where a Dataflow job can be watched; Beam logs it, but its log is muted."""
     # A template's launch describes a job and starts none.
@@ -148,7 +165,22 @@ def _raise_told(error: Exception, left: str) -> None:
         if type(cause).__name__ == "DataflowRuntimeException":
             told = message.strip().splitlines()[-1].strip()
             raise DatasetError(f"the Dataflow job failed: {told}; {left}") from error
+        if isinstance(cause, RuntimeError) and (failed := _PORTABLE_FAILURE.match(str(cause))):
+            told = _remote_error(failed["why"])
+            raise DatasetError(f"the job failed: {told}; {left}") from error
         cause = cause.__cause__ or cause.__context__
+
+
+def _remote_error(text: str) -> str:
+    """The one line of a job's failure that says why: that of a worker's exception, or the last.
+
+    >>> _remote_error("java.lang.X: received:\\n File 1\\nIOError: full [while running 'a']")
+    'full'
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    raised = [found for line in lines if (found := _PYTHON_ERROR.match(line))]
+    told = raised[-1]["text"] if raised else lines[-1] if lines else "see the engine's log"
+    return told.split(" [while running")[0]
 
 
 class Converted(NamedTuple):

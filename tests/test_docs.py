@@ -135,6 +135,16 @@ def test_flags_of_the_documentation_exist() -> None:
         "--dag-id",
         "--from-date",
         "--to-date",
+        "--environment_cache_millis",  # Beam, on other engines
+        "--environment_config",
+        "--environment_type",
+        "--flink_job_server_jar",
+        "--flink_master",
+        "--job_endpoint",
+        "--parallelism",
+        "--prism_location",
+        "--runner",
+        "--service_port",
         "--file",  # docker
         "--tag",
         "--image",  # gcloud

@@ -16,6 +16,8 @@ from transforms.labels import RowReader
 from transforms.match import ImageFinder
 from transforms.metrics import PROGRESS, counter
 
+# The modules of these have no postponed annotations: RowCoder would pickle every field of a type
+# that is only a name, and a runner that is not Python could not read it.
 for _record in (JoinSide, LabelledImage, Rejection, Count):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
 

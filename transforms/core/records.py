@@ -1,7 +1,5 @@
 """The typed records that flow through the graph. None of them ever holds image bytes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -3,8 +3,6 @@
 Every image and row that is left out is one `Rejection`, one line of `rejected.jsonl`.
 """
 
-from __future__ import annotations
-
 import enum
 import json
 from typing import NamedTuple

@@ -1,0 +1,167 @@
+"""Makes what the engines need, once, in `.engines/`: `python -m tests.engines.environments`.
+
+Prism is built with Go. Flink's distribution comes from PyPI, into an environment of its own; Beam's
+Flink runner comes from Maven Central. `ENGINES` names another folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import apache_beam
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("ENGINES", ROOT / ".engines"))
+
+PRISM_MODULE = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
+FLINK = "1.19.3"
+# The newest for which Maven Central has each of the runner's parts everywhere. A job server and
+# the Python workers speak a protocol that does not change with the version.
+FLINK_RUNNER = "org.apache.beam:beam-runners-flink-1.19:2.62.0"
+JOB_SERVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
+
+# Seconds: a registry that hangs must not hang the tests.
+_TIMEOUT = 540
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>local</groupId><artifactId>job-server</artifactId><version>1</version>
+<packaging>pom</packaging>
+<dependencies><dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+</dependency></dependencies>
+</project>
+"""
+
+
+class NotThereError(Exception):
+    """A tool is missing or a registry is out of reach; says which, and how to get it."""
+
+
+def _run(*command: str | Path, cwd: Path, **variables: str) -> None:
+    words = [str(word) for word in command]
+    if shutil.which(words[0]) is None:
+        raise NotThereError(f"needs {words[0]}: apt-get install golang maven default-jre-headless")
+    # The tests' closed proxy is no way to a registry.
+    outer = {name: value for name, value in os.environ.items() if name != "HTTPS_PROXY"}
+    try:
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            env={**outer, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotThereError(f"{words[0]} took more than {_TIMEOUT} s") from None
+    if done.returncode:
+        raise NotThereError(f"{' '.join(words)} failed:\n{done.stdout[-2000:]}")
+
+
+def _made(name: str, version: str) -> tuple[Path, bool]:
+    """The folder of one thing, and whether this version of it was made before."""
+    folder = FOLDER / name
+    stamp = folder / "version"
+    if stamp.is_file() and stamp.read_text() == version:
+        return folder, True
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder, False
+
+
+def prism() -> Path:
+    """The Prism binary of Beam's version.
+
+    Raises:
+        NotThereError: it cannot be built.
+    """
+    folder, is_made = _made("prism", PRISM_MODULE)
+    if not is_made:
+        _run("go", "install", PRISM_MODULE, cwd=folder, GOBIN=str(folder))
+        (folder / "version").write_text(PRISM_MODULE)
+    return folder / "prism"
+
+
+def flink() -> Path:
+    """The home of a Flink distribution, with `bin`, `conf` and `lib`; `lib` has Beam's runner, too.
+
+    What is there is loaded once. What a job brings is loaded for each of its steps, and Flink then
+    starts new workers for each of them.
+
+    Raises:
+        NotThereError: it cannot be installed, or there is no Java.
+    """
+    if shutil.which("java") is None:
+        raise NotThereError("needs java: apt-get install default-jre-headless")
+    version = f"{FLINK} {FLINK_RUNNER}"
+    folder, is_made = _made("flink", version)
+    home = folder / "home"
+    if not is_made:
+        beam = flink_job_server().parent / "lib"
+        environment = folder / "environment"
+        venv.create(environment, with_pip=True, symlinks=True)
+        # Without what the Python API of Flink needs: only its jars and scripts are used.
+        pins = (f"apache-flink=={FLINK}", f"apache-flink-libraries=={FLINK}")
+        python = environment / "bin" / "python"
+        _run(python, "-m", "pip", "install", "--quiet", "--no-deps", *pins, cwd=folder)
+        (installed,) = environment.glob("lib/python*/site-packages/pyflink")
+        (home / "lib").mkdir(parents=True)
+        for name in ("bin", "conf"):
+            (home / name).symlink_to(installed / name)
+        for jar in [*installed.glob("lib/*.jar"), *beam.glob("*.jar")]:
+            is_flinks = jar.name.startswith(("flink-", "slf4j-"))
+            if jar.parent != beam or not is_flinks:
+                (home / "lib" / jar.name).symlink_to(jar)
+        (folder / "version").write_text(version)
+    return home
+
+
+def flink_job_server() -> Path:
+    """A jar that `java -jar` starts: Beam's job server for Flink.
+
+    Raises:
+        NotThereError: it cannot be downloaded.
+    """
+    folder, is_made = _made("job_server", FLINK_RUNNER)
+    jar = folder / "job-server.jar"
+    if not is_made:
+        (folder / "pom.xml").write_text(_POM.format(*FLINK_RUNNER.split(":")))
+        copy = ("dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=lib")
+        _run("mvn", "--batch-mode", "--quiet", *copy, cwd=folder)
+        names = sorted(f"lib/{path.name}" for path in folder.glob("lib/*.jar"))
+        _write_launcher(jar, names)
+        (folder / "version").write_text(FLINK_RUNNER)
+    return jar
+
+
+def _write_launcher(jar: Path, names: list[str]) -> None:
+    """Writes a jar that holds nothing but the names of others beside it."""
+    # A line of a manifest has 72 bytes, and goes on after a space.
+    path = "".join(f"\r\n  {name}" for name in names)
+    manifest = f"Manifest-Version: 1.0\r\nMain-Class: {JOB_SERVER}\r\nClass-Path: {path}\r\n\r\n"
+    with zipfile.ZipFile(jar, "w") as file:
+        file.writestr("META-INF/MANIFEST.MF", manifest)
+
+
+def main() -> int:
+    """Makes everything, and prints where it is."""
+    try:
+        for make in (prism, flink, flink_job_server):
+            print(make())
+    except NotThereError as error:
+        print(f"environments: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

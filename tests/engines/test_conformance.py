@@ -1,0 +1,107 @@
+"""The same bytes on every engine: one dataset, converted by the real command on each of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.dataflow.submitting import copy_tree, run
+from tests.engines import dataset, environments, table
+from tests.engines.conftest import Flink, Portable, made
+from tests.engines.conversions import Conversion, convert
+from tests.engines.engines import DATAFLOW, ENGINES, FLINK_CLUSTER, PORTABLE, PRISM, REFERENCE
+from tests.pipeline.commands import Dataset, digests
+from tests.servers.dataflow import serve_dataflow
+from tests.servers.gcs import GcsServer
+
+CheckEngine = Callable[[str, Conversion], None]
+
+
+@pytest.fixture
+def check(reference: Conversion, rows: dict[str, table.Row]) -> CheckEngine:
+    """Compares what an engine left with the reference, and notes it for the table."""
+
+    def compare(engine: str, done: Conversion) -> None:
+        is_equal = done.code == 0 and done.files == reference.files
+        rows[engine] = table.Row(engine, ENGINES[engine].version, done.seconds, is_equal)
+        assert done.code == 0, done.err
+        assert done.files == reference.files
+
+    return compare
+
+
+@pytest.mark.cluster
+def test_the_dataset_has_every_kind_of_reject(inputs: Path, tmp_path: Path) -> None:
+    done = convert(inputs, tmp_path / "out", *ENGINES[REFERENCE].flags)
+    assert done.code == 0, done.err
+    made_here = Dataset(tmp_path / "out")
+    assert {line["reason"] for line in made_here.rejected} == dataset.REASONS
+    assert made_here.ledger["images_matched"] == dataset.IMAGES
+    assert len(made_here.shards()) == dataset.SHARDS
+    assert len(made_here.manifest["splits"]) == 3
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    "engine", ["FnApiRunner, 2 threads", "FnApiRunner, 2 processes", "DirectRunner"]
+)
+def test_beams_own_runners(engine: str, inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
+    check(engine, convert(inputs, tmp_path / "out", *ENGINES[engine].flags))
+
+
+@pytest.mark.cluster
+def test_prism(inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
+    location = f"--prism_location={made(environments.prism)}"
+    check(PRISM, convert(inputs, tmp_path / "out", *ENGINES[PRISM].flags, location))
+
+
+@pytest.mark.cluster
+def test_a_job_service_with_a_worker_pool(
+    portable: Portable, inputs: Path, tmp_path: Path, check: CheckEngine
+) -> None:
+    where = [
+        f"--job_endpoint=localhost:{portable.job_port}",
+        f"--environment_config=localhost:{portable.pool_port}",
+    ]
+    check(PORTABLE, convert(inputs, tmp_path / "out", *ENGINES[PORTABLE].flags, *where))
+
+
+@pytest.mark.cluster
+def test_the_staged_graph_of_a_dataflow_job(
+    gcs_server: GcsServer, inputs: Path, tmp_path: Path, check: CheckEngine
+) -> None:
+    """The workers are on this machine, so the folders may be local."""
+    bucket = "gs://engines-dataflow"
+    gcs_server.make_bucket(bucket.removeprefix("gs://"))
+    output, tree = tmp_path / "out", copy_tree(tmp_path / "tree")
+    environment = {"PYTHONPATH": str(tree), **gcs_server.environment}
+    with serve_dataflow(tmp_path / "jobs", gcs_server.environment) as dataflow:
+        started = time.monotonic()
+        done = run(
+            [
+                *(sys.executable, "-m", "pipeline.convert", *dataset.flags(inputs, output)),
+                *ENGINES[DATAFLOW].flags,
+                f"--dataflow_endpoint={dataflow.url}",
+                f"--temp_location={bucket}/tmp",
+                f"--setup_file={tree}/setup.py",
+            ],
+            environment,
+            tree,
+        )
+        seconds = time.monotonic() - started
+    gcs_server.remove_bucket(bucket.removeprefix("gs://"))
+    check(DATAFLOW, Conversion(done.code, done.err, seconds, digests(output)))
+
+
+@pytest.mark.cluster
+def test_a_flink_cluster(flink: Flink, inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
+    check(FLINK_CLUSTER, convert(inputs, tmp_path / "out", *flink.flags(parallelism=2)))
+
+
+def test_the_table_lists_every_engine() -> None:
+    assert table.engines_told() == list(ENGINES)
+    assert "**no**" not in table.DOCUMENT.read_text("utf-8")

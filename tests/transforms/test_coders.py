@@ -1,0 +1,21 @@
+"""What crosses a shuffle can be read by a runner that is not written in Python."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import schema_pb2
+
+import transforms.join
+import transforms.plan  # noqa: F401
+from transforms.core.records import Count, JoinSide, LabelledImage, ShardImage
+from transforms.core.rejections import Rejection
+
+
+@pytest.mark.parametrize("record", [Count, JoinSide, LabelledImage, Rejection, ShardImage])
+def test_fields_are_texts_and_whole_numbers(record: type) -> None:
+    coder = beam.coders.registry.get_coder(record)
+    assert isinstance(coder, beam.coders.RowCoder)
+    assert coder.is_deterministic()
+    kinds = {field.type.atomic_type for field in coder.schema.fields}
+    assert kinds <= {schema_pb2.STRING, schema_pb2.INT64}
