@@ -21,6 +21,7 @@ from transforms.core.manifest import (
     LABELS,
     MANIFEST,
     REJECTED,
+    REPORT,
     Dataset,
     build_manifest,
     dataset_recipe,
@@ -290,6 +291,7 @@ class _PublishFn(beam.DoFn):
         replaced = files.read_manifest(former)
         if replaced is None:
             return
+        files.remove(files.join(self._output, REPORT))
         names = {shard["file"] for shard in manifest_shards(replaced)}
         for name in sorted(names - keep):
             files.remove(files.join(self._output, name))
