@@ -102,11 +102,12 @@ def _public(image: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _samples(images: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    by_class: dict[str, list[dict[str, Any]]] = {}
-    for image in images:
-        sample = {name: value for name, value in _public(image).items() if name != "path"}
-        by_class.setdefault(image["class"], []).append(sample)
-    return [sample for _, samples in sorted(by_class.items()) for sample in samples[:PER_CLASS]]
+    """The first of each class in an order that has nothing to do with their splits."""
+    by_class: dict[str, list[Mapping[str, Any]]] = {}
+    for image in sorted(images, key=lambda image: str(image["sha256"])):
+        by_class.setdefault(image["class"], []).append(image)
+    chosen = [one for _, of_class in sorted(by_class.items()) for one in of_class[:PER_CLASS]]
+    return [{k: v for k, v in _public(one).items() if k != "path"} for one in chosen]
 
 
 def _exact(images: list[dict[str, Any]]) -> dict[str, Any]:

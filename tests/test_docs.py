@@ -74,6 +74,7 @@ def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
         "labels.txt",
         "manifest.json",
         "rejected.jsonl",
+        "report.html",
         "train-00000-of-00001.tfrecord",
     ]
     assert len(list((reader_folder / "out" / "pictures").iterdir())) == 3
@@ -176,7 +177,7 @@ def test_a_newcomer_runs_the_two_commands(tmp_path: Path) -> None:
 
     first = subprocess.run(["./run_local.sh"], cwd=tree, capture_output=True, text=True)
     assert first.returncode == 0, first.stderr
-    assert "images   49 matched = 44 written + 5 rejected" in first.stdout
+    assert "images   52 matched = 47 written + 5 rejected" in first.stdout
     assert (tree / "out" / "sample" / "manifest.json").exists()
 
     flags = ["--images", "images/**/*.jpg", "--label_from", "directory", "--max_rejected", "50%"]

@@ -43,6 +43,7 @@ DATASET = [
     "labels.txt",
     "manifest.json",
     "rejected.jsonl",
+    "report.html",
     *(f"{split}-{n:05}-of-00002.tfrecord" for split in ("test", "train") for n in range(2)),
 ]
 PACKAGES = 'find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"])'

@@ -123,8 +123,8 @@ class TestSample:
     ) -> None:
         dataset, ran = sample_run
         lines = ran.out.splitlines()
-        assert "images   49 matched = 44 written + 5 rejected" in lines
-        assert "rows     49 read = 48 used + 0 repeated + 1 without an image + 0 rejected" in lines
+        assert "images   52 matched = 47 written + 5 rejected" in lines
+        assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines
         assert f"dataset  {dataset.folder}" in lines
         for reason in {**EXPECTED.image_rejections, **EXPECTED.row_rejections}:
             assert any(line.startswith(f"        1 {reason}: ") for line in lines)
@@ -147,7 +147,7 @@ class TestTooManyRejected:
         ran = convert(output=out, **flags)
         message = ran.error()
         assert (ran.code, ran.out) == (3, "")
-        for part in ("5 of 49 images", "--max_rejected", "1 corrupt_image", "nothing published"):
+        for part in ("5 of 52 images", "--max_rejected", "1 corrupt_image", "nothing published"):
             assert part in message
         assert os.listdir(out) == [".staging"]
         (listed,) = (word for word in message.split() if "rejected.jsonl" in word)

@@ -44,8 +44,8 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
     assert "labels   from csv, 4 classes" in lines
     assert "columns  key 'id', label 'label'" in lines
     assert f"keys     by stem, paths below {sample}/images" in lines
-    assert "images   49 matched = 48 to convert + 1 rejected" in lines
-    assert "rows     49 read = 48 used + 0 repeated + 1 without an image + 0 rejected" in lines
+    assert "images   52 matched = 51 to convert + 1 rejected" in lines
+    assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines
     assert sum(line.startswith("        1 ") for line in lines) == 2
     assert lines[-1] == f"nothing written; convert would write {tmp_path / 'out'}"
 

@@ -23,6 +23,7 @@ from transforms.publish import NotPublishedError, PublishDataset, gather
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
 SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]
+SMALL_FILES = ["labels.txt", "rejected.jsonl", "manifest.json", "report.html"]
 REJECTION = Rejection("image", "no_label", "no row has the key 'x'", "cat/x.jpg", "x")
 ROW = Rejection("row", "row_without_image", "no image has the key 'y'", "a.csv:7", "y")
 
@@ -54,7 +55,7 @@ def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
     convert(config)
-    assert set(os.listdir(output)) == {*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"}
+    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
     manifest = manifest_of(output)
     for shard in manifest_shards(manifest):
         data = (output / shard["file"]).read_bytes()
@@ -204,7 +205,8 @@ def test_the_manifest_comes_last(
 ) -> None:
     with failing(monkeypatch, "nothing") as targets:
         convert(config)
-        assert targets[-5:] == [*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"]
+        # The report is none of it: it is made of what is published.
+        assert targets[-6:] == [*SHARDS, *SMALL_FILES]
 
 
 def test_a_former_manifest_goes_first(
@@ -237,7 +239,7 @@ def test_a_rerun_still_knows_the_former_shards(
         convert(make_config(tmp_path / "images", output, overwrite=True))
     assert not (output / "manifest.json").exists()
     convert(config)
-    assert set(os.listdir(output)) == {*SHARDS, "labels.txt", "rejected.jsonl", "manifest.json"}
+    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
 
 
 def totals(*labels: str) -> PlanTotals:

@@ -92,8 +92,8 @@ def view(sources: Sources) -> dict[str, Any]:
     return {
         "manifest": manifest,
         "splits": [shown(name) for name in splits],
-        "inputs": _settings(manifest["inputs"]),
-        "options": _settings(manifest["options"]),
+        "inputs": _settings({name: value for name, value in manifest["inputs"].items() if value}),
+        "options": _settings({k: v for k, v in manifest["options"].items() if v is not None}),
         "versions": _settings(manifest["versions"]),
         "features": manifest["features"],
         "shows_images": any(f["source"] == "image.bytes" for f in manifest["features"]),
@@ -127,8 +127,6 @@ def _settings(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _setting(value: Any) -> str:
-    if value is None:
-        return "–"
     if isinstance(value, Mapping):
         return ", ".join(f"{shown(name)}={shown(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):

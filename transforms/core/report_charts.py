@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 # Bins of `statistics.json` to an octave: bin b holds values from 2**(b/4) up to 2**((b+1)/4).
 _BINS_OF_OCTAVE = 4
@@ -11,12 +12,13 @@ _BINS_OF_OCTAVE = 4
 _MAX_BARS = 24
 
 # Pixels of a flow: of all that goes in, of a place where some of it goes, and between two places.
-_FLOW = 150
+_FLOW = 110
 _SLOT = 34
 _GAP = 8
 
 
-class Bar(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Bar:
     """One bar: what it counts, how many, and its height in percent of the highest."""
 
     label: str
@@ -24,7 +26,8 @@ class Bar(NamedTuple):
     percent: float
 
 
-class Histogram(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Histogram:
     """How a number is distributed over the images, for people.
 
     Attributes:
@@ -85,7 +88,8 @@ def shares(counts: Mapping[str, int]) -> tuple[Bar, ...]:
     return tuple(Bar(name, count, percent(count, total)) for name, count in ordered)
 
 
-class Target(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Target:
     """A place where a part of a flow goes.
 
     Attributes:
@@ -105,7 +109,8 @@ class Target(NamedTuple):
     path: str
 
 
-class Flow(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Flow:
     """What went in, and each place where some of it went.
 
     Attributes:

@@ -44,7 +44,7 @@ def thumbnail(
     try:
         image = open_image(data, formats, LIMITS)
         # Of a JPEG, libjpeg decodes no more than is needed.
-        image.draft(None, (edge, edge))  # type: ignore[arg-type]
+        image.draft(None, (edge, edge))
         picture = _on_grey(decode(image))
     except RejectedImageError:
         return ""

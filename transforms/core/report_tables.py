@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -148,7 +149,8 @@ class Rejected(NamedTuple):
     picture: str
 
 
-class ReasonCard(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class ReasonCard:
     """One reason, what it means and what to do, and what was rejected for it.
 
     Attributes:
