@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines
     from transforms import files
-    from transforms.core.manifest import MANIFEST
+    from transforms.core.manifest import MANIFEST, REPORT
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
@@ -35,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     seconds = time.monotonic() - started
     for line in convert_lines(manifest, config.output, seconds=seconds, up_to_date=is_finished):
         print(line)
+    report = files.join(config.output, REPORT)
+    if files.exists(report):
+        print(f"report   {report}")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class TestSample:
     ) -> None:
         dataset, _ = sample_run
         shards = [f"train-0000{number}-of-00003.tfrecord" for number in range(3)]
-        small = ["labels.txt", "manifest.json", "rejected.jsonl"]
+        small = ["labels.txt", "manifest.json", "rejected.jsonl", "report.html"]
         assert sorted(os.listdir(dataset.folder)) == sorted([*shards, *small])
         manifest = dataset.manifest
         listed = manifest["splits"]["train"]
@@ -126,11 +126,12 @@ class TestSample:
         assert "images   52 matched = 47 written + 5 rejected" in lines
         assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines
         assert f"dataset  {dataset.folder}" in lines
+        assert f"report   {dataset.folder}/report.html" in lines
         for reason in {**EXPECTED.image_rejections, **EXPECTED.row_rejections}:
             assert any(line.startswith(f"        1 {reason}: ") for line in lines)
         counts = {line.split()[0]: line.split()[1:] for line in lines}
-        assert counts["train"][:2] == ["44", "3"]
-        assert counts["stripes"] == ["12"]
+        assert counts["train"][:2] == ["47", "3"]
+        assert counts["stripes"] == ["13"]
         assert "images/s, peak memory" in ran.out
 
 
