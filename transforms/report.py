@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import apache_beam as beam
@@ -14,6 +15,9 @@ from transforms.core.manifest import MANIFEST, REJECTED, REPORT, STATISTICS, man
 from transforms.core.rejections import Rejection
 from transforms.core.report_tables import MAX_LISTED
 from transforms.report_pictures import picture_records, picture_rejected
+
+# What statistics raise that are not in the shape that they should have.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -85,23 +89,30 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
     missing = [s["file"] for s in manifest_shards(manifest) if s["file"] not in there]
     statistics = _read_statistics(output, manifest, notes)
     rejections = _read_rejections(output, manifest, notes)
-    sources = Sources(
-        manifest,
-        {},
-        rejections,
-        {},
-        picture_rejected(rejections),
-        missing,
-        notes,
-    )
+    with ThreadPoolExecutor(1) as pool:
+        # In another process, while this one reads the shards.
+        rejected = pool.submit(picture_rejected, rejections)
+        try:
+            pictures = picture_records(output, manifest, statistics, notes)
+        except _DAMAGE as error:
+            statistics, pictures = _without(statistics, error, notes), {}
+        sources = Sources(
+            manifest, statistics, rejections, pictures, rejected.result(), missing, notes
+        )
     try:
-        pictures = picture_records(output, manifest, statistics, notes)
-        return render(sources._replace(statistics=statistics, pictures=pictures))
-    except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
-        if not statistics:
-            raise
-        notes.append(f"{STATISTICS} is left out: it is not as it should be ({error!r:.100}).")
         return render(sources)
+    except _DAMAGE as error:
+        return render(sources._replace(statistics=_without(statistics, error, notes)))
+
+
+def _without(
+    statistics: Mapping[str, Any], error: Exception, notes: list[str]
+) -> Mapping[str, Any]:
+    """No statistics, in the place of those that cannot be used."""
+    if not statistics:
+        raise error
+    notes.append(f"{STATISTICS} is left out: it is not as it should be ({error!r:.100}).")
+    return {}
 
 
 def _read_statistics(

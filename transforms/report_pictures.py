@@ -13,12 +13,12 @@ from transforms import files, gcs
 from transforms.core.examples import decode_example
 from transforms.core.in_flight import call_in_child
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.core.report_tables import Place
+from transforms.core.report_tables import SHOWN_TWINS, Place
 from transforms.core.tfrecord import read_records
 from transforms.fetch import ReadAhead, reading_threads
 from transforms.match import is_local
 
-# Bytes of all thumbnails of records, and of one; small enough for 1,200 of them in 5 MB of page.
+# Bytes of all thumbnails of records, and of one; small enough for 1,400 of them in 5 MB of page.
 _PICTURE_BYTES = 1_600_000
 _MAX_PICTURE = 4096
 _MIN_PICTURE = 800
@@ -27,9 +27,6 @@ _MIN_PICTURE = 800
 _EDGE = 160
 _MANY = 150
 _EDGE_OF_MANY = 112
-
-# Images of a group of exact duplicates that are shown; they look the same.
-_SHOWN_TWINS = 4
 
 # A record that is larger is not read for its thumbnail.
 _MAX_RECORD = 64 << 20
@@ -127,7 +124,7 @@ def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     duplicates = statistics.get("duplicates") or {}
     for kind in ("exact", "near"):
         for group in duplicates.get(kind, {}).get("listed", ()):
-            yield from group["images"][:_SHOWN_TWINS]
+            yield from group["images"][:SHOWN_TWINS]
 
 
 def _read_record(path: str, wanted: _Wanted) -> bytes:

@@ -23,6 +23,12 @@ from transforms.core.shown_text import format_bytes
 
 _PAGE = Path(__file__).parent / "report_page"
 
+# Bytes of the page.
+_MAX_PAGE = 4_900_000
+
+# Names can be long, and odd characters take six for one: lists are halved this often, at most.
+_MIN_SHARE = 1 / 64
+
 # Splits that a flow names one by one.
 _MAX_TARGETS = 8
 
@@ -52,11 +58,21 @@ class Sources(NamedTuple):
 
 
 def render(sources: Sources) -> str:
-    """The page, which needs nothing but itself.
+    """The page, which needs nothing but itself; long lists are cut until it is small enough.
 
     Raises:
-        KeyError, TypeError, ValueError: the statistics are not in the shape that they should have.
+        ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError: the
+            statistics are not in the shape that they should have.
     """
+    share, page = 1.0, _render(sources, 1.0)
+    while len(page.encode()) > _MAX_PAGE and share > _MIN_SHARE:
+        share /= 2
+        page = _render(sources, share)
+    return page
+
+
+def _render(sources: Sources, share: float) -> str:
+    # What brings it is a start-up that commands without a report do not need.
     import jinja2
 
     environment = jinja2.Environment(
@@ -70,7 +86,7 @@ def render(sources: Sources) -> str:
     script = (_PAGE / "script.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html").render(
-        **view(sources),
+        **view(sources, share),
         style=(_PAGE / "style.css").read_text("utf-8"),
         script=script,
         script_digest=digest,
@@ -81,8 +97,12 @@ def _number(value: int) -> str:
     return f"{value:,}"
 
 
-def view(sources: Sources) -> dict[str, Any]:
+def view(sources: Sources, share: float) -> dict[str, Any]:
     """What the template shows, by name.
+
+    Args:
+        sources: what the report is made of.
+        share: of the room that long lists have at most.
 
     Raises:
         KeyError, TypeError, ValueError: as `render`.
@@ -100,8 +120,8 @@ def view(sources: Sources) -> dict[str, Any]:
         "total_bytes": sum(split["bytes"] for split in splits.values()),
         "image_bytes": sum(split.get("image_bytes", 0) for split in splits.values()),
         "flows": _flows(manifest),
-        "classes": class_table(splits),
-        "sheets": _sheets(statistics.get("samples", ()), sources.pictures),
+        "classes": class_table(splits, share),
+        "sheets": _sheets(_part(statistics.get("samples", ()), share), sources.pictures),
         "histograms": _histograms(statistics),
         "formats": shares(statistics.get("formats", {})),
         "rotated": sum(
@@ -112,10 +132,10 @@ def view(sources: Sources) -> dict[str, Any]:
             (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
         ],
         "reasons": reason_cards(
-            manifest["rejected"], sources.rejections, sources.rejected_pictures
+            manifest["rejected"], sources.rejections, sources.rejected_pictures, share
         ),
-        "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures),
-        "shards": shard_table(splits, sources.missing),
+        "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
+        "shards": shard_table(splits, sources.missing, share),
         "missing": [shown(name) for name in sources.missing],
         "notes": sources.notes,
     }
@@ -175,6 +195,15 @@ def _histograms(statistics: Mapping[str, Any]) -> list[Any]:
     ]
 
 
+def _part(values: Sequence[Any], share: float) -> Sequence[Any]:
+    """So many of the values, from all of the sequence."""
+    return values[:: round(1 / share)]
+
+
+def _first(values: Sequence[Any], share: float) -> Sequence[Any]:
+    return values[: round(len(values) * share)]
+
+
 def _sheets(
     samples: Sequence[Mapping[str, Any]], pictures: Mapping[Place, str]
 ) -> list[tuple[str, list[dict[str, str]]]]:
@@ -188,13 +217,13 @@ def _sheets(
 
 
 def _duplicates(
-    found: Mapping[str, Any] | None, pictures: Mapping[Place, str]
+    found: Mapping[str, Any] | None, pictures: Mapping[Place, str], share: float
 ) -> dict[str, Any] | None:
     if not found:
         return None
     sections = {}
     for kind in ("exact", "near"):
         if counted := found.get(kind):
-            groups = list(duplicate_groups(counted["listed"], pictures))
+            groups = list(duplicate_groups(_first(counted["listed"], share), pictures))
             sections[kind] = {**counted, "listed": groups}
     return sections

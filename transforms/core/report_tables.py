@@ -15,8 +15,8 @@ Row = TypeVar("Row")
 # Characters of a name that are shown; one in a million is long on purpose.
 _MAX_NAME = 160
 
-# Characters of HTML that the names and numbers of a table may take.
-_CLASS_CHARACTERS = 1_000_000
+# Characters of HTML that a table may take, about, where there is room for all of it.
+_CLASS_CHARACTERS = 1_500_000
 _SHARD_CHARACTERS = 300_000
 _REJECTED_CHARACTERS = 500_000
 
@@ -25,6 +25,9 @@ _OF_ROW = 60
 
 # Splits with a colour and a segment of a class's bar.
 _COLORS = 4
+
+# Images of a group of duplicates that are shown; they look the same.
+SHOWN_TWINS = 6
 
 # Rejected files that are listed for one reason.
 MAX_LISTED = 200
@@ -66,11 +69,12 @@ class Table(NamedTuple):
     total: int
 
 
-def class_table(splits: Mapping[str, Any]) -> Table:
+def class_table(splits: Mapping[str, Any], share: float) -> Table:
     """Records of each class in each split, by name; the largest classes, if not all fit.
 
     Args:
         splits: as the manifest has them.
+        share: of the room for all of it.
     """
     counts = [split["classes"] for split in splits.values()]
     names = {name for each in counts for name in each} - {""}
@@ -79,7 +83,7 @@ def class_table(splits: Mapping[str, Any]) -> Table:
     highest = sum(rows[0][1]) if rows else 0
     kept = _fitting(
         (_class_row(name, row, highest) for name, row in rows),
-        _CLASS_CHARACTERS,
+        _CLASS_CHARACTERS * share,
         lambda row: len(row.name.encode()) + 12 * len(row.counts) + 20,
     )
     return Table(sorted(kept, key=lambda row: row.name), len(rows))
@@ -93,7 +97,7 @@ def _class_row(name: str, counts: tuple[int, ...], highest: int) -> ClassRow:
     return ClassRow(shown(name), counts, sum(counts), ends)
 
 
-def _fitting(rows: Iterable[Row], characters: int, size: Callable[[Row], int]) -> list[Row]:
+def _fitting(rows: Iterable[Row], characters: float, size: Callable[[Row], int]) -> list[Row]:
     kept = []
     for row in rows:
         characters -= _OF_ROW + size(row)
@@ -115,12 +119,13 @@ class ShardRow(NamedTuple):
     is_missing: bool
 
 
-def shard_table(splits: Mapping[str, Any], missing: Iterable[str]) -> Table:
+def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float) -> Table:
     """The shards, split by split.
 
     Args:
         splits: as the manifest has them.
         missing: names of shards that are not there.
+        share: of the room for all of it.
     """
     gone = set(missing)
     listed = [(name, shard) for name, split in splits.items() for shard in split["shards"]]
@@ -137,7 +142,9 @@ def shard_table(splits: Mapping[str, Any], missing: Iterable[str]) -> Table:
         )
         for name, shard in listed
     )
-    kept = _fitting(rows, _SHARD_CHARACTERS, lambda row: len(row.file) + len(row.split) + 60)
+    kept = _fitting(
+        rows, _SHARD_CHARACTERS * share, lambda row: len(row.file) + len(row.split) + 60
+    )
     return Table(kept, len(listed))
 
 
@@ -169,7 +176,10 @@ class ReasonCard:
 
 
 def reason_cards(
-    counts: Mapping[str, int], rejections: Sequence[Rejection], pictures: Mapping[str, str]
+    counts: Mapping[str, int],
+    rejections: Sequence[Rejection],
+    pictures: Mapping[str, str],
+    share: float,
 ) -> list[ReasonCard]:
     """What was left out, by reason, the most frequent first.
 
@@ -177,9 +187,10 @@ def reason_cards(
         counts: rejections of each reason, as the manifest has them.
         rejections: those that may be listed.
         pictures: thumbnails by path.
+        share: of the room for all of it.
     """
     listed: dict[str, list[Rejected]] = {}
-    room = _REJECTED_CHARACTERS // max(len(counts), 1)
+    room = _REJECTED_CHARACTERS * share / max(len(counts), 1)
     for reason in counts:
         rows = (
             Rejected(shown(r.path), shown(r.detail), pictures.get(r.path, ""))
@@ -226,13 +237,15 @@ class Duplicates(NamedTuple):
     """Images that look the same.
 
     Attributes:
-        images: one after the other.
+        images: one after the other, the first of them.
+        more: images beyond those.
         splits: names of the splits they are in.
         is_conflict: whether they have different labels.
         distance: bits in which their perceptual hashes differ; 0 when their pixels are the same.
     """
 
     images: tuple[Twin, ...]
+    more: int
     splits: tuple[str, ...]
     is_conflict: bool
     distance: int
@@ -259,8 +272,9 @@ def duplicate_groups(
                     shown(image["split"]) if image["file"] else "left out",
                     pictures.get(place_of(image), ""),
                 )
-                for image in images
+                for image in images[:SHOWN_TWINS]
             ),
+            max(0, len(images) - SHOWN_TWINS),
             tuple(sorted(map(shown, splits))),
             len(classes) > 1,
             int(group.get("distance", 0)),
