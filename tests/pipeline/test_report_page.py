@@ -13,7 +13,10 @@ from pipeline import report
 from tests.browser import Page, open_page
 from tests.conftest import draw
 from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
+from tests.report_sources import make_manifest, make_sources
 from tests.statistics_file import write_statistics
+from transforms.core.rejections import Rejection
+from transforms.core.report import render
 
 pytestmark = pytest.mark.browser
 
@@ -173,6 +176,31 @@ def test_sorting_by_a_heading(opened: Page, dataset: Dataset) -> None:
     assert opened.value(f"{heading}.ariaSort") == "descending"
     opened.value(f"{heading}.querySelector('button').click()")
     assert opened.value(shown) == ordered[::-1]
+
+
+def test_long_lists_begin_short(page: Page, tmp_path: Path) -> None:
+    reasons = {"empty_file": 30, "corrupt_image": 1}
+    manifest = make_manifest(classes=3000, images=9000) | {"rejected": reasons}
+    rejections = [
+        Rejection("image", reason, "0 bytes", f"{number}.jpg", "")
+        for reason, count in reasons.items()
+        for number in range(count)
+    ]
+    html = tmp_path / "report.html"
+    html.write_text(render(make_sources(manifest, {}, rejections)), "utf-8")
+    page.open(html)
+    rows, files = visible("#class-table tbody tr"), visible(".reason li")
+    assert len(page.value(rows)) == 40
+    page.type_into("#class-filter", "class 299")
+    assert len(page.value(rows)) == 11
+    page.type_into("#class-filter", "")
+    page.value("document.querySelector('#all-classes').click()")
+    assert len(page.value(rows)) == 3000
+    assert page.value(visible("#all-classes")) == []
+    assert len(page.value(files)) == 9
+    assert page.value(visible(".reason button")) == ["Show all 30"]
+    page.value("document.querySelector('.reason button').click()")
+    assert len(page.value(files)) == 31
 
 
 def test_every_picture_is_one(opened: Page) -> None:
