@@ -27,17 +27,5 @@ def open_dataset(output: str) -> dict[str, Any]:
     except (BeamIOError, OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
     if manifest is None:
-        raise UsageError(_what_is_there(output))
+        raise UsageError(f"{output} holds no dataset: there is no {path}")
     return manifest
-
-
-def _what_is_there(output: str) -> str:
-    """What a folder without a manifest is."""
-    names = files.names_below(output)
-    shards = sum(".tfrecord" in name for name in names)
-    if shards or any(name.split("/")[0] == files.STAGING for name in names):
-        return (
-            f"{output} holds half a dataset: {shards} shards, but no {MANIFEST}; the command that "
-            "began it goes on where it stopped"
-        )
-    return f"{output} holds no dataset: there is no {files.join(output, MANIFEST)}"

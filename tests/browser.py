@@ -51,12 +51,13 @@ class Page:
         self._session: str | None = None
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self._events: list[str] = []
+        self._loaded: set[str] = set()
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Calls a method of the protocol and gives its result."""
@@ -86,7 +87,8 @@ class Page:
         return message
 
     def _note(self, event: str, params: dict[str, Any]) -> None:
-        self._events.append(event)
+        if event == "Page.lifecycleEvent" and params["name"] == "load":
+            self._loaded.add(params["loaderId"])
         if event == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(params["exceptionDetails"]))
         elif event == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
@@ -109,9 +111,8 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self._events.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
-        while "Page.loadEventFired" not in self._events:
+        loader = self.call("Page.navigate", url=path.resolve().as_uri())["loaderId"]
+        while loader not in self._loaded:
             self._next()
 
     def value(self, expression: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +15,7 @@ from transforms import files
 from transforms.core.manifest import MANIFEST, REJECTED, REPORT, STATISTICS, manifest_shards
 from transforms.core.rejections import Rejection
 from transforms.core.report_tables import MAX_LISTED
+from transforms.match import is_local
 from transforms.report_pictures import picture_records, picture_rejected
 
 # What statistics raise that are not in the shape that they should have.
@@ -85,7 +87,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
     from transforms.core.report import Sources, render
 
     notes: list[str] = []
-    there = set(files.names_below(output))
+    there = _names_below(output)
     missing = [s["file"] for s in manifest_shards(manifest) if s["file"] not in there]
     statistics = _read_statistics(output, manifest, notes)
     rejections = _read_rejections(output, manifest, notes)
@@ -103,6 +105,17 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
         return render(sources)
     except _DAMAGE as error:
         return render(sources._replace(statistics=_without(statistics, error, notes)))
+
+
+def _names_below(output: str) -> set[str]:
+    """All files of a dataset, by their paths below its folder; some are in folders of splits."""
+    if not is_local(output):
+        return set(files.names_below(output))
+    return {
+        os.path.relpath(os.path.join(folder, name), output)
+        for folder, _, names in os.walk(output)
+        for name in names
+    }
 
 
 def _without(

@@ -216,19 +216,18 @@ def test_a_damaged_shard_costs_its_pictures(dataset: Dataset) -> None:
     assert 0 < len(pictures(page, r"[\w-]+, (train|validation)")) < whole
 
 
-def test_wrong_folders(tmp_path: Path, dataset: Dataset) -> None:
+def test_folders_that_hold_no_whole_dataset(tmp_path: Path, dataset: Dataset) -> None:
+    """What exactly is told, `test_verify.py` has: all commands open a dataset alike."""
     ran = make_report(tmp_path)
-    assert ran.code == 2 and "holds no dataset: there is no" in ran.error()
+    assert ran.code == 2 and "holds no dataset" in ran.error()
     manifest = dataset.folder / "manifest.json"
     text = manifest.read_text()
     manifest.write_text(text.replace('"format_version": 1', '"format_version": 2'))
     ran = make_report(dataset.folder)
-    assert ran.code == 2 and "upgrade it to read this dataset" in ran.error()
-    manifest.write_text(text.replace('"format_version": 1', '"format_version": 0'))
-    assert "use the version that wrote this dataset" in make_report(dataset.folder).error()
+    assert ran.code == 2 and "has format version 2" in ran.error()
     manifest.unlink()
     ran = make_report(dataset.folder)
-    assert ran.code == 2 and "holds half a dataset: 4 shards, but no manifest" in ran.error()
+    assert ran.code == 2 and "holds no dataset" in ran.error()
 
 
 def test_a_page_that_cannot_be_written(dataset: Dataset) -> None:

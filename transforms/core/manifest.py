@@ -175,11 +175,9 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
     if version != FORMAT_VERSION:
-        is_newer = isinstance(version, int) and version > FORMAT_VERSION
-        advice = "upgrade it to read" if is_newer else "use the version that wrote"
         raise ManifestError(
-            f"{path} has format version {version}, this image-tfrecords reads {FORMAT_VERSION}: "
-            f"{advice} this dataset"
+            f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
+            "use the version of image-tfrecords that wrote it"
         )
     if missing := [key for key in _KEYS if key not in manifest]:
         raise ManifestError(f"{path} is not a manifest of this tool: it lacks {missing[0]!r}")

@@ -118,9 +118,7 @@ def test_another_file_is_no_manifest(text: str) -> None:
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, "1", None])
 def test_another_version_is_refused(version: object) -> None:
     text = json.dumps({**manifest(), "format_version": version})
-    with pytest.raises(
-        ManifestError, match=f"has format version {version}, this image-tfrecords reads"
-    ):
+    with pytest.raises(ManifestError, match=f"has format version {version}, this program reads"):
         parse_manifest(text, "m")
 
 
