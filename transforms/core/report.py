@@ -167,6 +167,7 @@ def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
     rows = [
         (name, ledger.get(f"rows_{key}", 0), kind)
         for key, name, kind in (
+            ("written", "written", "kept"),
             ("used", "used", "kept"),
             ("repeated", "repeated", "kept"),
             ("unmatched", "without an image", "left_out"),

@@ -9,7 +9,7 @@ import pytest
 from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.report import render
-from transforms.core.report_tables import MAX_LISTED
+from transforms.core.report_tables import MAX_LISTED, advice
 
 MAX_PAGE = 5_000_000
 HOSTILE = '</script><b onclick="x">\'{{ 7 * 7 }}'
@@ -99,7 +99,7 @@ def test_a_dataset_of_rows_alone() -> None:
     manifest = make_manifest(classes=1, name="")
     manifest["features"] = [{"name": "age", "source": "csv.age", "dtype": "int64"}]
     manifest["ledger"] = {"images_matched": 0, "records_written": 9, "images_rejected": 0}
-    manifest["ledger"] |= {"rows_read": 10, "rows_used": 9, "rows_rejected": 1}
+    manifest["ledger"] |= {"rows_read": 10, "rows_written": 9, "rows_rejected": 1}
     for split in manifest["splits"].values():
         del split["image_bytes"]
         split["classes"] = {}
@@ -119,3 +119,9 @@ def test_statistics_are_plain_json() -> None:
     """The tests above would show nothing with keys that JSON does not have."""
     statistics = make_statistics(2, 2)
     assert json.loads(json.dumps(statistics)) == statistics
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_says_what_it_means_and_what_to_do(reason: Reason) -> None:
+    for sentence in advice(reason.value):
+        assert sentence[-1] == "." and len(sentence.split()) >= 2
