@@ -12,6 +12,7 @@ INSTALL_REQUIRES = [
     "google-crc32c>=1.7,<2",
     "numpy>=2,<3",
     "protobuf>=5,<7",
+    "Jinja2>=3.1,<4",
     "Pillow>=12,<13",
     "pyarrow>=18,<26",
     "PyYAML>=6,<7",
@@ -42,7 +43,11 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10",
     packages=find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"]),
-    package_data={"pipeline": ["py.typed"], "transforms": ["py.typed"]},
+    package_data={
+        "pipeline": ["py.typed"],
+        "transforms": ["py.typed"],
+        "transforms.core": ["report_page/*"],
+    },
     install_requires=INSTALL_REQUIRES,
     extras_require={"test": TEST_REQUIRES},
 )

@@ -1,9 +1,10 @@
 """Draws a small labelled picture set to try the converter on: `python examples/make_sample.py DIR`.
 
 `DIR/images/<class>/<name>.<ext>` holds a few dozen pictures in four classes and `DIR/labels.csv`
-(header `id,label`) names each by its file stem. A handful of files are there to be rejected, and
-some only look as if they should be; `EXPECTED` is what a conversion of
-`DIR/images/*/*` with `DIR/labels.csv` must find. The same bytes come out on every run.
+(header `id,label`) names each by its file stem. A handful of files are there to be rejected,
+some only look as if they should be, and a few are copies of others; `EXPECTED` is what a
+conversion of `DIR/images/*/*` with `DIR/labels.csv` must find. The same bytes come out on every
+run.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ class SampleFile(NamedTuple):
 
 
 EXPECTED = Expected(
-    images=49,
-    rows=49,
-    records=44,
+    images=52,
+    rows=52,
+    records=47,
     image_rejections={
         "corrupt_image": 1,
         "empty_file": 1,
@@ -243,6 +244,19 @@ def _odd_but_fine() -> list[SampleFile]:
     ]
 
 
+def _seen_before() -> list[SampleFile]:
+    """Copies for a search for duplicates: as it is, smaller, and under another label."""
+    picture = draw_picture("circles", "circles-04")
+    smaller = picture.resize((picture.width * 3 // 4, picture.height * 3 // 4))
+    again = _regular_file("stripes", 2).data
+    other = _regular_file("triangles", 6).data
+    return [
+        SampleFile("stripes", "stripes-again", ".jpg", "stripes", again),
+        SampleFile("circles", "circles-smaller", ".jpg", "circles", _jpeg(smaller)),
+        SampleFile("checkers", "checkers-mistaken", ".jpg", "checkers", other),
+    ]
+
+
 def _troublesome() -> list[SampleFile]:
     """Files that cannot become records, one for each reason in `EXPECTED.image_rejections`."""
     whole = _jpeg(draw_picture("triangles", "cut"))
@@ -260,7 +274,7 @@ def _troublesome() -> list[SampleFile]:
 def sample_files() -> list[SampleFile]:
     """Every file of the sample with its label and bytes, in the order of the CSV."""
     regular = [_regular_file(label, index) for label in PAINTERS for index in range(PER_CLASS)]
-    return regular + _odd_but_fine() + _troublesome()
+    return regular + _odd_but_fine() + _seen_before() + _troublesome()
 
 
 def _labels_csv(files: list[SampleFile]) -> bytes:

@@ -28,8 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines
     from transforms import files
-    from transforms.core.image_statistics import STATISTICS
-    from transforms.core.manifest import MANIFEST
+    from transforms.core.manifest import MANIFEST, REPORT, STATISTICS
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
@@ -45,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     for line in lines:
         print(line)
+    report = files.join(config.output, REPORT)
+    if files.exists(report):
+        print(f"report   {report}")
     if counters:
         print(f"metrics  {', '.join(f'{name} {count}' for name, count in counters.items())}")
 

@@ -1,7 +1,7 @@
 """The whole flow on one page: names are joined, planned and grouped; pixels stay in their shard.
 
 find images ─┐
-             ├─ join labels ─ plan shards ─ convert and write each shard ─ publish
+             ├─ join labels ─ plan shards ─ convert and write each shard ─ publish ─ report
 read labels ─┘        └────────── rejections and counts ───────────────────┘
 """
 
@@ -26,6 +26,7 @@ from transforms.match import ImageFinder
 from transforms.plan import PlannedShards, PlanShards, TotalImages
 from transforms.publish import PublishDataset
 from transforms.quarantine import CopyRejected
+from transforms.report import WriteReport
 from transforms.tables import PlanRows, ReadRows, RowConverter, TableReader
 from transforms.write import WriteShards, WrittenShards
 
@@ -141,7 +142,7 @@ def _found(
 
 
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
-    """The conversion: plans, converts and writes every shard, publishes the dataset."""
+    """The conversion: plans, converts and writes every shard, publishes the dataset, reports."""
     plan = build_plan(pipeline, config)
     written = plan.planned.shards | "Write shards" >> WriteShards(
         config.output,
@@ -159,7 +160,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         )
         # A run that is not published has its copies, too.
         counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
-    return written.shards | "Publish dataset" >> PublishDataset(
+    published = written.shards | "Publish dataset" >> PublishDataset(
         config.output,
         config.dataset,
         totals=plan.totals,
@@ -170,3 +171,4 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         class_names=config.class_names,
         overwrite=config.overwrite,
     )
+    return published | "Write report" >> WriteReport(config.output)

@@ -9,23 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from transforms.core.rejections import HELP, Reason
+from transforms.core.shown_text import format_bytes as format_bytes
 from transforms.core.shown_text import printable
 
 # Classes printed one by one; labels.txt and the manifest have all of them.
 _MAX_CLASSES = 20
-
-
-def format_bytes(count: float) -> str:
-    """A number of bytes for people.
-
-    >>> format_bytes(123_456_789)
-    '123.5 MB'
-    """
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def peak_memory() -> int:

@@ -194,7 +194,7 @@ def test_a_newcomer_runs_the_two_commands(tmp_path: Path) -> None:
 
     first = subprocess.run(["./run_local.sh"], cwd=tree, capture_output=True, text=True)
     assert first.returncode == 0, first.stderr
-    assert "images   49 matched = 44 written + 5 rejected" in first.stdout
+    assert "images   52 matched = 47 written + 5 rejected" in first.stdout
     assert (tree / "out" / "sample" / "manifest.json").exists()
 
     flags = ["--images", "images/**/*.jpg", "--label_from", "directory", "--max_rejected", "50%"]

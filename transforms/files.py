@@ -86,6 +86,19 @@ def read_text(path: str) -> str | None:
         return bytes(file.read()).decode()
 
 
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """A part of a file as stored; fewer bytes where it ends.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if gcs.is_gcs(path):
+        return gcs.read_range(path, offset, length)
+    with open_reader(path) as file:
+        file.seek(offset)
+        return bytes(file.read(length))
+
+
 def read_manifest(path: str) -> dict[str, Any] | None:
     """The manifest in a file, or None when there is none.
 

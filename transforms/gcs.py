@@ -161,6 +161,24 @@ def read(uri: str, *, generation: int | None = None, max_bytes: int | None = Non
     return data
 
 
+def read_range(uri: str, offset: int, length: int) -> bytes:
+    """A part of an object as stored, in one request; fewer bytes where it ends.
+
+    Raises:
+        OSError: it is gone, ends before `offset`, or cannot be read.
+    """
+    with told(uri):
+        return bytes(
+            _blob(uri).download_as_bytes(
+                start=offset,
+                end=offset + length - 1,
+                raw_download=True,
+                checksum=None,
+                retry=_retry(),
+            )
+        )
+
+
 def _get_media(uri: str, generation: int | None) -> tuple[bytes, str]:
     """One request for an object's bytes as stored, and their content encoding.
 
@@ -239,7 +257,8 @@ def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
         with told(uri):
             blob.upload_from_string(
                 data,
-                content_type="application/octet-stream",
+                # What a browser may show; everything else it saves.
+                content_type="text/html" if uri.endswith(".html") else "application/octet-stream",
                 if_generation_match=generation,
                 retry=_retry(),
             )

@@ -16,13 +16,15 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from transforms import files
 from transforms.convert import image_uri
 from transforms.core.duplicates import Found
-from transforms.core.image_statistics import STATISTICS, Statistics
+from transforms.core.image_statistics import Statistics
 from transforms.core.labels import Vocabulary
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
     LABELS,
     MANIFEST,
     REJECTED,
+    REPORT,
+    STATISTICS,
     Dataset,
     build_manifest,
     data_files,
@@ -370,7 +372,7 @@ class _PublishFn(beam.DoFn):
         replaced = files.read_manifest(former)
         if replaced is None:
             return
-        names = {shard["file"] for shard in manifest_shards(replaced)} | set(replaced["files"])
+        names = {REPORT, *replaced["files"], *(s["file"] for s in manifest_shards(replaced))}
         self._remove(names - keep)
 
     def _remove(self, names: set[str]) -> None:

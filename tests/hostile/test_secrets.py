@@ -13,6 +13,7 @@ import pytest
 from google.cloud import storage
 from google.oauth2.credentials import Credentials
 
+import pipeline.report
 import pipeline.show
 import pipeline.verify
 from tests.pipeline.commands import Ran, convert, plan, run_here
@@ -138,7 +139,7 @@ def test_a_signed_address_is_refused_and_not_repeated(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("main", [pipeline.show.main, pipeline.verify.main])
+@pytest.mark.parametrize("main", [pipeline.report.main, pipeline.show.main, pipeline.verify.main])
 @pytest.mark.parametrize("kind", ADDRESSES)
 def test_no_command_takes_one(main: Any, kind: str) -> None:
     ran = run_here(main, "show", [ADDRESSES[kind].format(SIGNATURE)])
@@ -167,6 +168,9 @@ def test_signed_addresses_in_a_label_file_do_not_get_out(
     said = b"\n".join(written).decode(errors="replace") + ran.out + ran.err + caplog.text
     assert "row_without_image" in said and "malformed_row" in said
     assert said.count("[hidden]") >= len(ADDRESSES)
+    if ran.code == 0:
+        page = (tmp_path / "out" / "report.html").read_text("utf-8")
+        assert page.count("[hidden]") >= len(ADDRESSES)
     # Without its host, nobody can know that a parameter of its own making is a secret.
     assert SIGNATURE not in said.replace(f"1.jpg?whatever={SIGNATURE}", "")
 

@@ -25,6 +25,7 @@ SMALL_FILES = [
     "labels.txt",
     "manifest.json",
     "rejected.jsonl",
+    "report.html",
     "schema.pbtxt",
     "statistics.json",
 ]

@@ -123,14 +123,15 @@ class TestSample:
     ) -> None:
         dataset, ran = sample_run
         lines = ran.out.splitlines()
-        assert "images   49 matched = 44 written + 5 rejected" in lines
-        assert "rows     49 read = 48 used + 0 repeated + 1 without an image + 0 rejected" in lines
+        assert "images   52 matched = 47 written + 5 rejected" in lines
+        assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines
         assert f"dataset  {dataset.folder}" in lines
+        assert f"report   {dataset.folder}/report.html" in lines
         for reason in {**EXPECTED.image_rejections, **EXPECTED.row_rejections}:
             assert any(line.startswith(f"        1 {reason}: ") for line in lines)
         counts = {line.split()[0]: line.split()[1:] for line in lines}
-        assert counts["train"][:2] == ["44", "3"]
-        assert counts["stripes"] == ["12"]
+        assert counts["train"][:2] == ["47", "3"]
+        assert counts["stripes"] == ["13"]
         assert "images/s, peak memory" in ran.out
 
 
@@ -147,7 +148,7 @@ class TestTooManyRejected:
         ran = convert(output=out, **flags)
         message = ran.error()
         assert (ran.code, ran.out) == (3, "")
-        for part in ("5 of 49 images", "--max_rejected", "1 corrupt_image", "nothing published"):
+        for part in ("5 of 52 images", "--max_rejected", "1 corrupt_image", "nothing published"):
             assert part in message
         assert os.listdir(out) == [".staging"]
         (listed,) = (word for word in message.split() if "rejected.jsonl" in word)
@@ -338,8 +339,9 @@ def test_relative_paths_give_the_same_shards(
     ran = convert(images="./*/*.jpg", output=os.path.relpath(tmp_path / "relative"))
     assert ran.code == 0, ran.err
     relative = digests(tmp_path / "relative")
-    # The manifest tells where the inputs were.
-    assert absolute.pop("manifest.json") != relative.pop("manifest.json")
+    # The manifest tells where the inputs were, and so does the report.
+    for name in ("manifest.json", "report.html"):
+        assert absolute.pop(name) != relative.pop(name)
     assert relative == absolute
 
 

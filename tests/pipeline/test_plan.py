@@ -37,15 +37,15 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
         total += int(images)
         assert int(images) >= made["records"]
         assert int(shards) == len(made["shards"])
-    assert total == dataset.ledger["records_written"] + len(lost) == 48
+    assert total == dataset.ledger["records_written"] + len(lost) == 51
     assert planned["train"][1] != "1"
 
     lines = ran.out.splitlines()
     assert "labels   from csv, 4 classes" in lines
     assert "columns  key 'id', label 'label'" in lines
     assert f"keys     by stem, paths below {sample}/images" in lines
-    assert "images   49 matched = 48 to convert + 1 rejected" in lines
-    assert "rows     49 read = 48 used + 0 repeated + 1 without an image + 0 rejected" in lines
+    assert "images   52 matched = 51 to convert + 1 rejected" in lines
+    assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines
     assert sum(line.startswith("        1 ") for line in lines) == 2
     assert lines[-1] == f"nothing written; convert would write {tmp_path / 'out'}"
 

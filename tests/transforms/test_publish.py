@@ -57,7 +57,7 @@ def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
     convert(config)
     assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
     manifest = manifest_of(output)
-    assert set(manifest["files"]) == set(SMALL_FILES) - {"manifest.json"}
+    assert set(manifest["files"]) == set(SMALL_FILES) - {"manifest.json", "report.html"}
     for shard in manifest_shards(manifest):
         data = (output / shard["file"]).read_bytes()
         assert (len(data), f"{google_crc32c.value(data):08x}") == (shard["bytes"], shard["crc32c"])
@@ -206,10 +206,11 @@ def test_the_manifest_comes_last(
 ) -> None:
     with failing(monkeypatch, "nothing") as targets:
         convert(config)
-        *files_before, last = targets[-len(SHARDS) - len(SMALL_FILES) :]
+        # The report is made of what is published.
+        *files_before, last, report = targets[-len(SHARDS) - len(SMALL_FILES) :]
         assert files_before[: len(SHARDS)] == SHARDS
-        assert sorted([*files_before[len(SHARDS) :], last]) == SMALL_FILES
-        assert last == "manifest.json"
+        assert sorted([*files_before[len(SHARDS) :], last, report]) == SMALL_FILES
+        assert (last, report) == ("manifest.json", "report.html")
 
 
 def test_a_former_manifest_goes_first(

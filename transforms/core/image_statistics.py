@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-STATISTICS = "statistics.json"
-
 # Records of one class, and of all classes, that are named to be looked at.
 SAMPLES_OF_CLASS = 6
 MAX_SAMPLES = 600

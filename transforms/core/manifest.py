@@ -20,6 +20,9 @@ from transforms.core.stats import Ledger, ShardSummary, count_changes, split_cla
 MANIFEST = "manifest.json"
 LABELS = "labels.txt"
 REJECTED = "rejected.jsonl"
+STATISTICS = "statistics.json"
+# Beside a dataset, no part of it: it can be made again from the rest.
+REPORT = "report.html"
 
 # Raise it when the same options and inputs give other bytes, or the manifest another shape.
 FORMAT_VERSION = 1

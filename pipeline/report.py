@@ -1,0 +1,39 @@
+"""`python -m pipeline.report OUT`: makes `report.html` of a finished dataset again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from apache_beam.io.filesystem import BeamIOError
+
+from pipeline.dataset import open_dataset
+from pipeline.errors import DatasetError, one_line, run_command
+from pipeline.options import OneLineParser
+from transforms import files
+from transforms.core.manifest import REPORT
+from transforms.core.shown_text import format_bytes
+from transforms.report import write_report
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Writes the report and says where.
+
+    Raises:
+        UsageError: there is no dataset.
+        DatasetError: the report cannot be written.
+    """
+    parser = OneLineParser(prog="python -m pipeline.report", allow_abbrev=False)
+    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
+    output = parser.parse_args(argv).output
+    manifest = open_dataset(output)
+    path = files.join(output, REPORT)
+    try:
+        size = write_report(output, manifest)
+    except (BeamIOError, OSError) as error:
+        raise DatasetError(f"cannot write {path}: {one_line(error)}") from error
+    print(f"report   {path}, {format_bytes(size)}")
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main, "report"))

@@ -1,0 +1,256 @@
+"""`report.html`: what is in it, that it is made again the same, and what it does without."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from pipeline import report
+from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
+from tests.servers.gcs import GcsServer
+from tests.statistics_file import write_statistics
+from transforms.core.manifest import manifest_shards
+
+SPLITS = "train=0.7,validation=0.3"
+
+
+def make_report(folder: Path | str) -> Ran:
+    """Runs `report`."""
+    return run_here(report.main, "report", [str(folder)])
+
+
+def make(sample: Path, folder: Path, **flags: Any) -> Dataset:
+    """The sample with statistics, its report not made again yet."""
+    images, labels = f"{sample}/images/*/*", sample / "labels.csv"
+    flags = {"num_shards": 2, "splits": SPLITS, "max_rejected": "50%", **flags}
+    dataset = make_dataset(folder, images=images, labels=labels, **flags)
+    write_statistics(folder)
+    return dataset
+
+
+@pytest.fixture(scope="module")
+def made(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The sample."""
+    return make(sample, tmp_path_factory.mktemp("report") / "out")
+
+
+@pytest.fixture
+def dataset(made: Dataset, tmp_path: Path) -> Dataset:
+    """A copy that a test may damage."""
+    return Dataset(Path(shutil.copytree(made.folder, tmp_path / "out")))
+
+
+def page_of(dataset: Dataset) -> str:
+    """The report, made now."""
+    ran = make_report(dataset.folder)
+    assert (ran.code, ran.err) == (0, "")
+    return (dataset.folder / "report.html").read_text("utf-8")
+
+
+def pictures(page: str, pattern: str) -> dict[str, Image.Image]:
+    """The decoded pictures whose `alt` matches a pattern, by `alt`."""
+    found = re.findall(r'alt="([^"]*)"[^>]* src="data:image/jpeg;base64,([^"]+)"', page)
+    return {
+        alt: Image.open(io.BytesIO(base64.b64decode(data)))
+        for alt, data in found
+        if re.fullmatch(pattern, alt)
+    }
+
+
+def test_convert_makes_it(made: Dataset, sample: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
+    ran = convert(output=tmp_path / "out", **flags, max_rejected="50%")
+    assert f"report   {tmp_path}/out/report.html" in ran.out
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "<b>52</b> images matched" in page
+    assert "report.html" not in Dataset(tmp_path / "out").manifest["files"]
+
+
+def test_the_same_dataset_gives_the_same_page(dataset: Dataset, made: Dataset) -> None:
+    assert page_of(dataset) == page_of(dataset) == page_of(made)
+
+
+def test_an_up_to_date_rerun_leaves_it_and_makes_a_missing_one(
+    photos: Path, tmp_path: Path
+) -> None:
+    flags = {"images": f"{photos}/*/*.jpg", "label_from": "directory"}
+    dataset = make_dataset(tmp_path / "out", **flags)
+    before = snapshot(dataset.folder)
+    make_dataset(tmp_path / "out", **flags)
+    assert snapshot(dataset.folder) == before
+    (dataset.folder / "report.html").unlink()
+    make_dataset(tmp_path / "out", **flags)
+    after = snapshot(dataset.folder)
+    assert after.keys() == before.keys()
+    assert after["report.html"][1] == before["report.html"][1]
+
+
+def test_numbers_are_those_of_the_manifest(dataset: Dataset) -> None:
+    page = page_of(dataset)
+    text = re.sub(r"<[^>]+>", " ", page)
+    manifest = dataset.manifest
+    for shard in manifest_shards(manifest):
+        assert shard["crc32c"] in page and f"{shard['bytes']:,}" in page
+    for name, option in manifest["options"].items():
+        assert f"<code>{name}</code>" in page or option is None
+    for reason, count in manifest["rejected"].items():
+        assert re.search(rf"{reason}\s+{count}\s", text)
+    for name in dataset.classes:
+        counts = [split["classes"].get(name, 0) for split in manifest["splits"].values()]
+        shown = r"\s+".join(map(str, [*counts, sum(counts)]))
+        assert re.search(rf"{name}\s+{shown}\s", text), name
+
+
+def test_pictures_are_those_of_the_records(dataset: Dataset, sample: Path) -> None:
+    """Each sample looks like its own file, more than like any other one."""
+
+    def look(image: Image.Image) -> list[int]:
+        return list(image.convert("RGB").resize((8, 8)).tobytes())
+
+    files = {}
+    for path in sample.glob("images/*/*-0?.*"):
+        with Image.open(path) as image:
+            files[path.stem] = look(image)
+    shown = pictures(page_of(dataset), r"\w+-0\d, \w+")
+    assert len(shown) > 15
+    for alt, picture in shown.items():
+        seen = look(picture)
+        distance = {
+            stem: sum(abs(a - b) for a, b in zip(seen, file, strict=True))
+            for stem, file in files.items()
+        }
+        assert min(distance, key=lambda stem: distance[stem]) == alt.split(", ")[0]
+        assert max(picture.size) == 160 or max(picture.size) == 96
+
+
+def test_compressed_shards_give_the_same_pictures(
+    dataset: Dataset, sample: Path, tmp_path: Path
+) -> None:
+    compressed = make(sample, tmp_path / "gzip", compression="gzip")
+    everything = r"[\w-]+, (train|validation)"
+    plain = pictures(page_of(dataset), everything)
+    assert {alt: image.tobytes() for alt, image in plain.items()} == {
+        alt: image.tobytes() for alt, image in pictures(page_of(compressed), everything).items()
+    }
+    shard = compressed.folder / compressed.shards("train")[0]
+    shard.write_bytes(shard.read_bytes()[:3000])
+    page = page_of(compressed)
+    assert f"{shard.name} cannot be read for its pictures" in page
+    assert 0 < len(pictures(page, everything)) < len(plain)
+
+
+def test_pictures_of_rejected_files_as_far_as_they_go(dataset: Dataset) -> None:
+    page = page_of(dataset)
+    shown = pictures(page, "what can be decoded of .*")
+    assert sorted(alt.rsplit("/", 1)[1] for alt in shown) == [
+        "triangles-cut.jpg",
+        "triangles-unlisted.jpg",
+    ]
+    (dataset.folder / "rejected.jsonl").write_text(
+        "".join(f"{json.dumps({**line, 'path': 'gone'})}\n" for line in dataset.rejected)
+    )
+    assert not pictures(page_of(dataset), "what can be decoded of .*")
+
+
+def test_duplicates_are_side_by_side(dataset: Dataset) -> None:
+    page = page_of(dataset)
+    shown = pictures(page, r"\w+, \w+: \w+/.*")
+    for twin in ("stripes/stripes-again.jpg", "checkers/checkers-mistaken.jpg"):
+        assert any(alt.endswith(twin) for alt in shown)
+    assert "different classes" in page
+    assert "2 groups with 4 images" in page
+
+
+def test_without_statistics_there_is_a_page_without_them(dataset: Dataset) -> None:
+    (dataset.folder / "statistics.json").unlink()
+    page = page_of(dataset)
+    assert "statistics.json is missing" in page
+    assert 'id="class-table"' in page and 'id="duplicates"' not in page
+    files = dataset.manifest
+    del files["files"]["statistics.json"]
+    (dataset.folder / "manifest.json").write_text(json.dumps(files))
+    assert "Worth a look" not in page_of(dataset)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[",
+        "[]",
+        "{}",
+        '{"samples": null, "duplicates": null}',
+        '{"samples": [{}]}',
+        '{"samples": [{"file": "x", "offset": 0, "length": 9}]}',
+        '{"width": {"bins": {"a": 1}}}',
+        '{"images": 1, "width": {"min": 1, "max": 2, "sum": 1, "bins": {"-4000": 1, "4000": 1}}}',
+        '{"duplicates": {"exact": {"listed": [{}]}}}',
+        '{"formats": 3}',
+    ],
+)
+def test_damaged_statistics_cost_no_more_than_themselves(dataset: Dataset, content: str) -> None:
+    (dataset.folder / "statistics.json").write_text(content)
+    assert 'id="class-table"' in page_of(dataset)
+
+
+def test_a_missing_shard_is_told_in_the_page(dataset: Dataset) -> None:
+    gone = dataset.folder / dataset.shards("train")[0]
+    gone.unlink()
+    page = page_of(dataset)
+    assert "1 shard missing" in page and f"<code>{gone.name}</code>" in page
+
+
+def test_a_damaged_shard_costs_its_pictures(dataset: Dataset) -> None:
+    shard = dataset.folder / dataset.shards("train")[0]
+    whole = len(pictures(page_of(dataset), r"[\w-]+, (train|validation)"))
+    shard.write_bytes(shard.read_bytes()[:3000])
+    page = page_of(dataset)
+    assert "cannot be read for" in page
+    assert 0 < len(pictures(page, r"[\w-]+, (train|validation)")) < whole
+
+
+def test_folders_that_hold_no_whole_dataset(tmp_path: Path, dataset: Dataset) -> None:
+    """What exactly is told, `test_verify.py` has: all commands open a dataset alike."""
+    ran = make_report(tmp_path)
+    assert ran.code == 2 and "holds no dataset" in ran.error()
+    manifest = dataset.folder / "manifest.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace('"format_version": 1', '"format_version": 2'))
+    ran = make_report(dataset.folder)
+    assert ran.code == 2 and "has format version 2" in ran.error()
+    manifest.unlink()
+    ran = make_report(dataset.folder)
+    assert ran.code == 2 and "holds no dataset" in ran.error()
+
+
+def test_a_page_that_cannot_be_written(dataset: Dataset) -> None:
+    (dataset.folder / "report.html").unlink()
+    (dataset.folder / "report.html").mkdir()
+    ran = make_report(dataset.folder)
+    assert ran.code == 1 and "cannot write" in ran.error()
+
+
+@pytest.mark.parametrize("layout", ["tutorial", "landmark"])
+def test_other_layouts(photos: Path, tmp_path: Path, layout: str) -> None:
+    rows = "".join(f"{path.stem},{len(path.stem)}\n" for path in photos.glob("*/*.jpg"))
+    (tmp_path / "labels.csv").write_text(f"id,landmark_id\n{rows}")
+    flags = {"labels": tmp_path / "labels.csv", "label_column": "landmark_id"}
+    made = make_dataset(tmp_path / "out", images=f"{photos}/*/*.jpg", layout=layout, **flags)
+    assert "<b>18</b> train" in page_of(made)
+
+
+def test_a_dataset_in_a_bucket(gcs: GcsServer, dataset: Dataset, sample: Path) -> None:
+    """The same page, from one request for each picture."""
+    gcs.make_bucket("datasets")
+    expected = page_of(dataset)
+    for path in sorted(dataset.folder.iterdir()):
+        gcs.put("datasets", f"out/{path.name}", path.read_bytes())
+    assert make_report("gs://datasets/out").code == 0
+    assert gcs.get("datasets", "out/report.html").decode() == expected

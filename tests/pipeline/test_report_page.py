@@ -1,0 +1,293 @@
+"""The report in a real browser: it works, and everybody can read it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline import report
+from tests.browser import Page, open_page
+from tests.conftest import draw
+from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
+from tests.report_sources import make_manifest, make_sources
+from tests.statistics_file import write_statistics
+from transforms.core.rejections import Rejection
+from transforms.core.report import render
+
+pytestmark = pytest.mark.browser
+
+SCREENSHOTS = ROOT / "build" / "screenshots"
+HOSTILE = "<img src=x onerror=alert(1)><script>document.title='owned'</script>\"'&amp;{{7*7}}"
+
+# The contrast of every text with what is behind it, by the rules of WCAG 2.
+CONTRAST = """
+(() => {
+  const parts = (color) => color.match(/[\\d.]+/g).map(Number);
+  const light = (color) => {
+    const [r, g, b] = parts(color).map((v) => v / 255)
+      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const color = getComputedStyle(each).backgroundColor;
+      if (parts(color)[3] !== 0) return color;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const poor = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
+    const [a, b] = [light(getComputedStyle(element).color), light(behind(element))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) poor.push([texts.currentNode.data.trim().slice(0, 40), ratio]);
+  }
+  return poor;
+})()
+"""
+
+# What has no name for those who do not see the page.
+NAMELESS = """
+[
+  ...[...document.querySelectorAll("img")].filter((each) => !each.alt),
+  ...[...document.querySelectorAll("th")].filter((each) => !each.scope),
+  ...[...document.querySelectorAll("table")].filter((each) => !each.caption),
+  ...[...document.querySelectorAll("input, select")].filter((each) => !each.labels.length),
+  ...[...document.querySelectorAll("button")].filter((each) => !each.textContent.trim()),
+  ...[...document.querySelectorAll("section")].filter(
+    (each) => !each.ariaLabel && !each.getAttribute("aria-labelledby") && !each.matches(".sheet")),
+].map((each) => each.outerHTML.slice(0, 100))
+"""
+
+LEVELS = "[...document.querySelectorAll('h1, h2, h3, h4')].map((each) => Number(each.tagName[1]))"
+
+
+def visible(selector: str) -> str:
+    """An expression: the texts of the elements that are seen."""
+    found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    return f"{found}.filter((each) => each.checkVisibility()).map((each) => each.innerText.trim())"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """One browser for all tests."""
+    with open_page() as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def dataset(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The sample with its statistics and its report."""
+    folder = tmp_path_factory.mktemp("report") / "out"
+    images, labels = f"{sample}/images/*/*", sample / "labels.csv"
+    splits = "train=0.7,validation=0.2,test=0.1"
+    made = make_dataset(folder, images=images, labels=labels, splits=splits, max_rejected="50%")
+    write_statistics(folder)
+    assert run_here(report.main, "report", [str(folder)]).code == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a dataset whose names, labels and details are HTML."""
+    folder = tmp_path_factory.mktemp("hostile")
+    name = HOSTILE.replace("/", "∕")
+    for number in range(4):
+        draw(folder / "in" / f"{name}{number}.jpg", seed=number)
+    shutil.copy(folder / "in" / f"{name}0.jpg", folder / "in" / f"{name}copy.jpg")
+    (folder / "in" / f"{name}.jpg").write_text(HOSTILE)
+    quoted = HOSTILE.replace('"', '""')
+    keys = [f"{name}{suffix}".replace('"', '""') for suffix in ("0", "1", "2", "3", "copy", "")]
+    rows = "".join(f'"{key}","{quoted}"\n' for key in keys)
+    (folder / "labels.csv").write_text(f'id,label\n{rows}"{quoted}",x\n')
+    flags = {"images": f"{folder}/in/*.jpg", "labels": folder / "labels.csv"}
+    make_dataset(folder / "out", **flags, max_rejected="50%")
+    write_statistics(folder / "out")
+    assert run_here(report.main, "report", [str(folder / "out")]).code == 0
+    return folder / "out" / "report.html"
+
+
+@pytest.fixture
+def opened(page: Page, dataset: Dataset) -> Iterator[Page]:
+    """The report of the sample; nothing that a test does there may be an error."""
+    page.complaints.clear()
+    page.requests.clear()
+    page.open(dataset.folder / "report.html")
+    yield page
+    assert page.complaints == []
+    assert page.requests == [(dataset.folder / "report.html").resolve().as_uri()]
+
+
+def test_the_class_filter(opened: Page) -> None:
+    assert len(opened.value(visible("#class-table tbody tr"))) == 4
+    opened.type_into("#class-filter", "STRI")
+    assert opened.value(visible("#class-table tbody th")) == ["stripes"]
+    assert opened.value(visible(".sheet h4")) == ["stripes"]
+    assert opened.value(visible("#class-count")) == ["1 of 4"]
+    opened.type_into("#class-filter", "")
+    assert len(opened.value(visible(".sheet h4"))) == 4
+
+
+def test_the_split_filter(opened: Page, dataset: Dataset) -> None:
+    samples = json.loads((dataset.folder / "statistics.json").read_text())["samples"]
+    opened.value(
+        "(() => { const split = document.querySelector('#split-filter');"
+        "split.value = 'validation'; split.dispatchEvent(new Event('input')); })()"
+    )
+    assert opened.value(visible("#class-table thead th")) == ["Class", "validation"]
+    counts = dataset.manifest["splits"]["validation"]["classes"]
+    rows = opened.value(visible("#class-table tbody tr"))
+    assert [row.split() for row in rows] == [
+        [name, str(counts.get(name, 0))] for name in dataset.classes
+    ]
+    of_split = [sample for sample in samples if sample["split"] == "validation"]
+    assert 0 < len(of_split) < len(samples)
+    assert len(opened.value(visible(".pictures li"))) == len(of_split)
+    shards = opened.value(visible("#shard-table tbody th"))
+    assert shards == dataset.shards("validation")
+
+
+def test_the_filter_of_rejected_files(opened: Page, dataset: Dataset) -> None:
+    assert len(opened.value(visible(".reason"))) == len(dataset.manifest["rejected"])
+    opened.type_into("#rejected-filter", "Triangles-Cut")
+    [card] = opened.value(visible(".reason"))
+    assert card.startswith("corrupt_image") and "Fetch it again or re-encode it." in card
+    opened.type_into("#rejected-filter", "empty_file")
+    assert len(opened.value(visible(".reason li"))) == 1
+    opened.type_into("#rejected-filter", "no such thing")
+    assert opened.value(visible(".reason")) == []
+    assert opened.value(visible("#rejected-count")) == ["0 of 6 listed"]
+
+
+def test_sorting_by_a_heading(opened: Page, dataset: Dataset) -> None:
+    counts = dataset.manifest["splits"]["train"]["classes"]
+    rows = "[...document.querySelectorAll('#class-table tbody tr')]"
+    shown = f"{rows}.map((row) => row.cells[1].innerText)"
+    heading = "document.querySelectorAll('#class-table thead th')[1]"
+    opened.value(f"{heading}.querySelector('button').click()")
+    ordered = [str(count) for count in sorted(counts.values(), reverse=True)]
+    assert opened.value(shown) == ordered
+    assert opened.value(f"{heading}.ariaSort") == "descending"
+    opened.value(f"{heading}.querySelector('button').click()")
+    assert opened.value(shown) == ordered[::-1]
+
+
+def test_long_lists_begin_short(page: Page, tmp_path: Path) -> None:
+    reasons = {"empty_file": 30, "corrupt_image": 1}
+    manifest = make_manifest(classes=3000, images=9000) | {"rejected": reasons}
+    rejections = [
+        Rejection("image", reason, "0 bytes", f"{number}.jpg", "")
+        for reason, count in reasons.items()
+        for number in range(count)
+    ]
+    html = tmp_path / "report.html"
+    html.write_text(render(make_sources(manifest, {}, rejections)), "utf-8")
+    page.open(html)
+    rows, files = visible("#class-table tbody tr"), visible(".reason li")
+    assert len(page.value(rows)) == 40
+    page.type_into("#class-filter", "class 299")
+    assert len(page.value(rows)) == 11
+    page.type_into("#class-filter", "")
+    page.value("document.querySelector('#all-classes').click()")
+    assert len(page.value(rows)) == 3000
+    assert page.value(visible("#all-classes")) == []
+    assert len(page.value(files)) == 9
+    assert page.value(visible(".reason button")) == ["Show all 30"]
+    page.value("document.querySelector('.reason button').click()")
+    assert len(page.value(files)) == 31
+
+
+def test_every_picture_is_one(opened: Page) -> None:
+    eager = "image.loading = 'eager'"  # the others wait until somebody scrolls to them
+    opened.call(
+        "Runtime.evaluate",
+        expression=f"Promise.all([...document.images].map((image) => ({eager}, image.decode())))",
+        awaitPromise=True,
+    )
+    sizes = "[...document.images].map((image) => Math.max(image.naturalWidth, image.naturalHeight))"
+    found = opened.value(sizes)
+    assert len(found) > 24
+    assert all(64 <= size <= 160 for size in found)
+
+
+def test_what_assistive_technology_reads(opened: Page) -> None:
+    assert opened.value(NAMELESS) == []
+    levels = opened.value(LEVELS)
+    assert levels.count(1) == 1
+    assert all(now <= before + 1 for before, now in zip(levels, levels[1:], strict=False))
+    for landmark in ("header", "nav", "main", "footer"):
+        assert opened.value(f"document.querySelectorAll('{landmark}').length") == 1
+    targets = "[...document.querySelectorAll('a')].every((a) => document.querySelector(a.hash))"
+    assert opened.value(targets) is True
+
+
+def test_the_keyboard_reaches_every_control(opened: Page) -> None:
+    focused = "(({id, hash, tagName}) => id || hash || tagName)(document.activeElement)"
+    reached = []
+    while (at := opened.value(focused)) != "BODY" or not reached:
+        opened.press("Tab", 9)
+        reached.append(at)
+        assert len(reached) < 100
+    assert reached[1:3] == ["#main", "#flow"]
+    assert {"class-filter", "split-filter", "rejected-filter", "SUMMARY", "BUTTON"} <= set(reached)
+    opened.value("document.querySelector('#class-filter').focus()")
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert opened.value(outline) == "solid"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_contrast(page: Page, dataset: Dataset, dark: bool) -> None:
+    page.open(dataset.folder / "report.html", dark=dark)
+    assert page.value(CONTRAST) == []
+    light = page.value("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0] > 128")
+    assert light is not dark
+    page.screenshot(SCREENSHOTS / f"report-{'dark' if dark else 'light'}.png")
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_narrow_pages_do_not_scroll_sideways(
+    page: Page, dataset: Dataset, hostile: Path, width: int
+) -> None:
+    for path in (hostile, dataset.folder / "report.html"):
+        page.open(path, width=width, height=740)
+        assert page.value("document.documentElement.scrollWidth") <= width
+        assert page.value("visualViewport.width") == width
+    page.screenshot(SCREENSHOTS / f"report-{width}.png")
+
+
+def test_names_are_text_and_nothing_else(page: Page, hostile: Path) -> None:
+    page.complaints.clear()
+    page.open(hostile)
+    assert page.complaints == []
+    assert page.value("document.title") == "Dataset report"
+    assert page.value("document.querySelectorAll('script, [onerror], [src=x]').length") == 1
+    assert page.value(visible("#class-table tbody th")) == [HOSTILE]
+    assert page.value(visible(".sheet h4")) == [HOSTILE]
+    page.type_into("#class-filter", "<script>")
+    assert page.value(visible("#class-count")) == ["1 of 1"]
+
+
+def test_what_is_smuggled_in_cannot_run(page: Page, dataset: Dataset, tmp_path: Path) -> None:
+    """If a name were not escaped after all, the page's policy would stop it."""
+    text = (dataset.folder / "report.html").read_text("utf-8")
+    own = "document.title='owned'"
+    smuggled = f'<script>{own}</script><img src=x onerror="{own}">'
+    (tmp_path / "report.html").write_text(text.replace("<h1>", f"{smuggled}<h1>"), "utf-8")
+    page.open(tmp_path / "report.html")
+    assert page.value("document.title") == "Dataset report"
+
+
+def test_a_page_without_javascript_shows_everything(page: Page, dataset: Dataset) -> None:
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        page.open(dataset.folder / "report.html")
+        rows = page.value(visible("#class-table tbody th"))
+    finally:
+        page.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert rows == dataset.classes

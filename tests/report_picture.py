@@ -1,0 +1,65 @@
+"""Makes the README's picture: `python -m tests.report_picture docs/report.png`.
+
+The report of the sample of `examples/make_sample.py`, seen by Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from examples.make_sample import make_sample
+from tests.browser import open_page
+from tests.statistics_file import write_statistics
+from transforms.core.manifest import STATISTICS
+
+ROOT = Path(__file__).parents[1]
+WIDTH, HEIGHT = 1160, 1380
+COLORS = 256
+
+
+def make_picture(path: Path, folder: Path) -> None:
+    """Converts the sample and saves what the top of its report looks like.
+
+    Args:
+        path: the PNG.
+        folder: an empty one, for the sample and the dataset.
+    """
+    make_sample(folder / "sample")
+    flags = ["--images=sample/images/**/*", "--labels=sample/labels.csv", "--output=out"]
+    flags += ["--splits=train=0.7,validation=0.3", "--max_rejected=20%", "--progress=off"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def run(module: str, *words: str) -> None:
+        command = [sys.executable, "-m", module, *words]
+        subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    run("pipeline.convert", *flags)
+    if not (folder / "out" / STATISTICS).exists():
+        write_statistics(folder / "out")
+        run("pipeline.report", "out")
+    with open_page() as page:
+        page.open(folder / "out" / "report.html", width=WIDTH, height=HEIGHT)
+        page.screenshot(path, height=HEIGHT)
+    with Image.open(path) as shot:
+        # A page has few colours: a palette makes the file a third as large.
+        small = shot.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
+
+
+def main() -> None:
+    """Makes the picture where the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("picture", type=Path, metavar="FILE", help="the PNG to write")
+    with tempfile.TemporaryDirectory() as folder:
+        make_picture(parser.parse_args().picture, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

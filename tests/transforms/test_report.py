@@ -1,0 +1,167 @@
+"""The step that writes the report never takes a dataset away, and reads no more than it shows."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import ConvertConfig
+from tests.statistics_file import write_statistics
+from tests.transforms.beam import convert, make_config, make_images
+from transforms import files, report, report_pictures
+from transforms.core.rejections import Reason, Rejection
+from transforms.report import make_report
+from transforms.report_pictures import picture_records, picture_rejected
+
+NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ConvertConfig:
+    """A dataset of forty images, not made yet."""
+    make_images(tmp_path / "images", NAMES)
+    return make_config(tmp_path / "images", tmp_path / "out")
+
+
+def manifest_of(output: Path) -> dict[str, Any]:
+    return dict(json.loads((output / "manifest.json").read_text()))
+
+
+def test_a_report_that_fails_leaves_the_dataset_published(
+    config: ConvertConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(output: str, manifest: Any) -> str:
+        raise RuntimeError("no room\nat all")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(report, "make_report", fail)
+        convert(config)
+    assert manifest_of(tmp_path / "out")["ledger"]["records_written"] == 40
+    assert not (tmp_path / "out" / "report.html").exists()
+    [told] = [record.getMessage() for record in caplog.records if "report" in record.getMessage()]
+    assert told == f"report.html could not be written ({tmp_path}/out): no room"
+    # The same command again makes what is missing.
+    convert(config)
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_former_report_does_not_outlive_its_dataset(
+    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(config)
+    former = (tmp_path / "out" / "report.html").read_bytes()
+    rename = files.rename
+
+    def fail(source: str, target: str) -> None:
+        if target.endswith("/manifest.json"):
+            raise OSError("the bucket is gone")
+        rename(source, target)
+
+    other = make_config(tmp_path / "images", tmp_path / "out", seed=5, overwrite=True)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
+        patch.setattr(files, "rename", fail)
+        convert(other)
+    assert not (tmp_path / "out" / "report.html").exists()
+    convert(other)
+    assert (tmp_path / "out" / "report.html").read_bytes() != former
+
+
+def test_pictures_are_read_by_their_offsets(
+    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report of a large dataset must not read it again."""
+    convert(config)
+    statistics = write_statistics(tmp_path / "out")
+    samples = random.Random(1).sample(statistics["samples"], 5)
+    read: list[tuple[int, int]] = []
+    read_range = files.read_range
+
+    def noted(path: str, offset: int, length: int) -> bytes:
+        read.append((offset, length))
+        return read_range(path, offset, length)
+
+    monkeypatch.setattr(files, "read_range", noted)
+    found = picture_records(
+        config.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
+    )
+    assert notes == []
+    assert found.keys() == {(sample["file"], sample["offset"]) for sample in samples}
+    assert sorted(read) == sorted((each["offset"], each["length"] + 16) for each in samples)
+
+
+def test_wrong_places_are_told_and_cost_their_own_picture(
+    config: ConvertConfig, tmp_path: Path
+) -> None:
+    convert(config)
+    samples = write_statistics(tmp_path / "out")["samples"]
+    wrong = [
+        {**samples[0], "offset": samples[0]["offset"] + 1},
+        {**samples[1], "length": samples[1]["length"] - 1},
+        {**samples[2], "offset": 10**12},
+        {**samples[3], "file": "gone.tfrecord"},
+    ]
+    manifest = manifest_of(tmp_path / "out")
+    notes: list[str] = []
+    found = picture_records(config.output, manifest, {"samples": [*wrong, samples[4]]}, notes)
+    assert found.keys() == {(samples[4]["file"], samples[4]["offset"])}
+    assert len(notes) == 1 and notes[0].startswith("4 records cannot be read")
+
+
+def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:
+    return Rejection("image", reason.value, "", str(path), "")
+
+
+def test_rejected_files_that_cannot_be_shown(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "text").write_text("no picture")
+    rejections = [
+        reject(tmp_path / "fifo"),
+        reject(tmp_path / "text"),
+        reject(tmp_path / "gone"),
+        reject(tmp_path),
+        reject("http://127.0.0.1:9/1.jpg"),
+        reject(f"{tmp_path}\0"),
+    ]
+    assert picture_rejected(rejections) == {}
+
+
+@pytest.mark.parametrize("reason", [Reason.TOO_MANY_PIXELS, Reason.DECODER_CRASH])
+def test_what_was_too_much_for_the_conversion_is_not_tried_again(
+    tmp_path: Path, reason: Reason
+) -> None:
+    make_images(tmp_path, ["1.jpg"])
+    assert picture_rejected([reject(tmp_path / "1.jpg", reason)]) == {}
+    assert len(picture_rejected([reject(tmp_path / "1.jpg")])) == 1
+
+
+def test_only_so_many_rejected_files_are_read(tmp_path: Path) -> None:
+    names = [f"{number}.jpg" for number in range(30)]
+    make_images(tmp_path, names)
+    found = picture_rejected(reject(tmp_path / name) for name in names)
+    assert list(found) == [str(tmp_path / name) for name in names[:8]]
+
+
+def test_a_crash_costs_the_pictures_and_nothing_else(
+    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(config)
+    (tmp_path / "out" / "rejected.jsonl").write_text(
+        reject(tmp_path / "images" / NAMES[0]).to_json() + "\n"
+    )
+    manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 1}}
+    assert "what can be decoded" in make_report(config.output, manifest)
+    original = report_pictures.call_in_child
+    monkeypatch.setattr(
+        report_pictures, "call_in_child", lambda *args, **kwargs: original(os.abort)
+    )
+    page = make_report(config.output, manifest)
+    assert "what can be decoded" not in page and "corrupt_image" in page

@@ -1,0 +1,158 @@
+"""Numbers of the report as what its charts draw: bars of a histogram, ribbons of a flow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# Bins of `statistics.json` to an octave: bin b holds values from 2**(b/4) up to 2**((b+1)/4).
+_BINS_OF_OCTAVE = 4
+
+_MAX_BARS = 24
+
+# Pixels of a flow: of all that goes in, of a place where some of it goes, and between two places.
+_FLOW = 110
+_SLOT = 34
+_GAP = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """One bar: what it counts, how many, and its height in percent of the highest."""
+
+    label: str
+    count: int
+    percent: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Histogram:
+    """How a number is distributed over the images, for people.
+
+    Attributes:
+        title: what is measured.
+        low: the smallest value.
+        mean: the mean.
+        high: the largest value.
+        bars: in the order of the values, without gaps.
+    """
+
+    title: str
+    low: str
+    mean: str
+    high: str
+    bars: tuple[Bar, ...]
+
+
+def histogram(
+    title: str, counted: Mapping[str, Any], images: int, shown: Callable[[float], str]
+) -> Histogram:
+    """The histogram of one number.
+
+    Args:
+        title: what is measured.
+        counted: `min`, `max`, `sum` and `bins`, as `statistics.json` has them.
+        images: how many were counted.
+        shown: formats a value.
+    """
+    bins = {int(bin_): int(count) for bin_, count in counted["bins"].items()}
+    first, last = min(bins), max(bins)
+    step = next(s for s in (1, 2, 4, 8, 16, 32, 64) if last // s - first // s < _MAX_BARS)
+    counts = [0] * (last // step - first // step + 1)
+    for bin_, count in bins.items():
+        counts[bin_ // step - first // step] += count
+    low, high = float(counted["min"]), float(counted["max"])
+    bars = []
+    for at, count in enumerate(counts):
+        left, right = (_edge((first // step + end) * step) for end in (at, at + 1))
+        label = f"{shown(max(left, low))} to {shown(min(right, high))}"
+        bars.append(Bar(label, count, percent(count, max(counts))))
+    mean = shown(float(counted["sum"]) / images) if images else ""
+    return Histogram(title, shown(low), mean, shown(high), tuple(bars))
+
+
+def _edge(bin_: int) -> float:
+    return float(2 ** (bin_ / _BINS_OF_OCTAVE))
+
+
+def percent(part: float, whole: float) -> float:
+    """`part` of `whole` in percent, rounded; 0 of nothing."""
+    return round(100 * part / whole, 2) if whole else 0.0
+
+
+def shares(counts: Mapping[str, int]) -> tuple[Bar, ...]:
+    """A bar for each count, the largest first; the percentage is that of the sum."""
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Bar(name, count, percent(count, total)) for name, count in ordered)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A place where a part of a flow goes.
+
+    Attributes:
+        label: its name.
+        count: how much goes there.
+        percent: the same, of the whole.
+        kind: `kept` or `left_out`.
+        height: pixels.
+        path: the outline of its ribbon in an SVG that is 100 units wide.
+    """
+
+    label: str
+    count: int
+    percent: float
+    kind: str
+    height: float
+    path: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """What went in, and each place where some of it went.
+
+    Attributes:
+        label: what went in.
+        count: how many.
+        height: pixels of the whole.
+        targets: from the top down; their counts add up to that of the flow.
+    """
+
+    label: str
+    count: int
+    height: float
+    targets: tuple[Target, ...]
+
+
+def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Flow | None:
+    """The flow of what is the sum of its parts; None when that is nothing.
+
+    Args:
+        label: what went in.
+        parts: name, count and kind of each; those of nothing are left out.
+    """
+    parts = [part for part in parts if part[1] > 0]
+    total = sum(count for _, count, _ in parts)
+    if not total:
+        return None
+    thick = [max(2.0, _FLOW * count / total) for _, count, _ in parts]
+    slots = [max(_SLOT, each) + _GAP for each in thick]
+    height = sum(slots)
+    targets = []
+    source, top = (height - sum(thick)) / 2, 0.0
+    for (name, count, kind), size, slot in zip(parts, thick, slots, strict=True):
+        middle = top + slot / 2
+        outline = _ribbon(source, middle - size / 2, size)
+        targets.append(Target(name, count, percent(count, total), kind, round(slot, 1), outline))
+        source, top = source + size, top + slot
+    return Flow(label, total, round(height, 1), tuple(targets))
+
+
+def _ribbon(left: float, right: float, size: float) -> str:
+    """An S-shaped band of `size` pixels from y `left` to y `right`, 100 units wide."""
+    return (
+        f"M0 {left:.1f}C50 {left:.1f} 50 {right:.1f} 100 {right:.1f}V{right + size:.1f}"
+        f"C50 {right + size:.1f} 50 {left + size:.1f} 0 {left + size:.1f}Z"
+    )

@@ -1,0 +1,126 @@
+"use strict";
+(() => {
+  const find = (selector, inside = document) => inside.querySelector(selector);
+  const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+  const text = (element) => element.textContent.toLowerCase();
+
+  // Rows of a long table and files of a long list that are there before somebody asks for more.
+  const FIRST_ROWS = 40;
+  const FIRST_FILES = 8;
+
+  const classFilter = find("#class-filter");
+  if (classFilter) {
+    const table = find("#class-table");
+    const body = table.tBodies[0];
+    let rows = [...body.rows].map((row) => ({ row, name: text(row.cells[0]) }));
+    const sheets = all(".sheet").map((sheet) => ({
+      sheet,
+      name: sheet.dataset.class.toLowerCase(),
+      pictures: all("li", sheet),
+    }));
+    const splitFilter = find("#split-filter");
+    const button = find("#all-classes");
+    const columns = document.head.appendChild(document.createElement("style"));
+    let isShort = rows.length > FIRST_ROWS + 10;
+
+    const apply = () => {
+      const wanted = classFilter.value.trim().toLowerCase();
+      const split = splitFilter ? splitFilter.value : "";
+      let shown = 0;
+      for (const { row, name } of rows) {
+        const isMatch = name.includes(wanted);
+        row.hidden = !isMatch || (isShort && shown >= FIRST_ROWS);
+        shown += isMatch;
+      }
+      for (const { sheet, name, pictures } of sheets) {
+        let left = 0;
+        for (const picture of pictures) {
+          picture.hidden = split !== "" && picture.dataset.split !== split;
+          left += !picture.hidden;
+        }
+        sheet.hidden = !left || !name.includes(wanted);
+      }
+      for (const row of all("#shard-table tbody tr")) {
+        row.hidden = split !== "" && row.dataset.split !== split;
+      }
+      for (const group of all(".group")) {
+        group.hidden = split !== "" && !group.dataset.splits.split("|").includes(split);
+      }
+      const splits = splitFilter ? splitFilter.options.length - 1 : 0;
+      const hidden = [];
+      for (let at = 1; split !== "" && at <= splits + 1; at += 1) {
+        if (at !== splitFilter.selectedIndex) {
+          hidden.push(`#class-table tr > :nth-child(${at + 1})`);
+        }
+      }
+      columns.textContent = hidden.length ? `${hidden.join(",")}{display:none}` : "";
+      button.hidden = !isShort || shown <= FIRST_ROWS;
+      find("#class-count").textContent =
+        wanted === "" ? "" : `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
+    };
+
+    const sortBy = (column, heading) => {
+      const sign = heading.getAttribute("aria-sort") === (column ? "descending" : "ascending") ? -1 : 1;
+      const value = ({ row }) => Number(row.cells[column].textContent.replaceAll(",", ""));
+      rows = column
+        ? rows.map((each) => [value(each), each]).sort((a, b) => sign * (b[0] - a[0])).map(([, each]) => each)
+        : rows.sort((a, b) => sign * (a.name < b.name ? -1 : 1));
+      all("th", table.tHead).forEach((each) => each.removeAttribute("aria-sort"));
+      heading.setAttribute("aria-sort", (column === 0) === (sign === 1) ? "ascending" : "descending");
+      body.append(...rows.map(({ row }) => row));
+      apply();
+    };
+
+    classFilter.addEventListener("input", apply);
+    splitFilter?.addEventListener("input", apply);
+    button.addEventListener("click", () => {
+      isShort = false;
+      apply();
+    });
+    all("th", table.tHead).forEach((heading, column) =>
+      find("button", heading).addEventListener("click", () => sortBy(column, heading)),
+    );
+    apply();
+  }
+
+  const rejectedFilter = find("#rejected-filter");
+  if (rejectedFilter) {
+    const reasons = all(".reason").map((reason) => {
+      const files = all("li", reason).map((file) => ({ file, name: text(file) }));
+      const more = document.createElement("button");
+      more.type = "button";
+      more.textContent = `Show all ${files.length}`;
+      find("ul", reason).after(more);
+      const state = { reason, code: text(find("code", reason)), files, more, isShort: files.length > FIRST_FILES + 2 };
+      more.addEventListener("click", () => {
+        state.isShort = false;
+        apply();
+      });
+      return state;
+    });
+    const apply = () => {
+      const wanted = rejectedFilter.value.trim().toLowerCase();
+      let total = 0;
+      let listed = 0;
+      for (const { reason, code, files, more, isShort } of reasons) {
+        const isWhole = code.includes(wanted);
+        let shown = 0;
+        for (const { file, name } of files) {
+          const isMatch = isWhole || name.includes(wanted);
+          file.hidden = !isMatch || (isShort && shown >= FIRST_FILES);
+          shown += isMatch;
+        }
+        more.hidden = !isShort || shown <= FIRST_FILES;
+        reason.hidden = !shown && !isWhole;
+        total += shown;
+        listed += files.length;
+      }
+      find("#rejected-count").textContent = wanted === "" ? "" : `${total} of ${listed} listed`;
+    };
+    rejectedFilter.addEventListener("input", apply);
+    apply();
+  }
+
+  // Enter in a filter sends nothing.
+  all("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
+})();
