@@ -180,12 +180,14 @@ class FlinkCluster:
         self._stack.close()
 
     def add_task_manager(self) -> None:
-        """Starts another TaskManager, and waits until all that live are known."""
+        """Starts another TaskManager, and waits until Flink knows it."""
         number = len(self.task_managers)
         self.task_managers.append(self._stack.enter_context(self._start("taskmanager", number)))
-        alive = sum(each.process.poll() is None for each in self.task_managers)
+        log = self._folder / f"taskmanager-{number}.log"
         wait_until(
-            lambda: self.ask("/overview").get("taskmanagers") == alive, self._job_manager, "Flink"
+            lambda: "Successful registration at resource manager" in log.read_text(),
+            self.task_managers[-1],
+            "Flink",
         )
 
     def kill_task_manager(self) -> None:
