@@ -25,16 +25,10 @@ def open_dataset(output: str) -> dict[str, Any]:
     path = files.join(output, MANIFEST)
     try:
         manifest = files.read_manifest(path)
-        is_half = manifest is None and files.names_below(files.join(output, files.STAGING))
     except ManifestError as error:
         raise UsageError(str(error)) from error
     except (BeamIOError, OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
-    if is_half:
-        raise UsageError(
-            f"{output} holds half a dataset: a run is not finished there ({files.STAGING}, and no "
-            f"{MANIFEST}). Wait for it, or run its command again: it goes on where it stopped"
-        )
     if manifest is None:
         raise UsageError(f"{output} holds no dataset: {_missing(output, path)}")
     return manifest

@@ -13,12 +13,12 @@ from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
 from pipeline.launch import run_pipeline
 from transforms import files
+from transforms.core.gathered import Gathered, gather
 from transforms.core.labels import Vocabulary
 from transforms.core.records import Count, ShardImage, ShardRow
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
 from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
-from transforms.publish import Gathered, gather
 
 
 class _MeasureShardFn(beam.DoFn):

@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -15,11 +14,9 @@ import google_crc32c
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms import files, gcs
-from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
 from transforms.core.fingerprints import Prints, ShardIndex, Sidecar
 from transforms.core.image_files import ImageFile, image_file
-from transforms.core.image_statistics import Sample, Statistics
 from transforms.core.manifest import MANIFEST
 from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
@@ -27,6 +24,7 @@ from transforms.core.shards import ShardName, ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.fetch import ReadAhead
 from transforms.metrics import PROGRESS, counter, distribution
+from transforms.tally import Tally
 
 Planned = ShardImage | ShardRow
 
@@ -230,7 +228,7 @@ class _WriteShardFn(beam.DoFn):
     ) -> tuple[ShardSummary, ShardIndex]:
         started = time.monotonic()
         partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
-        tally = _Tally(name, self._converter.of_images)
+        tally = Tally(name, self._converter.of_images)
         if self._converter.fingerprints:
             tally.index.contents = []
         loaded = tally.pass_images(self._converter.load(images))
@@ -253,7 +251,7 @@ class _WriteShardFn(beam.DoFn):
         return summary, tally.index
 
     def _stage(
-        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: _Tally
+        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: Tally
     ) -> ShardSummary:
         """Writes the shard to `partial`, and gives it the name under which it is staged."""
         file = self._write_file(partial, examples)
@@ -294,7 +292,7 @@ class _WriteImagesFn(_WriteShardFn):
     """
 
     def _stage(
-        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: _Tally
+        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: Tally
     ) -> ShardSummary:
         files.make_directory(partial)
 
@@ -338,75 +336,3 @@ class _WriteImagesFn(_WriteShardFn):
 
 def _has_checksum(path: str, crc32c: str) -> bool:
     return files.exists(path) and files.checksum(path) == crc32c
-
-
-@dataclasses.dataclass
-class _Tally:
-    """What was counted while one shard went by."""
-
-    file: str
-    of_images: bool
-    records: int = 0
-    index: ShardIndex = dataclasses.field(default_factory=ShardIndex)
-    statistics: Statistics = dataclasses.field(default_factory=Statistics)
-    image_bytes: int = 0
-    labels: Counter[str] = dataclasses.field(default_factory=Counter)
-    rejections: list[Rejection] = dataclasses.field(default_factory=list)
-    pixels: Counter[str] = dataclasses.field(default_factory=Counter)
-    formats: Counter[str] = dataclasses.field(default_factory=Counter)
-
-    def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
-        """Passes images on and keeps rejections."""
-        for result in loaded:
-            if isinstance(result, Rejection):
-                self.rejections.append(result)
-                PROGRESS.advance(1, 1)
-            else:
-                self._count(result)
-                PROGRESS.advance(1)
-                yield result
-
-    def pass_examples(self, examples: Iterable[bytes]) -> Iterator[bytes]:
-        """Passes Examples on and keeps their lengths."""
-        for example in examples:
-            self.records += 1
-            if self.of_images:
-                self.index.lengths.append(len(example))
-            yield example
-
-    def _count(self, checked: CheckedImage) -> None:
-        classes = class_texts(checked.image)
-        self.labels.update(classes)
-        if not self.of_images:
-            return
-        image, info, index = checked.image, checked.info, self.index
-        for class_ in classes:
-            sample = Sample(image.order, self.file, len(index.keys))
-            self.statistics.samples.add(class_, sample)
-        self.statistics.add(
-            info.format,
-            height=info.height,
-            width=info.width,
-            size=len(checked.data),
-            orientation=checked.orientation,
-        )
-        self.image_bytes += len(checked.data)
-        self.pixels.update(checked.changes)
-        index.keys.append(image.key)
-        index.paths.append(image.path)
-        index.classes.append(classes)
-        if index.contents is not None:
-            index.contents.append(checked.content)
-            index.looks.append("" if checked.look is None else f"{checked.look:016x}")
-
-    def counts(self) -> dict[str, Any]:
-        """What a `ShardSummary` takes of it."""
-        self.statistics.samples.shrink()
-        return {
-            "records": self.records,
-            "image_bytes": self.image_bytes,
-            "labels": dict(sorted(self.labels.items())),
-            "rejections": tuple(self.rejections),
-            "pixels": dict(sorted(self.pixels.items())),
-            "statistics": self.statistics.to_json() if self.of_images else {},
-        }

@@ -15,12 +15,13 @@ from pipeline.config import ConvertConfig
 from tests.pipeline.commands import SMALL_FILES
 from tests.transforms.beam import collect, convert, counters, make_config, make_images
 from transforms import files
+from transforms.core.gathered import gather
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import manifest_shards, parse_manifest
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.stats import LedgerError, PlanTotals, ShardSummary
-from transforms.publish import NotPublishedError, PublishDataset, gather
+from transforms.publish import NotPublishedError, PublishDataset
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
 SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]

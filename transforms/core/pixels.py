@@ -9,7 +9,6 @@ All functions may be called from several threads.
 
 from __future__ import annotations
 
-import io
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +24,11 @@ from transforms.core.check import (
     decode_pixels,
     examine_image,
 )
+from transforms.core.encode import encode_image
 from transforms.core.headers import Header, image_format
 from transforms.core.looks import look_of_pixels
 from transforms.core.pillow_images import TURNS, open_image, read_orientation
-from transforms.core.pixel_options import MAX_SIDE, Original, PixelOptions, StoredImage
+from transforms.core.pixel_options import Original, PixelOptions, StoredImage
 from transforms.core.rejections import Reason, RejectedImageError
 
 # Formats whose files are nearly always lossy: as PNG they would be several times as large.
@@ -43,12 +43,6 @@ _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 _OVERSAMPLING = 2
 
 _FILTER = Image.Resampling.LANCZOS
-
-# zlib's: photos take 6% more room than at Pillow's 6, and a third of the time.
-_PNG_LEVEL = 3
-
-# An encoded image below this is within every limit of TensorFlow's decoders.
-_TRUSTED_PIXELS = 1 << 27
 
 
 class _Source(NamedTuple):
@@ -122,7 +116,7 @@ def change_pixels(
     fitting = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
     final = _resized_and_turned(fitting, source, target, scale)
     kept = source.orientation if options.exif_orientation == "keep" else 1
-    stored, info = _encode(final, stored_format, options.quality, kept, limits)
+    stored, info = encode_image(final, stored_format, options.quality, kept, limits)
     was_done = {
         "transcoded": stored_format != source.format,
         **_was_done(source, target, options, image, final),
@@ -376,44 +370,3 @@ def _stored_format(data: bytes, source: _Source, image: Image.Image, options: Pi
     is_lossless_webp = source.format == "webp" and b"VP8L" in data
     is_photo = source.format in _PHOTO_FORMATS and not is_lossless_webp
     return "jpeg" if is_photo and image.mode in ("L", "RGB") else "png"
-
-
-def _encode(
-    image: Image.Image, format_: str, quality: int, orientation: int, limits: Limits
-) -> tuple[bytes, ImageInfo]:
-    """The file that holds an image, within the limits, with its orientation if that is not 1."""
-    exif = pillow_images.exif_of(orientation) if orientation != 1 else b""
-    if format_ == "jpeg":
-        data = _encode_jpeg(image, quality, exif)
-    else:
-        file = io.BytesIO()
-        image.save(file, "PNG", exif=exif, compress_level=_PNG_LEVEL)
-        data = file.getvalue()
-    is_trusted = image.width * image.height < _TRUSTED_PIXELS
-    try:
-        return data, check_image(data, limits=limits, mode="header" if is_trusted else "full")
-    except RejectedImageError as error:
-        detail = f"as the {format_} to be stored: {error.detail}"
-        raise RejectedImageError(error.reason, detail) from None
-
-
-def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
-    """A baseline JPEG; colour in 4:2:0, as `tf.io.encode_jpeg` writes it."""
-    if max(image.size) > MAX_SIDE:
-        detail = f"{image.width}x{image.height} pixels; a JPEG has {MAX_SIDE} a side at most"
-        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
-    is_grey = image.mode == "L"
-    pixels = np.asarray(image)
-    data: bytes = simplejpeg.encode_jpeg(
-        pixels[:, :, None] if is_grey else pixels,
-        quality,
-        "GRAY" if is_grey else "RGB",
-        "Gray" if is_grey else "420",
-        fastdct=False,
-    )
-    if not exif:
-        return data
-    # Behind the JFIF segment, which comes first.
-    start = 4 + int.from_bytes(data[4:6], "big")
-    segment = b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif
-    return data[:start] + segment + data[start:]
