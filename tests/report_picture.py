@@ -16,8 +16,6 @@ from PIL import Image
 
 from examples.make_sample import make_sample
 from tests.browser import open_page
-from tests.statistics_file import write_statistics
-from transforms.core.manifest import STATISTICS
 
 ROOT = Path(__file__).parents[1]
 WIDTH, HEIGHT = 1160, 1380
@@ -35,15 +33,8 @@ def make_picture(path: Path, folder: Path) -> None:
     flags = ["--images=sample/images/**/*", "--labels=sample/labels.csv", "--output=out"]
     flags += ["--splits=train=0.7,validation=0.3", "--max_rejected=20%", "--progress=off"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-
-    def run(module: str, *words: str) -> None:
-        command = [sys.executable, "-m", module, *words]
-        subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-
-    run("pipeline.convert", *flags)
-    if not (folder / "out" / STATISTICS).exists():
-        write_statistics(folder / "out")
-        run("pipeline.report", "out")
+    command = [sys.executable, "-m", "pipeline.convert", *flags]
+    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
     with open_page() as page:
         page.open(folder / "out" / "report.html", width=WIDTH, height=HEIGHT)
         page.screenshot(path, height=HEIGHT)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import base64
+import math
 import random
+from collections import Counter
 from typing import Any
 
-from tests.statistics_file import histogram
 from transforms.core.manifest import FORMAT_VERSION
 from transforms.core.rejections import Rejection
 from transforms.core.report import Sources
 from transforms.core.report_tables import SHOWN_TWINS
+
+
+def histogram(values: list[float]) -> dict[str, Any]:
+    """Least, most, sum and bins of quarter octaves."""
+    bins = Counter(str(math.floor(4 * math.log2(value))) for value in values)
+    return {"min": min(values), "max": max(values), "sum": sum(values), "bins": dict(bins)}
 
 
 def make_manifest(

@@ -16,7 +16,6 @@ from PIL import Image
 from pipeline import report
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
 from tests.servers.gcs import GcsServer
-from tests.statistics_file import write_statistics
 from transforms.core.manifest import manifest_shards
 
 SPLITS = "train=0.7,validation=0.3"
@@ -32,7 +31,6 @@ def make(sample: Path, folder: Path, **flags: Any) -> Dataset:
     images, labels = f"{sample}/images/*/*", sample / "labels.csv"
     flags = {"num_shards": 2, "splits": SPLITS, "max_rejected": "50%", **flags}
     dataset = make_dataset(folder, images=images, labels=labels, **flags)
-    write_statistics(folder)
     return dataset
 
 

@@ -14,7 +14,6 @@ from tests.browser import Page, open_page
 from tests.conftest import draw
 from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
 from tests.report_sources import make_manifest, make_sources
-from tests.statistics_file import write_statistics
 from transforms.core.rejections import Rejection
 from transforms.core.report import render
 
@@ -88,7 +87,6 @@ def dataset(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     images, labels = f"{sample}/images/*/*", sample / "labels.csv"
     splits = "train=0.7,validation=0.2,test=0.1"
     made = make_dataset(folder, images=images, labels=labels, splits=splits, max_rejected="50%")
-    write_statistics(folder)
     assert run_here(report.main, "report", [str(folder)]).code == 0
     return made
 
@@ -108,7 +106,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "labels.csv").write_text(f'id,label\n{rows}"{quoted}",x\n')
     flags = {"images": f"{folder}/in/*.jpg", "labels": folder / "labels.csv"}
     make_dataset(folder / "out", **flags, max_rejected="50%")
-    write_statistics(folder / "out")
     assert run_here(report.main, "report", [str(folder / "out")]).code == 0
     return folder / "out" / "report.html"
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pipeline.config import ConvertConfig
-from tests.statistics_file import write_statistics
 from tests.transforms.beam import convert, make_config, make_images
 from transforms import files, report, report_pictures
+from transforms.core.manifest import STATISTICS
 from transforms.core.rejections import Reason, Rejection
 from transforms.report import make_report
 from transforms.report_pictures import picture_records, picture_rejected
@@ -31,6 +31,11 @@ def config(tmp_path: Path) -> ConvertConfig:
 
 def manifest_of(output: Path) -> dict[str, Any]:
     return dict(json.loads((output / "manifest.json").read_text()))
+
+
+def statistics_of(folder: Path) -> Any:
+    """What `statistics.json` says."""
+    return json.loads((folder / STATISTICS).read_text("utf-8"))
 
 
 def test_a_report_that_fails_leaves_the_dataset_published(
@@ -80,7 +85,7 @@ def test_pictures_are_read_by_their_offsets(
 ) -> None:
     """A report of a large dataset must not read it again."""
     convert(config)
-    statistics = write_statistics(tmp_path / "out")
+    statistics = statistics_of(tmp_path / "out")
     samples = random.Random(1).sample(statistics["samples"], 5)
     read: list[tuple[int, int]] = []
     read_range = files.read_range
@@ -102,7 +107,7 @@ def test_wrong_places_are_told_and_cost_their_own_picture(
     config: ConvertConfig, tmp_path: Path
 ) -> None:
     convert(config)
-    samples = write_statistics(tmp_path / "out")["samples"]
+    samples = statistics_of(tmp_path / "out")["samples"]
     wrong = [
         {**samples[0], "offset": samples[0]["offset"] + 1},
         {**samples[1], "length": samples[1]["length"] - 1},

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.statistics_file import histogram as counted
+from tests.report_sources import histogram as counted
 from transforms.core.report_charts import flow, histogram, shares
 
 
