@@ -66,10 +66,10 @@ def test_a_former_report_does_not_outlive_its_dataset(
     former = (tmp_path / "out" / "report.html").read_bytes()
     rename = files.rename
 
-    def fail(source: str, target: str) -> None:
+    def fail(source: str, target: str, **options: bool) -> None:
         if target.endswith("/manifest.json"):
             raise OSError("the bucket is gone")
-        rename(source, target)
+        rename(source, target, **options)
 
     other = make_config(tmp_path / "images", tmp_path / "out", seed=5, overwrite=True)
     with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
