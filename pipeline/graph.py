@@ -13,8 +13,7 @@ import apache_beam as beam
 
 from pipeline.config import ConvertConfig
 from transforms.convert import ImageConverter
-from transforms.core.duplicates import Found
-from transforms.core.records import Count, LabelledImage
+from transforms.core.records import Count, Found, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.stats import PlanTotals
 from transforms.core.tables import RowChecker, row_bytes

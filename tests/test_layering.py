@@ -26,8 +26,7 @@ import transforms.core
 from pipeline.graph import build
 from tests.transforms.beam import make_config, make_pipeline
 from transforms.core.csv_rows import CsvColumns
-from transforms.core.fingerprints import Prints
-from transforms.core.records import JoinSide, LabelledImage, ShardImage
+from transforms.core.records import JoinSide, LabelledImage, Prints, ShardImage
 
 ROOT = Path(transforms.__file__).parents[1]
 CORE = sorted((ROOT / "transforms/core").glob("*.py"))

@@ -11,10 +11,11 @@ from typing import Any
 
 from transforms import files, gcs
 from transforms.convert import image_uri
-from transforms.core.duplicates import Found, equal_of, find_near, merge_equal
+from transforms.core.duplicates import equal_of, find_near, merge_equal
 from transforms.core.fingerprints import ShardIndex, Sidecar, content_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
 from transforms.core.manifest import data_files
+from transforms.core.records import Found
 from transforms.core.shards import ShardName, shard_index
 from transforms.core.stats import ShardSummary
 from transforms.fetch import ReadAhead, reading_threads

@@ -11,9 +11,8 @@ import apache_beam as beam
 
 from transforms import gcs
 from transforms.convert import image_uri
-from transforms.core.duplicates import Found, find_equal
-from transforms.core.fingerprints import Prints
-from transforms.core.records import Count, LabelledImage
+from transforms.core.duplicates import find_equal
+from transforms.core.records import Count, Found, LabelledImage, Prints
 from transforms.core.rejections import Rejection
 from transforms.core.same_content import decide
 from transforms.fetch import ReadAhead, read_file, reading_threads

@@ -14,7 +14,6 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
 from transforms.convert import image_uri
-from transforms.core.duplicates import Found
 from transforms.core.gathered import Gathered, gather
 from transforms.core.labels import Vocabulary
 from transforms.core.limits import RejectionLimit
@@ -33,7 +32,7 @@ from transforms.core.manifest import (
     to_text,
 )
 from transforms.core.pixel_options import stored_shape
-from transforms.core.records import Count
+from transforms.core.records import Count, Found
 from transforms.core.rejections import Rejection
 from transforms.core.schema import SCHEMA, schema_text
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons

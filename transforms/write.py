@@ -15,10 +15,10 @@ from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms import files, gcs
 from transforms.core.examples import CheckedImage
-from transforms.core.fingerprints import Prints, ShardIndex, Sidecar
+from transforms.core.fingerprints import ShardIndex, Sidecar
 from transforms.core.image_files import ImageFile, image_file
 from transforms.core.manifest import MANIFEST
-from transforms.core.records import ShardImage, ShardRow
+from transforms.core.records import Prints, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName, ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary

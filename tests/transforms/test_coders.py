@@ -6,13 +6,17 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import schema_pb2
 
+import transforms.duplicates
 import transforms.join
-import transforms.plan  # noqa: F401
-from transforms.core.records import Count, JoinSide, LabelledImage, ShardImage
+import transforms.plan
+import transforms.write  # noqa: F401
+from transforms.core.records import Count, Found, JoinSide, LabelledImage, Prints, ShardImage
 from transforms.core.rejections import Rejection
 
 
-@pytest.mark.parametrize("record", [Count, JoinSide, LabelledImage, Rejection, ShardImage])
+@pytest.mark.parametrize(
+    "record", [Count, Found, JoinSide, LabelledImage, Prints, Rejection, ShardImage]
+)
 def test_fields_are_texts_and_whole_numbers(record: type) -> None:
     coder = beam.coders.registry.get_coder(record)
     assert isinstance(coder, beam.coders.RowCoder)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transforms.core.fingerprints import Prints, pack, unpack
+from transforms.core.fingerprints import pack, unpack, unpack_prints
+from transforms.core.records import Found, Prints
 
 MODES = ("off", "report", "drop")
 
@@ -61,20 +62,6 @@ class Equal(NamedTuple):
         return self.groups, self.images, self.across_splits, self.conflicts, self.dropped
 
 
-class Found(NamedTuple):
-    """What one bucket of fingerprints shows, as it moves through the graph.
-
-    Attributes:
-        equal: an `Equal` as JSON.
-        files: names of the shards that `looks` counts by.
-        looks: packed looks of the bucket's images.
-    """
-
-    equal: str
-    files: tuple[str, ...] = ()
-    looks: str = ""
-
-
 class Near(NamedTuple):
     """Pairs of similar images with unequal content.
 
@@ -101,7 +88,7 @@ def find_equal(batches: Iterable[Prints]) -> Found:
     in_order = sorted(batches)
     files = tuple(dict.fromkeys(batch.file for batch in in_order))
     number = {file: at for at, file in enumerate(files)}
-    parts = [batch.unpack() for batch in in_order]
+    parts = [unpack_prints(batch) for batch in in_order]
     rows = np.concatenate(parts)
     file = np.repeat([number[batch.file] for batch in in_order], [len(part) for part in parts])
     order = np.lexsort((rows["record"], file, rows["content2"], rows["content"]))
@@ -112,7 +99,7 @@ def find_equal(batches: Iterable[Prints]) -> Found:
         looks[name] = rows[name][with_look]
     looks["file"] = file[with_look]
     equal = merge_equal(_equal_rows(rows, file, files))
-    return Found(json.dumps(equal), files, pack(looks))
+    return Found(json.dumps(equal), json.dumps(files), pack(looks))
 
 
 def _equal_rows(rows: Any, file: Any, files: Sequence[str]) -> Iterable[Equal]:
@@ -193,7 +180,7 @@ def find_near(found: Iterable[Found], *, images: int, max_compared: int = MAX_CO
     limit = None if images <= max_compared else (max_compared << 64) // images
     for bucket in found:
         looks = unpack(bucket.looks, _LOOK).copy()
-        numbers = [files.setdefault(file, len(files)) for file in bucket.files]
+        numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
         looks["file"] = np.array(numbers, "<u4")[looks["file"]] if numbers else 0
         # The low bits chose the bucket; those that count here are shared evenly by all buckets.
         parts.append(looks if limit is None else looks[looks["content"] < np.uint64(limit)])

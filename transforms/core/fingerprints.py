@@ -11,10 +11,12 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xxhash
+
+from transforms.core.records import Prints
 
 # Groups of the shuffle; each is a share of all contents.
 BUCKETS = 32
@@ -115,20 +117,9 @@ def _classes_hash(classes: Sequence[str]) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-class Prints(NamedTuple):
-    """Fingerprints of some of a shard's records.
-
-    Attributes:
-        file: name of the shard.
-        rows: packed, see `pack`.
-    """
-
-    file: str
-    rows: str
-
-    def unpack(self) -> Any:
-        """The rows as an array with named fields."""
-        return unpack(self.rows, _PRINT)
+def unpack_prints(prints: Prints) -> Any:
+    """The rows of some fingerprints, as an array with named fields."""
+    return unpack(prints.rows, _PRINT)
 
 
 def pack(rows: Any) -> str:

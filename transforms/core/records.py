@@ -98,3 +98,29 @@ class Count(NamedTuple):
 
     name: str
     value: int
+
+
+class Prints(NamedTuple):
+    """Fingerprints of some of a shard's records.
+
+    Attributes:
+        file: name of the shard.
+        rows: packed, see `fingerprints.unpack_prints`.
+    """
+
+    file: str
+    rows: str
+
+
+class Found(NamedTuple):
+    """What one bucket of fingerprints shows of duplicates.
+
+    Attributes:
+        equal: a `duplicates.Equal` as JSON.
+        files: the names of the shards that `looks` counts by, as JSON.
+        looks: packed looks of the bucket's images.
+    """
+
+    equal: str
+    files: str = "[]"
+    looks: str = ""

@@ -12,7 +12,6 @@ from transforms.core.duplicates import (
     MAX_GROUPS,
     MAX_IMAGES,
     MAX_PAIRS,
-    Found,
     Near,
     Record,
     equal_of,
@@ -20,7 +19,8 @@ from transforms.core.duplicates import (
     find_near,
     merge_equal,
 )
-from transforms.core.fingerprints import Prints, ShardIndex
+from transforms.core.fingerprints import ShardIndex
+from transforms.core.records import Found, Prints
 
 
 class Drawn(NamedTuple):

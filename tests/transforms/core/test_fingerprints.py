@@ -5,7 +5,13 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.fingerprints import BUCKETS, ShardIndex, Sidecar, content_hash
+from transforms.core.fingerprints import (
+    BUCKETS,
+    ShardIndex,
+    Sidecar,
+    content_hash,
+    unpack_prints,
+)
 from transforms.core.tfrecord import masked_crc32c, read_records
 
 FILE = "train-00000-of-00001.tfrecord"
@@ -35,7 +41,7 @@ def test_all_fingerprints_move(rows: list[tuple[str, str, list[str], str, str]])
     for bucket, prints in index_of(rows).prints(FILE):
         assert prints.file == FILE
         assert 0 <= bucket < BUCKETS
-        for row in prints.unpack():
+        for row in unpack_prints(prints):
             assert row["content"] % BUCKETS == bucket
             content = row["content"].tobytes() + row["content2"].tobytes()
             look = f"{row['look']:016x}" if row["has_look"] else ""
