@@ -196,12 +196,12 @@ def test_nothing_is_on_stderr_about_odd_and_damaged_files(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("resize", "loaded"), [(None, "False False"), ("8x6", "True False")])
-def test_pillow_is_loaded_for_changes_only_and_tensorflow_not_for_clean_jpegs(
+def test_pixels_are_loaded_for_changes_only_and_tensorflow_not_for_clean_jpegs(
     photos: Path, tmp_path: Path, resize: str | None, loaded: str
 ) -> None:
     code = (
         "import sys; from pipeline.convert import main; main(sys.argv[1:]);"
-        "print('PIL.Image' in sys.modules, 'tensorflow' in sys.modules)"
+        "print('transforms.core.pixels' in sys.modules, 'tensorflow' in sys.modules)"
     )
     words = arguments(images=f"{photos}/*/*.jpg", output=tmp_path / "out", resize=resize)
     command = [sys.executable, "-c", code, *words]

@@ -180,7 +180,7 @@ def test_verify_sees_pixels_of_another_size(folder: Path) -> None:
     manifest = dataset.manifest
     manifest["features"][0]["shape"] = [6, 8, 4]
     problems = [str(each) for each in find_problems(str(dataset.folder), manifest)]
-    assert "has 144 bytes, not those of uint8 of shape [6, 8, 4]" in problems[0]
+    assert "has 144 bytes, not those of uint8 of shape [6, 8, 4]" in problems[1]
 
 
 def test_verify_sees_pixels_that_the_sizes_beside_them_contradict(folder: Path) -> None:

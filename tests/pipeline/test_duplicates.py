@@ -237,10 +237,10 @@ def test_a_run_that_goes_on_tells_the_same(
     output = tmp_path / "out"
     original = files.rename
 
-    def fail(source: str, target: str) -> None:
+    def fail(source: str, target: str, **options: bool) -> None:
         if "/.staging/" not in target:
             raise OSError(28, "No space left on device", target)
-        original(source, target)
+        original(source, target, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(files, "rename", fail)
@@ -251,7 +251,7 @@ def test_a_run_that_goes_on_tells_the_same(
 
     def keep(source: str, target: str) -> None:
         kept[Path(source).name] = Path(source).stat().st_ino
-        original(source, target)
+        original(source, target, **options)
 
     monkeypatch.setattr(files, "rename", keep)
     make_dataset(output, images=f"{images}/*/*.jpg", **SPLITS)

@@ -223,7 +223,7 @@ def test_in_a_bucket(gcs: GcsServer, photos: Path, tmp_path: Path) -> None:
     assert {name: there[name] for name in files(local)} == {
         name: path.read_bytes() for name, path in files(local).items()
     }
-    assert set(there) == {*files(local), "manifest.json", *local.manifest["files"]}
+    assert set(there) == {*files(local), "manifest.json", "report.html", *local.manifest["files"]}
     verified = run_here(pipeline.verify.main, "verify", ["gs://datasets/out"])
     assert verified.code == 0, verified.out
     assert "up to date" in convert(**flags).out

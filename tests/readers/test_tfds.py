@@ -280,7 +280,7 @@ def test_a_former_dataset_leaves_none_of_its_files(photos: Path, tmp_path: Path)
     converted(photos, tmp_path / "out", layout="tutorial", overwrite=True)
     zipped = converted(photos, tmp_path / "out", compression="gzip", overwrite=True)
     names = {path.name for path in zipped.folder.iterdir()}
-    assert names == {*zipped.shards(), *zipped.manifest["files"], "manifest.json"}
+    assert names == {*zipped.shards(), *zipped.manifest["files"], "manifest.json", "report.html"}
     assert FEATURES not in names
 
 

@@ -247,12 +247,12 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
     """
     try:
         manifest = json.loads(text)
-        version = int(manifest["format_version"])
+        version = manifest["format_version"]
     except (ValueError, TypeError, KeyError) as error:
         raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
     if version != FORMAT_VERSION:
         told = f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
-        if version > FORMAT_VERSION:
+        if isinstance(version, int) and version > FORMAT_VERSION:
             raise ManifestError(f"{told}a newer image-tfrecords wrote it; install that one")
         raise ManifestError(
             f"{told}an older image-tfrecords wrote it; use that one, or convert again into "

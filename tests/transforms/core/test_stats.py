@@ -85,7 +85,6 @@ def test_a_summary_goes_through_json() -> None:
         crc32c="0000abcd",
         image_bytes=50,
         labels={"한강": 2, "": 1},
-        formats={"jpeg": 3},
         rejections=(REJECTION, REJECTION._replace(detail='"quoted"\n')),
     )
     assert ShardSummary.from_text(summary.to_text()) == summary
