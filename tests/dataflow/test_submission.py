@@ -253,7 +253,7 @@ def test_a_job_that_publishes_nothing_fails(world: World) -> None:
     assert failed.code == 3
     assert world.job("strict").state == "JOB_STATE_FAILED"
     assert failed.last_line().startswith("convert: 1 of ")
-    assert "images rejected, more than --max_rejected (0 images)" in failed.last_line()
+    assert "images rejected, more than --max_rejected (0)" in failed.last_line()
     assert not world.published("strict")
 
 

@@ -249,7 +249,7 @@ def test_a_run_that_goes_on_tells_the_same(
     assert len(staged) == 2 * 4  # and their sidecars
     kept = {}
 
-    def keep(source: str, target: str) -> None:
+    def keep(source: str, target: str, **options: bool) -> None:
         kept[Path(source).name] = Path(source).stat().st_ino
         original(source, target, **options)
 
