@@ -260,9 +260,10 @@ def _progress_json(without: Made, made: Made) -> None:
     lines = [json.loads(line) for line in made.ran.err.splitlines()]
     assert lines
     for line in lines:
-        assert list(line) == ["done", "planned", "rejected", "seconds"]
-        assert line["planned"] == 4 and 0 <= line["done"] <= 4
-    assert lines[-1]["done"] == 4
+        assert {"stage", "unit", "done", "planned", "rejected", "seconds"} <= set(line)
+        assert 0 <= line["done"] <= 4
+    totals = {line["stage"]: line["planned"] for line in lines}
+    assert totals.get("converting", 4) == 4 and totals.get("listing", 0) == 0
 
 
 ALL = {"max_rejected": "100%"}
