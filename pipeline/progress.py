@@ -176,8 +176,12 @@ def _seconds_left(stage: Stage, rate: float) -> float:
 
 
 def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> None:
-    """Prints a line about the stage that is on; its seconds count from when it was first seen."""
+    """Prints a line about the stage that is on, and others that went on since their last line.
+
+    The seconds of a stage count from when it was first seen.
+    """
     started: dict[str, float] = {}
+    told: dict[str, Stage] = {}
     waited = 0.0
     while not done.wait(min(_BAR_SECONDS, _LINE_SECONDS)):
         now = time.monotonic()
@@ -185,7 +189,11 @@ def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> 
         for stage in stages:
             started.setdefault(stage.name, now)
         waited += min(_BAR_SECONDS, _LINE_SECONDS)
-        if stages and waited >= _LINE_SECONDS:
-            waited = 0.0
-            seconds = max(now - started[stages[-1].name], 1e-3)
-            print(line(stages[-1], seconds), file=sys.stderr, flush=True)
+        if waited < _LINE_SECONDS:
+            continue
+        waited = 0.0
+        for stage in stages:
+            if stage != told.get(stage.name) or stage is stages[-1]:
+                seconds = max(now - started[stage.name], 1e-3)
+                print(line(stage, seconds), file=sys.stderr, flush=True)
+            told[stage.name] = stage

@@ -273,10 +273,11 @@ def _progress_json(without: Made, made: Made) -> None:
     lines = [json.loads(line) for line in made.ran.err.splitlines()]
     assert lines
     for line in lines:
-        assert line["done"] >= 0 and line["seconds"] >= 0
-    converting = [line for line in lines if line["stage"] == "converting"]
-    assert all(line["planned"] == 4 for line in converting)
-    assert not converting or converting[-1]["done"] <= 4
+        assert {"stage", "unit", "done", "planned", "rejected", "seconds"} <= set(line)
+        assert 0 <= line["done"] <= 4
+    assert [line["done"] for line in lines if line["stage"] == "converting"][-1] == 4
+    totals = {line["stage"]: line["planned"] for line in lines}
+    assert totals.get("converting", 4) == 4 and totals.get("listing", 0) == 0
 
 
 ALL = {"max_rejected": "100%"}
@@ -457,17 +458,19 @@ class TestProgress:
     def test_plain_lines_tell_rate_and_time_left(self, inputs: Path, tmp_path: Path) -> None:
         made = run(inputs, tmp_path, {"progress": "plain"})
         assert made.ran.code == 0
-        lines = made.ran.err.splitlines()
+        start = "converting: "
+        lines = [line for line in made.ran.err.splitlines() if line.startswith(start)]
         assert lines
         assert all(" of 4 images, 0 rejected, " in line for line in lines)
         assert all(line.endswith(" s left") and " images/s, " in line for line in lines)
-        assert lines[-1].startswith("4 of 4 images")
+        assert lines[-1].startswith("converting: 4 of 4 images")
 
     def test_auto_is_plain_where_there_is_no_terminal(self, inputs: Path, tmp_path: Path) -> None:
         made = run(inputs, tmp_path, {"progress": "auto"})
-        assert made.ran.err.splitlines()[-1].startswith("4 of 4 images")
+        assert "\nconverting: 4 of 4 images" in f"\n{made.ran.err}"
 
     def test_rejected_images_count(self, inputs: Path, tmp_path: Path) -> None:
         flags = {"images": "{in}/empty/*/*.jpg", "progress": "json", **DIRECTORY, **ALL}
-        last = json.loads(run(inputs, tmp_path, flags).ran.err.splitlines()[-1])
+        lines = map(json.loads, run(inputs, tmp_path, flags).ran.err.splitlines())
+        last = [line for line in lines if line["stage"] == "converting"][-1]
         assert (last["done"], last["planned"], last["rejected"]) == (2, 2, 1)
