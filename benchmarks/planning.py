@@ -118,7 +118,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     return Planning(
         images=count,
         planned=train["images"],
-        shards=train["shards"],
+        shards=train["files"],
         check_seconds=checked - start,
         seconds=seconds,
         base_bytes=base,

@@ -20,6 +20,9 @@ from transforms.match import is_local
 # The object of a bucket's lock, in the staging folder.
 LOCK = "lock.json"
 
+# Ends the wait of a run that another one took over.
+_TAKEN_OVER = signal.SIGUSR1
+
 # Seconds between two signs of life in a bucket, and without one until a run counts as dead.
 BEAT_SECONDS = 10.0
 PATIENCE_SECONDS = 45.0
@@ -108,6 +111,8 @@ class BucketLock:
         except OSError as error:
             raise UsageError(f"cannot write to --output {output}: {one_line(error)}") from error
         beating = threading.Thread(target=self._keep_beating, name="lock", daemon=True)
+        # Not SIGINT, which is ignored in what a shell starts in the background.
+        former = signal.signal(_TAKEN_OVER, signal.default_int_handler)
         beating.start()
         try:
             yield
@@ -122,6 +127,7 @@ class BucketLock:
         finally:
             self._ended.set()
             beating.join()
+            signal.signal(_TAKEN_OVER, former)
             if not self._is_lost:
                 # A bucket out of reach must not hide why the run ends.
                 with contextlib.suppress(OSError):
@@ -209,4 +215,4 @@ def _interrupt_main_thread() -> None:
     """As Ctrl-C does: unlike `_thread.interrupt_main`, a signal also ends a wait."""
     main = threading.main_thread().ident
     assert main is not None
-    signal.pthread_kill(main, signal.SIGINT)
+    signal.pthread_kill(main, _TAKEN_OVER)

@@ -113,6 +113,10 @@ def test_flags_of_the_documentation_exist() -> None:
     elsewhere = {
         "--describe",  # benchmarks/photos.py
         "--limit",  # show
+        "--class",
+        "--fast",  # verify
+        "--full",
+        "--dist",  # pytest
         "--direct_num_workers",  # Beam
         "--direct_running_mode",
         "--compile-bytecode",  # uv

@@ -174,9 +174,9 @@ class _PublishFn(beam.DoFn):
 
     def _is_published(self, gathered: Gathered, recipe: str) -> bool:
         """Whether an earlier try of this very step ended: nothing is staged any more."""
-        first = gathered.shards[0]
-        if files.exists(files.sidecar(self._output, first.file, first.recipe)):
-            return False
+        for first in gathered.shards[:1]:
+            if files.exists(files.sidecar(self._output, first.file, first.recipe)):
+                return False
         manifest = files.read_manifest(files.join(self._output, MANIFEST))
         return manifest is not None and manifest["recipe"] == recipe
 
