@@ -114,6 +114,7 @@ def test_flags_of_the_documentation_exist() -> None:
         "--describe",  # benchmarks/photos.py
         "--limit",  # show
         "--class",
+        "--split",
         "--fast",  # verify
         "--full",
         "--dist",  # pytest
