@@ -44,5 +44,5 @@ def test_labels_that_no_launcher_saw(portable: Portable, tmp_path: Path) -> None
 def test_too_many_rejected(portable: Portable, inputs: Path, tmp_path: Path) -> None:
     done = convert(inputs, tmp_path / "out", *flags(portable), "--max_rejected=1")
     assert done.code == 3, done.err
-    assert "images rejected, more than --max_rejected (1 images)" in error(done.err)
+    assert "images rejected, more than --max_rejected (1)" in error(done.err)
     assert "manifest.json" not in done.files
