@@ -12,7 +12,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from pipeline.errors import UsageError, one_line
 from pipeline.layouts import Layout
-from pipeline.path_flags import check_path
+from pipeline.path_flags import check_path, read_flag_file
 from pipeline.samples import ImageSample, list_inputs, why_empty
 from pipeline.split_flags import add_place_columns
 from transforms import files
@@ -205,13 +205,7 @@ def read_classes(path: str | None) -> tuple[str, ...] | None:
     """
     if path is None:
         return None
-    try:
-        text = files.read_text(path)
-    except (BeamIOError, OSError, ValueError) as error:
-        raise UsageError(f"cannot read --class_names {path}: {one_line(error)}") from error
-    if text is None:
-        raise UsageError(f"there is no file --class_names {path}")
-    names = read_class_names(text.removeprefix("\ufeff"))
+    names = read_class_names(read_flag_file("--class_names", path).removeprefix("\ufeff"))
     if not names:
         raise UsageError(f"--class_names {path} names no class: write one name a line")
     return names

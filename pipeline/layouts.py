@@ -7,10 +7,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 
-from apache_beam.io.filesystem import BeamIOError
-
-from pipeline.errors import UsageError, one_line
-from transforms import files
+from pipeline.errors import UsageError
+from pipeline.path_flags import read_flag_file
 from transforms.core.boxes import ROUNDING, SIDES
 from transforms.core.columns import RowUse, row_use
 from transforms.core.csv_lines import LabelsError
@@ -143,12 +141,7 @@ def read_layout_file(path: str) -> tuple[Feature, ...]:
     Raises:
         UsageError: the file cannot be read, or is no layout.
     """
-    try:
-        text = files.read_text(path)
-    except (BeamIOError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read --layout {path}: {one_line(error)}") from error
-    if text is None:
-        raise UsageError(f"there is no file --layout {path}")
+    text = read_flag_file("--layout", path)
     try:
         return parse_layout(text, path)
     except LayoutError as error:

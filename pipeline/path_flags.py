@@ -1,8 +1,11 @@
-"""Paths that no command takes, refused before anything is read or said."""
+"""Paths that flags name: those that no command takes, and the text in the others."""
 
 from __future__ import annotations
 
-from pipeline.errors import UsageError
+from apache_beam.io.filesystem import BeamIOError
+
+from pipeline.errors import UsageError, one_line
+from transforms import files
 from transforms.core.shown_text import holds_secret
 
 
@@ -33,3 +36,18 @@ def check_path(flag: str, path: str) -> None:
     else:
         problem = "is signed or holds a password: give the name alone"
     raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
+
+
+def read_flag_file(flag: str, path: str) -> str:
+    """The text in the file that a flag names.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    try:
+        text = files.read_text(path)
+    except (BeamIOError, OSError, ValueError) as error:
+        raise UsageError(f"cannot read {flag} {path}: {one_line(error)}") from error
+    if text is None:
+        raise UsageError(f"there is no file {flag} {path}")
+    return text

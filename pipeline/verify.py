@@ -77,13 +77,6 @@ def _make_parser() -> OneLineParser:
     return parser
 
 
-def find_problems(output: str, manifest: dict[str, Any]) -> list[Problem]:
-    """Everything in which a folder differs from its manifest."""
-    from pipeline.check_dataset import check_dataset
-
-    return check_dataset(output, manifest)[0]
-
-
 def table_lines(
     manifest: Mapping[str, Any], splits: Mapping[str, Verified], problems: Sequence[Problem]
 ) -> Iterator[str]:

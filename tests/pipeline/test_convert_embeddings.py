@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.verify import find_problems
+from pipeline.check_dataset import check_dataset
 from tests.conftest import draw
 from tests.models import (
     KERAS,
@@ -85,7 +85,7 @@ def test_a_keras_file_and_a_saved_model_give_what_the_model_gives(
         dataset = make_dataset(tmp_path / model, **flags(folder, model=folder / model))
         np.testing.assert_allclose(stored(dataset, SMALL_OUTPUT), expected, rtol=1e-5, atol=1e-6)
         assert dataset.manifest["features"][0]["shape"] == list(SMALL_OUTPUT)
-        assert list(find_problems(str(dataset.folder), dataset.manifest)) == []
+        assert list(check_dataset(str(dataset.folder), dataset.manifest)[0]) == []
 
 
 def test_efficientnet_gives_62720_values(folder: Path, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_bfloat16_is_the_nearest(folder: Path, tmp_path: Path) -> None:
     values = [read_bfloat16(record["Feature"]) for record in read(packed, spec)]
     nearest = tf.cast(tf.cast(exact.reshape(COUNT, -1), tf.bfloat16), tf.float32).numpy()
     assert np.array_equal(np.stack(values), nearest)
-    assert list(find_problems(str(packed.folder), packed.manifest)) == []
+    assert list(check_dataset(str(packed.folder), packed.manifest)[0]) == []
 
 
 def test_verify_sees_another_shape_and_another_model_is_another_dataset(
@@ -123,7 +123,7 @@ def test_verify_sees_another_shape_and_another_model_is_another_dataset(
         dataset = make_dataset(tmp_path / dtype, **flags(folder, embed_dtype=dtype))
         manifest = dataset.manifest
         manifest["features"][0]["shape"] = [2]
-        problems = [str(each) for each in find_problems(str(dataset.folder), manifest)]
+        problems = [str(each) for each in check_dataset(str(dataset.folder), manifest)[0]]
         assert len(problems) >= COUNT and told in problems[1]
     ran = convert(**flags(folder, model=folder / "saved", output=tmp_path / "float32"))
     assert ran.code == 2 and "--model is" in ran.error()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.verify import find_problems
+from pipeline.check_dataset import check_dataset
 from tests.foreign_images import exif, laid
 from tests.images import bmp_file, picture, saved, webp_animation
 from tests.pipeline.commands import (
@@ -120,7 +120,7 @@ def test_features_describe_what_is_stored_and_all_is_counted(
     (line,) = (line for line in ran.out.splitlines() if line.startswith("pixels "))
     for name, count in counts.items():
         assert f"{count} {name}" in line
-    assert not list(find_problems(str(output), dataset.manifest))
+    assert not list(check_dataset(str(output), dataset.manifest)[0])
 
 
 ALL: dict[str, Any] = {

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import pipeline.show
 import pipeline.verify
-from pipeline.verify import find_problems
+from pipeline.check_dataset import check_dataset
 from tests.images import picture, saved, whole_images
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import NUMBER, TEXT, read
@@ -179,7 +179,7 @@ def test_verify_sees_pixels_of_another_size(folder: Path) -> None:
     dataset = make(folder, "  pixels: image.pixels\n", resize="8x6", color="rgb")
     manifest = dataset.manifest
     manifest["features"][0]["shape"] = [6, 8, 4]
-    problems = [str(each) for each in find_problems(str(dataset.folder), manifest)]
+    problems = [str(each) for each in check_dataset(str(dataset.folder), manifest)[0]]
     assert "has 144 bytes, not those of uint8 of shape [6, 8, 4]" in problems[1]
 
 

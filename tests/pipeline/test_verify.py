@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from pipeline import convert, verify
+from pipeline.check_dataset import check_dataset
 from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, UsageError, run_command
 from transforms.core.manifest import crc32c_hex, manifest_shards, to_text
@@ -44,9 +45,7 @@ def dataset(made: Path, tmp_path: Path) -> Path:
 
 
 def _problems(dataset: Path) -> list[str]:
-    return [
-        str(problem) for problem in verify.find_problems(str(dataset), open_dataset(str(dataset)))
-    ]
+    return [str(problem) for problem in check_dataset(str(dataset), open_dataset(str(dataset)))[0]]
 
 
 def _edit(dataset: Path, **changes: object) -> None:

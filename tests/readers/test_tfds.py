@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from pipeline.verify import find_problems
+from pipeline.check_dataset import check_dataset
 from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.models import SMALL_OUTPUT
@@ -115,7 +115,7 @@ def test_every_layout_has_its_features(datasets: dict[str, Dataset], layout: str
         lengths = [shard["records"] for shard in split["shards"]]
         assert splits[name].shard_lengths == lengths
         assert len(rows(dataset, name)) == sum(lengths) == split["records"]
-    assert not list(find_problems(str(dataset.folder), dataset.manifest))
+    assert not list(check_dataset(str(dataset.folder), dataset.manifest)[0])
 
 
 @pytest.mark.parametrize(
