@@ -7,6 +7,7 @@ DatasetError              1  the run or the check failed
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -17,6 +18,8 @@ FAILED = 1
 USAGE = 2
 TOO_MANY_REJECTED = 3
 INTERRUPTED = 130
+# What a shell says of a command that SIGPIPE ended.
+UNREAD = 141
 
 
 class DatasetError(Exception):
@@ -45,6 +48,8 @@ def run_command(main: Callable[[], None], command: str) -> int:
     """
     try:
         main()
+        # What is left would be written when Python ends, where no one catches it.
+        sys.stdout.flush()
     except DatasetError as error:
         print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
         return error.exit_code
@@ -52,6 +57,10 @@ def run_command(main: Callable[[], None], command: str) -> int:
         told = str(interrupt) or "the same command goes on where it stopped"
         print(f"{command}: interrupted; {told}", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # `| head` has read enough. Python would flush the rest once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     return DONE
 
 
