@@ -22,9 +22,10 @@ from image_tfrecords_tasks import (
 RUNNERS: dict[str, dict[str, Any]] = {
     "FnApiRunner": {},
     "FlinkRunner": {
-        "flink_master": "localhost:8081",
+        "flink_master": "jobmanager:8081",
         "environment_type": "EXTERNAL",
         "environment_config": "localhost:50000",
+        "environment_cache_millis": 600_000,
     },
     "DataflowRunner": {
         "temp_location": f"gs://{BUCKET}/tmp",

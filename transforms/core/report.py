@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,6 +73,20 @@ def render(sources: Sources) -> str:
 
 
 def _render(sources: Sources, share: float) -> str:
+    script = (_PAGE / "script.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page: str = _template().render(
+        **view(sources, share),
+        style=(_PAGE / "style.css").read_text("utf-8"),
+        script=script,
+        script_digest=digest,
+    )
+    return page
+
+
+@functools.cache
+def _template() -> Any:
+    """The page's template, compiled once in a process: that takes longer than a page."""
     # What brings it is a start-up that commands without a report do not need.
     import jinja2
 
@@ -83,14 +98,7 @@ def _render(sources: Sources, share: float) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"number": _number, "bytes": format_bytes, "shown": shown}
-    script = (_PAGE / "script.js").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("page.html").render(
-        **view(sources, share),
-        style=(_PAGE / "style.css").read_text("utf-8"),
-        script=script,
-        script_digest=digest,
-    )
+    return environment.get_template("page.html")
 
 
 def _number(value: int) -> str:
