@@ -12,7 +12,7 @@ from typing import Any
 from transforms import files, gcs
 from transforms.convert import image_uri
 from transforms.core.duplicates import equal_of, find_near, merge_equal
-from transforms.core.fingerprints import ShardIndex, Sidecar, content_hash
+from transforms.core.fingerprints import ShardIndex, content_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
 from transforms.core.manifest import data_files
 from transforms.core.records import Found
@@ -118,8 +118,7 @@ class DatasetDescriber:
 
     def _index(self, file: str) -> ShardIndex:
         path = files.sidecar(self._output, file, self._recipes[file])
-        text = files.read_text(path)
-        sidecar = Sidecar.from_text(text) if text is not None else None
+        sidecar = files.read_sidecar(path)
         if sidecar is None:
             raise FileNotFoundError(2, "the description of a staged shard is gone", path)
         return sidecar.index

@@ -17,6 +17,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from transforms import gcs
+from transforms.core.fingerprints import Sidecar
 from transforms.core.manifest import parse_manifest
 from transforms.match import is_local
 
@@ -37,6 +38,12 @@ def join(directory: str, *names: str) -> str:
 def sidecar(output: str, shard: str, recipe: str) -> str:
     """What describes a staged shard."""
     return join(output, STAGING, f"{shard}.{recipe}.json")
+
+
+def read_sidecar(path: str) -> Sidecar | None:
+    """What describes a staged shard; None when it is gone, cut or damaged."""
+    text = read_text(path)
+    return None if text is None else Sidecar.from_text(text)
 
 
 def exists(path: str) -> bool:

@@ -303,11 +303,9 @@ class _PublishFn(beam.DoFn):
 
     def _image_files(self, staged: str) -> set[str]:
         """All names that the images of a staged shard may have got, if each has a file."""
-        text = files.read_text(files.join(self._staging, f"{staged}.json"))
-        summary = ShardSummary.from_text(text) if text is not None else None
-        if summary is None:
-            return set()
-        return possible_files(summary)
+        sidecar = files.read_sidecar(files.join(self._staging, f"{staged}.json"))
+        summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
+        return set() if summary is None else possible_files(summary)
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""

@@ -208,13 +208,12 @@ class _WriteShardFn(beam.DoFn):
 
     def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
         """A shard that a former run wrote with this recipe, if it is whole."""
-        text = files.read_text(files.sidecar(self._output, name, recipe))
-        sidecar = Sidecar.from_text(text) if text is not None else None
-        summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
+        sidecar = files.read_sidecar(files.sidecar(self._output, name, recipe))
+        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
+            return None
+        summary = ShardSummary.from_text(sidecar.summary)
         # What could not be read may be there again.
         if summary is None or any(r.reason == Reason.UNREADABLE for r in summary.rejections):
-            return None
-        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
             return None
         return (summary, sidecar.index) if self._is_whole(summary) else None
 
