@@ -70,8 +70,13 @@ def quarantined(folder: str, rejection: Rejection) -> str:
 
     >>> quarantined("q/", Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"))
     'q/empty_file/cat/1.jpg'
+    >>> quarantined("q", Rejection("image", "empty_file", "0 bytes", "../../1.jpg", "1"))
+    'q/empty_file/%2E%2E/%2E%2E/1.jpg'
     """
-    return files.join(folder, rejection.reason, rejection.path.replace("://", "/").lstrip("/"))
+    path = rejection.path.replace("://", "/").lstrip("/")
+    # An image that a row lists may lie beside or above the root, its copy must not.
+    parts = ("%2E%2E" if part == ".." else part for part in path.split("/"))
+    return files.join(folder, rejection.reason, *parts)
 
 
 def copy_file(source: str, target: str) -> bool:
