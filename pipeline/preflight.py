@@ -133,7 +133,10 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
 def _check_paths(flags: argparse.Namespace) -> None:
     for pattern in flags.images or ():
         check_path("--images", pattern)
-    for name in ("labels", "class_names", "output", "quarantine"):
+    for name in (
+        *("labels", "class_names", "output", "quarantine"),
+        *("layout", "model", "model_weights"),
+    ):
         if getattr(flags, name) is not None:
             check_path(f"--{name}", getattr(flags, name))
 

@@ -246,7 +246,7 @@ class TestNames:
         refused(ran, "a\\n\\x1b[2Jb")
         assert ran.error().isprintable()
 
-    @pytest.mark.parametrize("flag", ["images", "labels", "class_names", "output"])
+    @pytest.mark.parametrize("flag", ["images", "labels", "class_names", "output", "layout"])
     def test_a_folder_that_is_not_utf8_is_told_before_the_job(
         self, photos: Path, flag: str
     ) -> None:
@@ -255,7 +255,8 @@ class TestNames:
         os.mkdir(folder)
         draw(Path(folder, "1.jpg"))
         flags = {"images": f"{photos}/*/*.jpg", "output": photos.with_name("out")}
-        flags[flag] = f"{folder}/*.jpg" if flag == "images" else f"{folder}/x"
+        name = {"images": "*.jpg", "layout": "x.yaml"}.get(flag, "x")
+        flags[flag] = f"{folder}/{name}"
         refused(convert(**flags), f"--{flag}", "caf", "is not valid UTF-8: rename")
 
     def test_a_label_file_that_is_not_utf8_is_told_too(self, photos: Path) -> None:
