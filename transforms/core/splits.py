@@ -102,7 +102,7 @@ def is_split_name(name: str) -> bool:
     >>> is_split_name("val_2"), is_split_name("2nd")
     (True, False)
     """
-    return _NAME.fullmatch(name) is not None
+    return len(name) <= _MAX_NAME and _NAME.fullmatch(name) is not None
 
 
 def split_text(said: str) -> str:
