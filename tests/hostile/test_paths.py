@@ -279,6 +279,14 @@ class TestNames:
         output = photos.with_name("o" * (MAX_NAME + 1))
         refused(convert(images=f"{photos}/*/*.jpg", output=output), "File name too long")
 
+    def test_a_feature_whose_file_of_names_would_be_too_long_has_none(self, photos: Path) -> None:
+        name = "n" * (MAX_NAME - len(".labels.txt"))
+        (photos / "layout.yaml").write_text(f"features: {{{name}: label.id, i: image.bytes}}")
+        made = make_dataset(
+            photos.with_name("out"), images=f"{photos}/*/*.jpg", layout=photos / "layout.yaml"
+        )
+        assert outcome(made) == (6, [])
+
     def test_show_saves_the_picture_of_the_longest_name(self, tmp_path: Path) -> None:
         from pipeline import show
 
