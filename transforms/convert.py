@@ -19,6 +19,7 @@ from transforms.core.layouts import PIXELS, Feature
 from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.core.shown_text import first_line
 from transforms.fetch import ReadAhead, read_file, reading_threads
 from transforms.match import is_local
 
@@ -144,8 +145,9 @@ class ImageConverter:
                 max_bytes=self._limits.max_bytes,
             )
         except OSError as error:
-            detail = error.strerror or str(error).splitlines()[0]
-            raise RejectedImageError(Reason.UNREADABLE, detail) from error
+            raise RejectedImageError(
+                Reason.UNREADABLE, error.strerror or first_line(error)
+            ) from error
 
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
