@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.errors import UsageError, one_line
 from pipeline.layouts import Layout
 from pipeline.path_flags import check_path, read_flag_file
@@ -156,7 +154,7 @@ def open_csv(path: str) -> Iterator[BinaryIO]:
     try:
         with files.open_reader(path) as file:
             yield file
-    except (BeamIOError, OSError) as error:
+    except OSError as error:
         raise UsageError(f"cannot read --labels {path}: {one_line(error)}") from error
 
 

@@ -6,8 +6,6 @@ import argparse
 import os
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, one_line
 from pipeline.label_flags import label_files, label_rows, label_source, read_classes
@@ -180,7 +178,7 @@ def _check_output(config: ConvertConfig) -> None:
         former = files.read_manifest(path)
     except ManifestError as error:
         raise UsageError(f"{error}; or choose another --output") from error
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read --output {config.output}: {one_line(error)}") from error
     if former is None and gcs.is_gcs(config.output):
         _check_bucket_output(config.output)
@@ -246,5 +244,5 @@ def _probe(flag: str, folder: str, inner: str) -> None:
         files.make_directory(inner)
         files.write_whole(probe, b"")
         files.remove(probe)
-    except (BeamIOError, OSError) as error:
+    except OSError as error:
         raise UsageError(f"cannot write to {flag} {folder}: {one_line(error)}") from error

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, TypeVar
 
 import google_crc32c
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from transforms import gcs
@@ -244,7 +244,7 @@ def _delete(path: str) -> None:
     if exists(path):
         try:
             FileSystems.delete([path])
-        except BeamIOError:
+        except OSError:
             if exists(path):
                 raise
 
