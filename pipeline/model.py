@@ -61,7 +61,7 @@ def check_model(flags: argparse.Namespace) -> Embedding | None:
             continue
         try:
             digests.append(files_digest(path))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise UsageError(f"cannot read --{name} {path}: {one_line(error)}") from error
     found = (digests[0], digests[1])
     try:

@@ -244,5 +244,5 @@ def _probe(flag: str, folder: str, inner: str) -> None:
         files.make_directory(inner)
         files.write_whole(probe, b"")
         files.remove(probe)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot write to {flag} {folder}: {one_line(error)}") from error

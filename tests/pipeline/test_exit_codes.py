@@ -219,6 +219,10 @@ CASES = {
         ("cannot read --class_names {in}/names",), {"class_names": "{in}/names"}, {"names": b"\xff"}
     ),
     # output
+    "unknown_scheme_of_model": Case(
+        ("cannot read --model nope://x/m.keras",),
+        {"model": "nope://x/m.keras", "layout": "embedding"},
+    ),
     "no_output": Case(("--output",), {"output": None}),
     "empty_output": Case(("--output", "empty"), {"output": ""}),
     "output_is_a_file": Case(

@@ -105,6 +105,12 @@ def test_a_folder_that_cannot_be_used(images: Path, folder: str, told: str) -> N
     assert not list((images.parent / "out").glob("*.tfrecord"))
 
 
+def test_an_unknown_scheme_is_refused(images: Path) -> None:
+    ran = run(images, "nope://x")
+    assert ran.code == 2
+    assert "cannot write to --quarantine nope://x" in ran.error()
+
+
 def test_a_name_of_255_bytes_is_copied(tmp_path: Path) -> None:
     name = "x" * 251 + ".jpg"
     (tmp_path / name).write_bytes(b"long")
