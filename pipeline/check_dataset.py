@@ -28,7 +28,7 @@ from transforms.core.verify import (
     ledger_problems,
     rejected_problems,
 )
-from transforms.match import is_local, list_files
+from transforms.match import list_files
 from transforms.verify import VerifyShards, merge_splits, read_results
 
 
@@ -130,7 +130,7 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
 def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     """TFRecords beside those of the dataset: a reader's glob would take them too."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
-    folder = files.join(glob.escape(output) if is_local(output) else output, "")
+    folder = files.join(glob.escape(output), "")
     for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):
         start = f"{below}/" if below else ""
         for file in list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):

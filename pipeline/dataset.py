@@ -39,8 +39,7 @@ def _missing(output: str, path: str) -> str:
             "a run that writes it has not ended. Wait for it; if it was stopped, run the same "
             "command again, and it goes on"
         )
-    folder = glob.escape(output) if is_local(output) else output
-    if any(True for _ in list_files(files.join(folder, "*.tfrecord*"))):
+    if any(True for _ in list_files(files.join(glob.escape(output), "*.tfrecord*"))):
         return (
             f"there are TFRecords but no {path}. It was removed, or another program wrote them: "
             "`show` prints them, nothing can be compared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 from typing import Any
 
@@ -156,11 +157,11 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
     inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
     if inner.startswith(outer) or outer.startswith(inner):
         raise UsageError(f"--quarantine {folder} and --output {flags.output} lie in each other")
-    for glob in flags.images or ():
+    for pattern in flags.images or ():
         copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
-        if glob_regex(_absolute(glob)).fullmatch(_absolute(copied)):
+        if glob_regex(_absolute(pattern)).fullmatch(_absolute(copied)):
             raise UsageError(
-                f"--images {glob!r} would match the copies in --quarantine {folder}: "
+                f"--images {pattern!r} would match the copies in --quarantine {folder}: "
                 "choose another folder"
             )
     return folder
@@ -200,8 +201,9 @@ def _check_local_output(output: str) -> None:
 
 def _check_bucket_output(output: str) -> None:
     """Refuses a folder of a bucket that holds something else."""
-    other = next(list_inputs(files.join(output, "**"), "--output"), None)
-    staged = files.join(output, files.STAGING, "**")
+    below = files.join(glob.escape(output), "**")
+    other = next(list_inputs(below, "--output"), None)
+    staged = files.join(glob.escape(output), files.STAGING, "**")
     is_ours = next(list_inputs(staged, "--output"), None) is not None
     if other and not is_ours:
         raise UsageError(
