@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from transforms import files, gcs
+from transforms import files
 from transforms.convert import image_uri
 from transforms.core.duplicates import equal_of, find_near, merge_equal
 from transforms.core.fingerprints import ShardIndex, content_hash
@@ -78,13 +78,8 @@ class DatasetDescriber:
 
     def sha256(self, image: Mapping[str, Any]) -> str | None:
         """Of an image's file; None when it cannot be read any more, or has changed."""
-        uri = image_uri(self._root, image["path"])
         with contextlib.suppress(OSError):
-            if gcs.is_gcs(uri):
-                data = gcs.read(uri)
-            else:
-                with files.open_reader(uri) as file:
-                    data = bytes(file.read())
+            data = files.read_bytes(image_uri(self._root, image["path"]))
             if image.get("content") in (None, content_hash(data)):
                 return hashlib.sha256(data).hexdigest()
         return None

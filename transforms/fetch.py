@@ -48,8 +48,7 @@ def read_file(uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         return _read_local(uri, size, version)
     if gcs.is_gcs(uri):
         return gcs.read(uri, generation=version, max_bytes=max_bytes)
-    with files.open_reader(uri) as file:
-        return bytes(file.read())
+    return files.read_bytes(uri)
 
 
 def _read_local(path: str, size: int, version: int) -> bytes:

@@ -80,17 +80,27 @@ def _open_synced(path: str) -> Iterator[Any]:
         os.fsync(stream.fileno())
 
 
+def read_bytes(path: str) -> bytes:
+    """All bytes of a file; what a bucket keeps with gzip encoding is decompressed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if gcs.is_gcs(path):
+        return gcs.read(path)
+    with open_reader(path) as file:
+        return bytes(file.read())
+
+
 def read_text(path: str) -> str | None:
     """The content of a file, or None when there is none."""
-    if gcs.is_gcs(path):
-        try:
-            return gcs.read(path).decode()
-        except FileNotFoundError:
-            return None
-    if not exists(path):
+    # A bucket says so itself; of other file systems, not all raise the same.
+    if not gcs.is_gcs(path) and not exists(path):
         return None
-    with open_reader(path) as file:
-        return bytes(file.read()).decode()
+    try:
+        return read_bytes(path).decode()
+    except FileNotFoundError:
+        return None
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
