@@ -116,9 +116,10 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
     for name, listed in manifest["files"].items():
         path = files.join(output, name)
         try:
-            if not files.exists(path):
+            found = files.checksum(path)
+            if found is None:
                 yield Problem(name, None, "the file is missing")
-            elif files.checksum(path) != listed["crc32c"]:
+            elif found != listed["crc32c"]:
                 yield Problem(name, None, "was changed since the dataset was written")
             elif name == REJECTED:
                 for detail in rejected_problems(manifest, files.read_text(path) or ""):

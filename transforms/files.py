@@ -284,17 +284,17 @@ def has_size(path: str, size: int) -> bool:
     return exists(path) and FileSystems.get_filesystem(path).size(path) == size
 
 
-def checksum(path: str) -> str:
-    """The CRC32C of a stored file, 8 hexadecimal digits.
+def checksum(path: str) -> str | None:
+    """The CRC32C of a stored file, 8 hexadecimal digits; None when there is none.
 
     Raises:
         OSError: it cannot be read.
     """
     if gcs.is_gcs(path):
         stored = gcs.find(path)
-        if stored is None:
-            raise FileNotFoundError(path)
-        return stored.crc32c
+        return None if stored is None else stored.crc32c
+    if not exists(path):
+        return None
     crc = 0
     with open_reader(path) as file:
         while chunk := file.read(_CHUNK):

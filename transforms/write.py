@@ -220,7 +220,7 @@ class _WriteShardFn(beam.DoFn):
     def _is_whole(self, summary: ShardSummary) -> bool:
         """Whether all bytes of a shard are there, staged or published."""
         paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
-        return any(_has_checksum(path, summary.crc32c) for path in paths)
+        return any(files.checksum(path) == summary.crc32c for path in paths)
 
     def _write(
         self, name: str, recipe: str, images: list[Planned]
@@ -327,11 +327,7 @@ class _WriteImagesFn(_WriteShardFn):
             ]
             paths = [files.join(self._staging, name)]
             paths += [files.join(self._output, each) for each in published]
-            return any(_has_checksum(path, file.crc32c) for path in paths)
+            return any(files.checksum(path) == file.crc32c for path in paths)
 
         staged = zip(summary.staged, summary.files or (), strict=True)
         return all(files.for_each(is_whole, staged, self._output))
-
-
-def _has_checksum(path: str, crc32c: str) -> bool:
-    return files.exists(path) and files.checksum(path) == crc32c
