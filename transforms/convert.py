@@ -105,9 +105,7 @@ class ImageConverter:
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
-        self._read_ahead = ReadAhead(
-            threads=reading_threads(gcs.SCHEME if self._waits else self._root)
-        )
+        self._read_ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
         self._suspects = suspects()
         self._in_flight = in_flight()
         if self._pixels_asked or not self._pixels.changes_nothing:

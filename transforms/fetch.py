@@ -80,9 +80,14 @@ def _overwritten(path: str) -> OSError:
     return OSError(errno.ESTALE, "it was overwritten meanwhile", path)
 
 
-def reading_threads(root: str) -> int:
-    """Threads that keep the cores busy with the files below `root`: remote ones are waited for."""
-    return _cores() if is_local(root) else max(gcs.READERS, _cores())
+def reading_threads(root: str, *, waits: bool = False) -> int:
+    """Threads that keep the cores busy with the files below `root`: remote ones are waited for.
+
+    Args:
+        root: a folder.
+        waits: whether some files are remote though `root` is local.
+    """
+    return _cores() if is_local(root) and not waits else max(gcs.READERS, _cores())
 
 
 def _cores() -> int:
