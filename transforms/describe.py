@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any
 
 from transforms import files
-from transforms.convert import image_uri
 from transforms.core.duplicates import equal_of, find_near, merge_equal
 from transforms.core.fingerprints import ShardIndex, content_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
+from transforms.core.keys import full_uri
 from transforms.core.manifest import data_files
 from transforms.core.records import Found
 from transforms.core.shards import ShardName, shard_index
@@ -79,7 +79,7 @@ class DatasetDescriber:
     def sha256(self, image: Mapping[str, Any]) -> str | None:
         """Of an image's file; None when it cannot be read any more, or has changed."""
         with contextlib.suppress(OSError):
-            data = files.read_bytes(image_uri(self._root, image["path"]))
+            data = files.read_bytes(full_uri(self._root, image["path"]))
             if image.get("content") in (None, content_hash(data)):
                 return hashlib.sha256(data).hexdigest()
         return None

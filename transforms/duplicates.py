@@ -10,8 +10,8 @@ from typing import NamedTuple
 import apache_beam as beam
 
 from transforms import gcs
-from transforms.convert import image_uri
 from transforms.core.duplicates import find_equal
+from transforms.core.keys import full_uri
 from transforms.core.records import Count, Found, LabelledImage, Prints
 from transforms.core.rejections import Rejection
 from transforms.core.same_content import decide
@@ -158,7 +158,7 @@ class _HashFn(beam.DoFn):
         yield from ahead.map(self._hashed, images, size=lambda image: image.size)
 
     def _hashed(self, image: LabelledImage) -> tuple[str, LabelledImage]:
-        uri = image_uri(self._root, image.path)
+        uri = full_uri(self._root, image.path)
         try:
             return self._md5(uri, image), image
         except OSError:

@@ -13,8 +13,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
-from transforms.convert import image_uri
 from transforms.core.gathered import Gathered, gather
+from transforms.core.keys import full_uri
 from transforms.core.labels import Vocabulary
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
@@ -311,7 +311,7 @@ class _PublishFn(beam.DoFn):
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
         root = self._dataset.root
         listed = (
-            r._replace(path=image_uri(root, r.path)) if r.subject == "image" else r
+            r._replace(path=full_uri(root, r.path)) if r.subject == "image" else r
             for r in rejections
         )
         return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from transforms import files
-from transforms.convert import image_uri
+from transforms.core.keys import full_uri
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
 from transforms.core.stats import ShardSummary
@@ -56,7 +56,7 @@ class _CopyRejectedFn(beam.DoFn):
 
     def process(self, rejection: Rejection) -> Iterator[Count]:
         if rejection.subject == "image":
-            source = image_uri(self._root, rejection.path)
+            source = full_uri(self._root, rejection.path)
             if copy_file(source, quarantined(self._folder, rejection)):
                 counter("images_quarantined").inc()
                 yield Count("images_quarantined", 1)
