@@ -198,12 +198,9 @@ def read_classes(path: str | None) -> tuple[str, ...] | None:
     """The names in the file of `--class_names`, if there is one.
 
     Raises:
-        UsageError: it cannot be read, or names no class.
-        LabelsError: its lines contradict each other.
+        UsageError: it cannot be read.
+        LabelsError: it names no class, or one twice.
     """
     if path is None:
         return None
-    names = read_class_names(read_flag_file("--class_names", path).removeprefix("\ufeff"))
-    if not names:
-        raise UsageError(f"--class_names {path} names no class: write one name a line")
-    return names
+    return read_class_names(read_flag_file("--class_names", path))
