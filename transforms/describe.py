@@ -90,7 +90,7 @@ class DatasetDescriber:
         for file, record in sorted(wanted, key=repr):
             by_file.setdefault(file, []).append(record)
         ahead = ReadAhead(threads=reading_threads(self._output))
-        parts = ahead.map(self._look_up_in, by_file.items(), size=lambda _: 0)
+        parts = ahead.map(self._look_up_in, by_file.items())
         return {place: described for part in parts for place, described in part.items()}
 
     def _look_up_in(self, of_file: tuple[str, Sequence[int | str]]) -> dict[Wanted, dict[str, Any]]:

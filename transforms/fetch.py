@@ -140,14 +140,14 @@ class ReadAhead:
         function: Callable[[Item], Result],
         items: Iterable[Item],
         *,
-        size: Callable[[Item], int],
+        size: Callable[[Item], int] = lambda _: 0,
     ) -> Iterator[Result]:
         """Results in the order of the items; only so many of them wait to be taken.
 
         Args:
             function: called in another thread.
             items: what to call it with.
-            size: bytes that an item's result holds.
+            size: bytes that an item's result holds; by default, none worth counting.
         """
         pool = _shared_pool(self._threads)
         waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
