@@ -7,7 +7,7 @@ import glob
 import os
 from typing import Any
 
-from pipeline.config import ConvertConfig
+from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError, one_line
 from pipeline.label_flags import label_files, label_rows, label_source, read_classes
 from pipeline.layouts import read_layout
@@ -19,7 +19,6 @@ from pipeline.samples import ImageSample, list_inputs, sample_images
 from pipeline.split_flags import split_source
 from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
-from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.globs import glob_regex
@@ -72,26 +71,15 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     except LabelsError as error:
         raise UsageError(str(error)) from error
     config = ConvertConfig(
+        **shared_fields(flags),
         images=tuple(flags.images or ()),
         root=sample.root,
-        output=flags.output.rstrip("/") or "/",
         label_from=label_from,
         csv_paths=csv_paths,
         columns=columns,
-        csv_encoding=flags.csv_encoding,
         key=key,
         class_names=class_names,
-        splits=flags.splits,
-        seed=flags.seed,
-        num_shards=flags.num_shards,
-        shard_size=flags.shard_size,
-        layout=flags.layout,
-        gzip=flags.compression == "gzip",
-        check=flags.check,
-        limits=Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
-        max_rejected=flags.max_rejected,
         quarantine=_quarantine(flags, sample),
-        overwrite=flags.overwrite,
         pixels=pixels,
         embedding=check_model(flags),
         layout_features=layout.features,
