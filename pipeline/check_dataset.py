@@ -28,7 +28,7 @@ from transforms.core.verify import (
     ledger_problems,
     rejected_problems,
 )
-from transforms.match import is_local, list_files
+from transforms.match import list_files
 from transforms.verify import VerifyShards, merge_splits, read_results
 
 
@@ -116,9 +116,10 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
     for name, listed in manifest["files"].items():
         path = files.join(output, name)
         try:
-            if not files.exists(path):
+            found = files.checksum(path)
+            if found is None:
                 yield Problem(name, None, "the file is missing")
-            elif files.checksum(path) != listed["crc32c"]:
+            elif found != listed["crc32c"]:
                 yield Problem(name, None, "was changed since the dataset was written")
             elif name == REJECTED:
                 for detail in rejected_problems(manifest, files.read_text(path) or ""):
@@ -130,7 +131,7 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
 def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     """TFRecords beside those of the dataset: a reader's glob would take them too."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
-    folder = files.join(glob.escape(output) if is_local(output) else output, "")
+    folder = files.join(glob.escape(output), "")
     for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):
         start = f"{below}/" if below else ""
         for file in list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 from typing import Any
 
@@ -203,3 +204,21 @@ class ConvertConfig:
             splits=self.shard_plan.splits,
             of_rows=self.of_rows,
         )
+
+
+def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
+    """The fields that flags alone decide, of a dataset of images and of one of rows alike."""
+    return {
+        "output": flags.output.rstrip("/") or "/",
+        "csv_encoding": flags.csv_encoding,
+        "splits": flags.splits,
+        "seed": flags.seed,
+        "num_shards": flags.num_shards,
+        "shard_size": flags.shard_size,
+        "layout": flags.layout,
+        "gzip": flags.compression == "gzip",
+        "check": flags.check,
+        "limits": Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
+        "max_rejected": flags.max_rejected,
+        "overwrite": flags.overwrite,
+    }

@@ -6,8 +6,6 @@ import glob
 import os
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.errors import UsageError, one_line
 from pipeline.path_flags import check_path
 from transforms import files
@@ -27,7 +25,7 @@ def open_dataset(output: str) -> dict[str, Any]:
         manifest = files.read_manifest(path)
     except ManifestError as error:
         raise UsageError(str(error)) from error
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
     if manifest is None:
         raise UsageError(f"{output} holds no dataset: {_missing(output, path)}")
@@ -41,8 +39,7 @@ def _missing(output: str, path: str) -> str:
             "a run that writes it has not ended. Wait for it; if it was stopped, run the same "
             "command again, and it goes on"
         )
-    folder = glob.escape(output) if is_local(output) else output
-    if any(True for _ in list_files(files.join(folder, "*.tfrecord*"))):
+    if any(True for _ in list_files(files.join(glob.escape(output), "*.tfrecord*"))):
         return (
             f"there are TFRecords but no {path}. It was removed, or another program wrote them: "
             "`show` prints them, nothing can be compared"

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from transforms.core.shown_text import printable, redacted
+from transforms.core.shown_text import first_line, printable, redacted
 
 DONE = 0
 FAILED = 1
@@ -61,6 +61,10 @@ def run_command(main: Callable[[], None], command: str) -> int:
         # `| head` has read enough. Python would flush the rest once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
+    except OSError as error:
+        # A disk that is full or a bucket that is out of reach can be so at any moment.
+        print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
+        return FAILED
     return DONE
 
 
@@ -76,4 +80,4 @@ def one_line(error: Exception) -> str:
         if not isinstance(inner, Exception):
             break
         cause = inner
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return first_line(error)

@@ -70,7 +70,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     equal = None
     if config.dedupe == "drop":
         images, rejected, counted, equal = images | "Drop duplicates" >> DropDuplicates(
-            config.root, max_bytes=config.limits.max_bytes
+            config.root, max_bytes=config.limits.max_bytes, waits=not config.images
         )
         rejections.append(rejected)
         counts.append(counted)

@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.errors import UsageError, one_line
 from pipeline.layouts import Layout
 from pipeline.path_flags import check_path, read_flag_file
@@ -156,7 +154,7 @@ def open_csv(path: str) -> Iterator[BinaryIO]:
     try:
         with files.open_reader(path) as file:
             yield file
-    except (BeamIOError, OSError) as error:
+    except OSError as error:
         raise UsageError(f"cannot read --labels {path}: {one_line(error)}") from error
 
 
@@ -200,12 +198,9 @@ def read_classes(path: str | None) -> tuple[str, ...] | None:
     """The names in the file of `--class_names`, if there is one.
 
     Raises:
-        UsageError: it cannot be read, or names no class.
-        LabelsError: its lines contradict each other.
+        UsageError: it cannot be read.
+        LabelsError: it names no class, or one twice.
     """
     if path is None:
         return None
-    names = read_class_names(read_flag_file("--class_names", path).removeprefix("\ufeff"))
-    if not names:
-        raise UsageError(f"--class_names {path} names no class: write one name a line")
-    return names
+    return read_class_names(read_flag_file("--class_names", path))

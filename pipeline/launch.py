@@ -214,7 +214,10 @@ def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str)
     try:
         counters = run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
     except Exception as error:
-        text = files.read_text(outcome)
+        text = None
+        # A bucket out of reach must not hide why the run failed.
+        with contextlib.suppress(OSError):
+            text = files.read_text(outcome)
         if text is None:
             raise
         told = json.loads(text)

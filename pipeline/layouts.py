@@ -32,7 +32,7 @@ from transforms.core.layouts import (
 from transforms.core.pixel_options import PixelOptions
 
 # Rows read to tell units and types.
-_SAMPLE_ROWS = 20_000
+SAMPLE_ROWS = 20_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +81,7 @@ class Layout:
         if self.has_boxes:
             boxes = tuple(header[_box_column(header, side, path)] for side in SIDES)
             layout = dataclasses.replace(self, box_columns=boxes)
-        at = [_column(header, name, path, self.name) for name in layout.use.columns]
-        return layout, columns._replace(cell_names=layout.use.columns, cells=tuple(at))
+        return layout, with_cells(columns, layout.use.columns, header, path, self.name)
 
     def resolved(self, rows: Iterable[LabelRow], given_units: str | None) -> Layout:
         """The layout with what only rows tell: types that are not given, and units of boxes."""
@@ -90,7 +89,7 @@ class Layout:
         if not needs_units and all(feature.dtype for feature in self.features):
             return dataclasses.replace(self, box_units=given_units)
         columns = self.use.columns
-        cells = [row.cells for row in itertools.islice(rows, _SAMPLE_ROWS)]
+        cells = [row.cells for row in itertools.islice(rows, SAMPLE_ROWS)]
         units = given_units
         if needs_units:
             at = [columns.index(name) for name in self.box_columns]
@@ -162,6 +161,25 @@ def _check_separator(layout: Layout) -> None:
             "--label_separator needs a layout of many labels: a YAML file with features of "
             f"label.ids or label.texts, and not label.id; --layout {layout.name} has one label"
         )
+
+
+def with_cells(
+    columns: CsvColumns, names: tuple[str, ...], header: Sequence[str], path: str, layout: str
+) -> CsvColumns:
+    """The columns with those whose cells a layout asks for.
+
+    Args:
+        columns: where the rest stands.
+        names: the columns that the layout names.
+        header: the names of the CSV's columns.
+        path: the CSV, for messages.
+        layout: its name, likewise.
+
+    Raises:
+        LabelsError: a column is missing, or there twice.
+    """
+    at = tuple(_column(header, name, path, layout) for name in names)
+    return columns._replace(cell_names=names, cells=at)
 
 
 def _column(header: Sequence[str], name: str, path: str, layout: str) -> int:

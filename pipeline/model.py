@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.errors import UsageError, one_line
 from transforms.core.embeddings import Embedding, ModelError, is_application
 from transforms.core.layouts import Feature, needs_model
@@ -63,7 +61,7 @@ def check_model(flags: argparse.Namespace) -> Embedding | None:
             continue
         try:
             digests.append(files_digest(path))
-        except (BeamIOError, OSError) as error:
+        except (OSError, ValueError) as error:
             raise UsageError(f"cannot read --{name} {path}: {one_line(error)}") from error
     found = (digests[0], digests[1])
     try:

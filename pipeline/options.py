@@ -101,6 +101,15 @@ def _not_empty(text: str) -> str:
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("it is blank: give a text such as |")
+    return _utf8(text)
+
+
+def _utf8(text: str) -> str:
+    """Refuses what the manifest, which is UTF-8, cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is not valid UTF-8") from None
     return text
 
 
@@ -123,7 +132,7 @@ def _seed(text: str) -> int:
 
 
 def _label_regex(text: str) -> str:
-    return parse_label_regex(text) and text
+    return parse_label_regex(_utf8(text)) and text
 
 
 def _quality(text: str) -> int:

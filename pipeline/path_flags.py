@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.errors import UsageError, one_line
 from transforms import files
 from transforms.core.shown_text import holds_secret
@@ -46,7 +44,7 @@ def read_flag_file(flag: str, path: str) -> str:
     """
     try:
         text = files.read_text(path)
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {flag} {path}: {one_line(error)}") from error
     if text is None:
         raise UsageError(f"there is no file {flag} {path}")

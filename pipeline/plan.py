@@ -12,6 +12,7 @@ from typing import Any
 from pipeline.beam_import import import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
+from transforms.core.shown_text import format_bytes, printable
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -32,12 +33,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         plan_dataset(config, str(path), beam_flags, progress=flags.progress)
         plan = json.loads(path.read_text())
     for line in plan_lines(plan, flags.output):
-        print(line)
+        print(printable(line))
 
 
 def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     """The plan for people."""
-    from pipeline.summary import format_bytes, ledger_lines, reason_lines
+    from pipeline.summary import ledger_lines, reason_lines
 
     if plan["of_rows"]:
         key = repr(plan["columns"][0]) if plan["columns"][0] else "file and line"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
-
-from pipeline.config import ConvertConfig
+from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError, one_line
 from pipeline.label_flags import label_files, label_rows, label_source, read_classes
 from pipeline.layouts import read_layout
@@ -20,7 +19,6 @@ from pipeline.samples import ImageSample, list_inputs, sample_images
 from pipeline.split_flags import split_source
 from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
-from transforms.core.check import Limits
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.globs import glob_regex
@@ -73,26 +71,15 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     except LabelsError as error:
         raise UsageError(str(error)) from error
     config = ConvertConfig(
+        **shared_fields(flags),
         images=tuple(flags.images or ()),
         root=sample.root,
-        output=flags.output.rstrip("/") or "/",
         label_from=label_from,
         csv_paths=csv_paths,
         columns=columns,
-        csv_encoding=flags.csv_encoding,
         key=key,
         class_names=class_names,
-        splits=flags.splits,
-        seed=flags.seed,
-        num_shards=flags.num_shards,
-        shard_size=flags.shard_size,
-        layout=flags.layout,
-        gzip=flags.compression == "gzip",
-        check=flags.check,
-        limits=Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
-        max_rejected=flags.max_rejected,
         quarantine=_quarantine(flags, sample),
-        overwrite=flags.overwrite,
         pixels=pixels,
         embedding=check_model(flags),
         layout_features=layout.features,
@@ -133,7 +120,10 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
 def _check_paths(flags: argparse.Namespace) -> None:
     for pattern in flags.images or ():
         check_path("--images", pattern)
-    for name in ("labels", "class_names", "output", "quarantine"):
+    for name in (
+        *("labels", "class_names", "output", "quarantine"),
+        *("layout", "model", "model_weights"),
+    ):
         if getattr(flags, name) is not None:
             check_path(f"--{name}", getattr(flags, name))
 
@@ -155,11 +145,11 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
     inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
     if inner.startswith(outer) or outer.startswith(inner):
         raise UsageError(f"--quarantine {folder} and --output {flags.output} lie in each other")
-    for glob in flags.images or ():
+    for pattern in flags.images or ():
         copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
-        if glob_regex(_absolute(glob)).fullmatch(_absolute(copied)):
+        if glob_regex(_absolute(pattern)).fullmatch(_absolute(copied)):
             raise UsageError(
-                f"--images {glob!r} would match the copies in --quarantine {folder}: "
+                f"--images {pattern!r} would match the copies in --quarantine {folder}: "
                 "choose another folder"
             )
     return folder
@@ -177,7 +167,7 @@ def _check_output(config: ConvertConfig) -> None:
         former = files.read_manifest(path)
     except ManifestError as error:
         raise UsageError(f"{error}; or choose another --output") from error
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read --output {config.output}: {one_line(error)}") from error
     if former is None and gcs.is_gcs(config.output):
         _check_bucket_output(config.output)
@@ -199,8 +189,9 @@ def _check_local_output(output: str) -> None:
 
 def _check_bucket_output(output: str) -> None:
     """Refuses a folder of a bucket that holds something else."""
-    other = next(list_inputs(files.join(output, "**"), "--output"), None)
-    staged = files.join(output, files.STAGING, "**")
+    below = files.join(glob.escape(output), "**")
+    other = next(list_inputs(below, "--output"), None)
+    staged = files.join(glob.escape(output), files.STAGING, "**")
     is_ours = next(list_inputs(staged, "--output"), None) is not None
     if other and not is_ours:
         raise UsageError(
@@ -243,5 +234,5 @@ def _probe(flag: str, folder: str, inner: str) -> None:
         files.make_directory(inner)
         files.write_whole(probe, b"")
         files.remove(probe)
-    except (BeamIOError, OSError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot write to {flag} {folder}: {one_line(error)}") from error

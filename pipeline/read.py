@@ -93,12 +93,14 @@ def load(
 def _records(tf: Any, paths: Sequence[str], seed: int | None) -> Any:
     """The serialized Examples of all shards; shuffled if there is a seed."""
     compression = "GZIP" if any(path.endswith(".gz") for path in paths) else ""
-    shards = tf.data.Dataset.from_tensor_slices(list(paths))
+    # With a file for each image, a split without images has none.
+    shards = tf.data.Dataset.from_tensor_slices(tf.constant(list(paths), tf.string))
+    files = max(1, len(paths))
     if seed is not None:
-        shards = shards.shuffle(len(paths), seed=seed)
+        shards = shards.shuffle(files, seed=seed)
     records = shards.interleave(
         lambda path: tf.data.TFRecordDataset(path, compression_type=compression),
-        cycle_length=min(_INTERLEAVED, len(paths)),
+        cycle_length=min(_INTERLEAVED, files),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )

@@ -18,8 +18,6 @@ from transforms.core.tfrecord import TFRecordError
 from transforms.match import is_local, list_files
 from transforms.read import open_records
 
-_IS_GLOB = frozenset("*?[")
-
 
 class Record(NamedTuple):
     """One record of a file, decoded: see `decode_example`."""
@@ -90,7 +88,7 @@ def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield path, os.path.basename(path)
             continue
         found = sorted(file.uri for file in _matches(path))
-        if not found and len(paths) == 1 and not _IS_GLOB & set(path):
+        if not found and len(paths) == 1 and not glob.has_magic(path):
             # It says what this folder is.
             open_dataset(path)
         if not found:
@@ -100,11 +98,9 @@ def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _matches(path: str) -> Iterator[Any]:
-    if _IS_GLOB & set(path):
+    if glob.has_magic(path) or (not is_local(path) and files.exists(path)):
         return list_files(path)
-    if not is_local(path) and files.exists(path):
-        return list_files(path)
-    folder = glob.escape(path) if is_local(path) else path
+    folder = glob.escape(path)
     # TF-Slim's shards end with their number.
     patterns = ("*.tfrec*", "*-?????-of-?????")
     below = (list_files(files.join(folder, pattern)) for pattern in patterns)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, one_line, run_command
 from pipeline.options import OneLineParser
@@ -30,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     path = files.join(output, REPORT)
     try:
         size = write_report(output, manifest)
-    except (BeamIOError, OSError) as error:
+    except OSError as error:
         raise DatasetError(f"cannot write {path}: {one_line(error)}") from error
     print(f"report   {path}, {format_bytes(size)}")
 

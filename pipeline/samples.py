@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
-
 from pipeline.errors import UsageError, one_line
 from transforms import files, gcs
 from transforms.core.keys import fixed_root, image_key
@@ -69,7 +67,7 @@ def list_inputs(pattern: str, flag: str) -> Iterator[Any]:
     """
     try:
         yield from list_files(pattern)
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         if isinstance(error, PermissionError) and is_local(pattern):
             raise UsageError(
                 f"no permission to read the folder {error.filename!r}, "

@@ -18,7 +18,7 @@ from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.options import OneLineParser, at_least_one, typed
 from transforms.core.image_files import file_stem
-from transforms.core.shown_text import printable
+from transforms.core.shown_text import format_bytes, printable
 
 if TYPE_CHECKING:
     from pipeline.records import Record, Selection
@@ -135,8 +135,6 @@ def _row(name: str, values: Any) -> tuple[str, str, str]:
 
 
 def _shown(value: Any) -> str:
-    from pipeline.summary import format_bytes
-
     if not isinstance(value, bytes):
         return str(value)
     try:

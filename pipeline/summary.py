@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from transforms.core.manifest import REJECTED
 from transforms.core.rejections import HELP, Reason
-from transforms.core.shown_text import format_bytes as format_bytes
-from transforms.core.shown_text import printable
+from transforms.core.shown_text import format_bytes, printable
 
 # Classes printed one by one; labels.txt and the manifest have all of them.
 _MAX_CLASSES = 20
@@ -98,7 +98,7 @@ def convert_lines(
 ) -> list[str]:
     """The summary of one run of `convert`."""
     described = [*dataset_lines(manifest), *duplicate_lines(statistics or {})]
-    where = [f"dataset  {output}", f"rejected {os.path.join(output, 'rejected.jsonl')}"]
+    where = [f"dataset  {output}", f"rejected {os.path.join(output, REJECTED)}"]
     if up_to_date:
         return [f"up to date: {output} holds this dataset already", *described]
     records = manifest["ledger"]["records_written"]

@@ -5,33 +5,27 @@ from __future__ import annotations
 import argparse
 import itertools
 
-from pipeline.config import ConvertConfig
+from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
 from pipeline.label_flags import label_paths, label_rows, open_csv
-from pipeline.layouts import read_layout_file
+from pipeline.layouts import SAMPLE_ROWS, read_layout_file, with_cells
 from pipeline.options import default_of
 from pipeline.samples import ImageSample
 from pipeline.split_flags import add_place_columns, split_source
-from transforms.core.check import Limits
 from transforms.core.columns import row_use
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
     NO_KEY,
     CsvColumns,
     FirstRows,
-    find_column,
     first_rows,
     header_names,
-    listed,
 )
 from transforms.core.custom_layout import infer_dtypes
 from transforms.core.keys import fixed_root
 from transforms.core.labels import find_further
 from transforms.core.layouts import ROWS, Feature, is_layout_file
 from transforms.core.tables import table_features
-
-# Rows read to tell types.
-_SAMPLE_ROWS = 20_000
 
 # What says something of images.
 _IMAGE_FLAGS = (
@@ -74,34 +68,24 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         raise LabelsError(f"CSV {paths[0]} is empty: give a file with rows to --labels")
     columns = _columns(flags, first, paths[0])
     features = _features(flags, first, columns, paths[0])
-    columns = _with_cells(columns, features, header_names(first.rows[0]), paths[0])
-    rows = list(itertools.islice(label_rows(flags, paths, columns), _SAMPLE_ROWS))
+    names, header = row_use(features).columns, header_names(first.rows[0])
+    columns = with_cells(columns, names, header, paths[0], flags.layout)
+    rows = list(itertools.islice(label_rows(flags, paths, columns), SAMPLE_ROWS))
     if not rows:
         raise UsageError(
             f"--labels {flags.labels} has no usable row: below the header, each row needs "
             f"{columns.width} cells"
         )
     return ConvertConfig(
+        **shared_fields(flags),
         images=(),
         root=fixed_root([flags.labels]),
-        output=flags.output.rstrip("/") or "/",
         label_from="none",
         csv_paths=paths,
         columns=columns,
-        csv_encoding=flags.csv_encoding,
         key="row",
         class_names=None,
-        splits=flags.splits,
-        seed=flags.seed,
-        num_shards=flags.num_shards,
-        shard_size=flags.shard_size,
-        layout=flags.layout,
-        gzip=flags.compression == "gzip",
-        check=flags.check,
-        limits=Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
-        max_rejected=flags.max_rejected,
         quarantine=None,
-        overwrite=flags.overwrite,
         layout_features=infer_dtypes(features, (row.cells for row in rows), columns.cell_names),
         split_from=split_from,
         of_rows=True,
@@ -137,16 +121,3 @@ def _features(
     if is_layout_file(flags.layout):
         return read_layout_file(flags.layout)
     return table_features(header_names(first.rows[0]), columns.split_name, path=path)
-
-
-def _with_cells(
-    columns: CsvColumns, features: tuple[Feature, ...], header: list[str], path: str
-) -> CsvColumns:
-    names = row_use(features).columns
-    at = [(name, find_column(header, name, path=path)) for name in names]
-    for name, index in at:
-        if index is None:
-            raise LabelsError(
-                f"CSV {path} has no column {name!r}, which the layout names, but {listed(header)}"
-            )
-    return columns._replace(cell_names=names, cells=tuple(i for _, i in at if i is not None))

@@ -10,6 +10,7 @@ from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, run_command
 from pipeline.options import PROGRESS_STYLES, OneLineParser, refuse_unknown
 from transforms.core.layouts import COLUMN
+from transforms.core.shown_text import format_bytes, printable
 
 if TYPE_CHECKING:
     from transforms.core.verify import Problem, Verified
@@ -38,10 +39,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     problems, splits = check_dataset(
         flags.output, manifest, fast=flags.fast, beam_flags=beam_flags, progress=flags.progress
     )
-    for line in table_lines(manifest, splits, problems):
-        print(line)
-    for line in _shortened(problems):
-        print(line)
+    for line in (*table_lines(manifest, splits, problems), *_shortened(problems)):
+        print(printable(line))
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise DatasetError(f"{flags.output} differs from its manifest: {count}")
@@ -81,8 +80,6 @@ def table_lines(
     manifest: Mapping[str, Any], splits: Mapping[str, Verified], problems: Sequence[Problem]
 ) -> Iterator[str]:
     """The table: a line for each split with what was found in its files, and one for the rest."""
-    from pipeline.summary import format_bytes
-
     yield f"{'split':<12} {'shards':>7} {'records':>9} {'bytes':>10}  status"
     for name, found in splits.items():
         size = format_bytes(found.bytes)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from transforms import gcs
 from transforms.core.check import ImageInfo, Limits, examine_image
 from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
@@ -15,12 +14,13 @@ from transforms.core.exif import orientation_tag
 from transforms.core.fingerprints import content_hash
 from transforms.core.headers import image_format
 from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
+from transforms.core.keys import full_uri
 from transforms.core.layouts import PIXELS, Feature
 from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.core.shown_text import first_line
 from transforms.fetch import ReadAhead, read_file, reading_threads
-from transforms.match import is_local
 
 if TYPE_CHECKING:
     from transforms.embed import Embedder
@@ -38,19 +38,6 @@ _DECODED_TIMES = 15
 # Images of this process whose pixels are in memory at once: the threads that wait for a remote
 # file are many more than the cores, and an image is many times as large as its file.
 _DECODING = threading.BoundedSemaphore(os.cpu_count() or 1)
-
-
-def image_uri(root: str, path: str) -> str:
-    """The file of an image, from the common root of the globs and the path below it.
-
-    An image that a row lists may lie elsewhere; its path is then the whole URI.
-
-    >>> image_uri("gs://bucket/photos", "a/1.jpg"), image_uri("", "1.jpg")
-    ('gs://bucket/photos/a/1.jpg', '1.jpg')
-    """
-    if path.startswith(gcs.SCHEME) or (path.startswith("/") and is_local(root)):
-        return path
-    return f"{root.removesuffix('/')}/{path}" if root else path
 
 
 class ImageConverter:
@@ -104,9 +91,7 @@ class ImageConverter:
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
-        self._read_ahead = ReadAhead(
-            threads=reading_threads(gcs.SCHEME if self._waits else self._root)
-        )
+        self._read_ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
         self._suspects = suspects()
         self._in_flight = in_flight()
         if self._pixels_asked or not self._pixels.changes_nothing:
@@ -138,18 +123,19 @@ class ImageConverter:
             raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
         try:
             return read_file(
-                image_uri(self._root, image.path),
+                full_uri(self._root, image.path),
                 size=image.size,
                 version=image.version,
                 max_bytes=self._limits.max_bytes,
             )
         except OSError as error:
-            detail = error.strerror or str(error).splitlines()[0]
-            raise RejectedImageError(Reason.UNREADABLE, detail) from error
+            raise RejectedImageError(
+                Reason.UNREADABLE, error.strerror or first_line(error)
+            ) from error
 
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
-        note = image_note(image_uri(self._root, image.path), image.version)
+        note = image_note(full_uri(self._root, image.path), image.version)
         if self._pixels_only:
             stored = self._guarded(note, stored_pixels, data, self._pixels, self._limits)
         else:

@@ -190,17 +190,13 @@ class _LookUpFn(beam.DoFn):
     def process(self, batch: Sequence[tuple[str, object]]) -> Iterator[tuple[str, JoinSide]]:
         self._found.inc(len(batch))
         threads = gcs.READERS if any(gcs.is_gcs(uri) for uri, _ in batch) else None
-        yield from ReadAhead(threads=threads).map(self._side, batch, size=_no_bytes)
+        yield from ReadAhead(threads=threads).map(self._side, batch)
 
     def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
         uri, label = labelled
         text = "" if label is None else label_text(str(label))
         image = JoinSide(listed_path(uri, self._root), *find_file(uri), text, "")
         return listed_key(uri, kind=self._key, root=self._root), image
-
-
-def _no_bytes(_: object) -> int:
-    return 0
 
 
 class WriteDataset(beam.PTransform):

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from transforms import files, gcs
-from transforms.convert import image_uri
+from transforms import files
 from transforms.core.duplicates import equal_of, find_near, merge_equal
-from transforms.core.fingerprints import ShardIndex, Sidecar, content_hash
+from transforms.core.fingerprints import ShardIndex, content_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
+from transforms.core.keys import full_uri
 from transforms.core.manifest import data_files
 from transforms.core.records import Found
 from transforms.core.shards import ShardName, shard_index
@@ -78,13 +78,8 @@ class DatasetDescriber:
 
     def sha256(self, image: Mapping[str, Any]) -> str | None:
         """Of an image's file; None when it cannot be read any more, or has changed."""
-        uri = image_uri(self._root, image["path"])
         with contextlib.suppress(OSError):
-            if gcs.is_gcs(uri):
-                data = gcs.read(uri)
-            else:
-                with files.open_reader(uri) as file:
-                    data = bytes(file.read())
+            data = files.read_bytes(full_uri(self._root, image["path"]))
             if image.get("content") in (None, content_hash(data)):
                 return hashlib.sha256(data).hexdigest()
         return None
@@ -95,7 +90,7 @@ class DatasetDescriber:
         for file, record in sorted(wanted, key=repr):
             by_file.setdefault(file, []).append(record)
         ahead = ReadAhead(threads=reading_threads(self._output))
-        parts = ahead.map(self._look_up_in, by_file.items(), size=lambda _: 0)
+        parts = ahead.map(self._look_up_in, by_file.items())
         return {place: described for part in parts for place, described in part.items()}
 
     def _look_up_in(self, of_file: tuple[str, Sequence[int | str]]) -> dict[Wanted, dict[str, Any]]:
@@ -118,8 +113,7 @@ class DatasetDescriber:
 
     def _index(self, file: str) -> ShardIndex:
         path = files.sidecar(self._output, file, self._recipes[file])
-        text = files.read_text(path)
-        sidecar = Sidecar.from_text(text) if text is not None else None
+        sidecar = files.read_sidecar(path)
         if sidecar is None:
             raise FileNotFoundError(2, "the description of a staged shard is gone", path)
         return sidecar.index

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import apache_beam as beam
 
 from transforms import gcs
-from transforms.convert import image_uri
 from transforms.core.duplicates import find_equal
+from transforms.core.keys import full_uri
 from transforms.core.records import Count, Found, LabelledImage, Prints
 from transforms.core.rejections import Rejection
 from transforms.core.same_content import decide
@@ -70,10 +70,17 @@ class DropDuplicates(beam.PTransform):
     A file that cannot be read here is not compared; the step that writes it says why.
     """
 
-    def __init__(self, root: str, *, max_bytes: int) -> None:
+    def __init__(self, root: str, *, max_bytes: int, waits: bool = False) -> None:
+        """Takes what is known of the files.
+
+        Args:
+            root: common folder of the images.
+            max_bytes: larger files are rejected later on, and not compared.
+            waits: whether images may be remote though `root` is local.
+        """
         super().__init__()
-        self._root = root
         self._max_bytes = max_bytes
+        self._hash = _HashFn(root, max_bytes, waits=waits)
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         sized = (
@@ -89,9 +96,7 @@ class DropDuplicates(beam.PTransform):
             sized.candidates
             | "Spread names" >> beam.GroupByKey()
             | "Read images that share a size"
-            >> beam.ParDo(_HashFn(self._root, self._max_bytes)).with_output_types(
-                tuple[str, LabelledImage]
-            )
+            >> beam.ParDo(self._hash).with_output_types(tuple[str, LabelledImage])
             | "Group names by content" >> beam.GroupByKey()
             | "Choose one of equal images"
             >> beam.ParDo(_ChooseFn())
@@ -140,19 +145,20 @@ def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
 class _HashFn(beam.DoFn):
     """Reads candidates, as many at once as `WriteShards` does."""
 
-    def __init__(self, root: str, max_bytes: int) -> None:
+    def __init__(self, root: str, max_bytes: int, *, waits: bool) -> None:
         self._root = root
         self._max_bytes = max_bytes
+        self._waits = waits
 
     def process(
         self, part: tuple[int, Iterable[LabelledImage]]
     ) -> Iterator[tuple[str, LabelledImage]]:
         images = (LabelledImage(*image) for image in part[1])
-        ahead = ReadAhead(threads=reading_threads(self._root))
+        ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
         yield from ahead.map(self._hashed, images, size=lambda image: image.size)
 
     def _hashed(self, image: LabelledImage) -> tuple[str, LabelledImage]:
-        uri = image_uri(self._root, image.path)
+        uri = full_uri(self._root, image.path)
         try:
             return self._md5(uri, image), image
         except OSError:

@@ -66,18 +66,12 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
             ModelError: see `load_embedding_model`.
             OSError: a file cannot be read, or is another than that of the digests.
         """
-        is_name = is_application(self._model)
-        if self._digests is not None:
-            found = (
-                "" if is_name else files_digest(self._model),
-                files_digest(self._weights) if self._weights else "",
-            )
-            if found != self._digests:
+        path = None if is_application(self._model) else self._model
+        with _as_local(path) as model, _as_local(self._weights) as weights:
+            # Of the copies: they are what is loaded, and need no second download.
+            found = ("" if each is None else files_digest(each) for each in (model, weights))
+            if self._digests is not None and self._digests != tuple(found):
                 raise OSError(f"the model {self._model} was changed while the job ran")
-        with (
-            _as_local(None if is_name else self._model) as model,
-            _as_local(self._weights) as weights,
-        ):
             return load_embedding_model(model or self._model, weights)
 
     def acquire(self) -> EmbeddingModel:

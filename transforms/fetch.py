@@ -48,8 +48,7 @@ def read_file(uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         return _read_local(uri, size, version)
     if gcs.is_gcs(uri):
         return gcs.read(uri, generation=version, max_bytes=max_bytes)
-    with files.open_reader(uri) as file:
-        return bytes(file.read())
+    return files.read_bytes(uri)
 
 
 def _read_local(path: str, size: int, version: int) -> bytes:
@@ -81,9 +80,14 @@ def _overwritten(path: str) -> OSError:
     return OSError(errno.ESTALE, "it was overwritten meanwhile", path)
 
 
-def reading_threads(root: str) -> int:
-    """Threads that keep the cores busy with the files below `root`: remote ones are waited for."""
-    return _cores() if is_local(root) else max(gcs.READERS, _cores())
+def reading_threads(root: str, *, waits: bool = False) -> int:
+    """Threads that keep the cores busy with the files below `root`: remote ones are waited for.
+
+    Args:
+        root: a folder.
+        waits: whether some files are remote though `root` is local.
+    """
+    return _cores() if is_local(root) and not waits else max(gcs.READERS, _cores())
 
 
 def _cores() -> int:
@@ -136,14 +140,14 @@ class ReadAhead:
         function: Callable[[Item], Result],
         items: Iterable[Item],
         *,
-        size: Callable[[Item], int],
+        size: Callable[[Item], int] = lambda _: 0,
     ) -> Iterator[Result]:
         """Results in the order of the items; only so many of them wait to be taken.
 
         Args:
             function: called in another thread.
             items: what to call it with.
-            size: bytes that an item's result holds.
+            size: bytes that an item's result holds; by default, none worth counting.
         """
         pool = _shared_pool(self._threads)
         waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()

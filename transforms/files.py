@@ -13,10 +13,11 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, TypeVar
 
 import google_crc32c
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from transforms import gcs
+from transforms.core.fingerprints import Sidecar
 from transforms.core.manifest import parse_manifest
 from transforms.match import is_local
 
@@ -37,6 +38,12 @@ def join(directory: str, *names: str) -> str:
 def sidecar(output: str, shard: str, recipe: str) -> str:
     """What describes a staged shard."""
     return join(output, STAGING, f"{shard}.{recipe}.json")
+
+
+def read_sidecar(path: str) -> Sidecar | None:
+    """What describes a staged shard; None when it is gone, cut or damaged."""
+    text = read_text(path)
+    return None if text is None else Sidecar.from_text(text)
 
 
 def exists(path: str) -> bool:
@@ -73,17 +80,27 @@ def _open_synced(path: str) -> Iterator[Any]:
         os.fsync(stream.fileno())
 
 
+def read_bytes(path: str) -> bytes:
+    """All bytes of a file; what a bucket keeps with gzip encoding is decompressed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if gcs.is_gcs(path):
+        return gcs.read(path)
+    with open_reader(path) as file:
+        return bytes(file.read())
+
+
 def read_text(path: str) -> str | None:
     """The content of a file, or None when there is none."""
-    if gcs.is_gcs(path):
-        try:
-            return gcs.read(path).decode()
-        except FileNotFoundError:
-            return None
-    if not exists(path):
+    # A bucket says so itself; of other file systems, not all raise the same.
+    if not gcs.is_gcs(path) and not exists(path):
         return None
-    with open_reader(path) as file:
-        return bytes(file.read()).decode()
+    try:
+        return read_bytes(path).decode()
+    except FileNotFoundError:
+        return None
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
@@ -237,7 +254,7 @@ def _delete(path: str) -> None:
     if exists(path):
         try:
             FileSystems.delete([path])
-        except BeamIOError:
+        except OSError:
             if exists(path):
                 raise
 
@@ -267,17 +284,17 @@ def has_size(path: str, size: int) -> bool:
     return exists(path) and FileSystems.get_filesystem(path).size(path) == size
 
 
-def checksum(path: str) -> str:
-    """The CRC32C of a stored file, 8 hexadecimal digits.
+def checksum(path: str) -> str | None:
+    """The CRC32C of a stored file, 8 hexadecimal digits; None when there is none.
 
     Raises:
         OSError: it cannot be read.
     """
     if gcs.is_gcs(path):
         stored = gcs.find(path)
-        if stored is None:
-            raise FileNotFoundError(path)
-        return stored.crc32c
+        return None if stored is None else stored.crc32c
+    if not exists(path):
+        return None
     crc = 0
     with open_reader(path) as file:
         while chunk := file.read(_CHUNK):

@@ -40,7 +40,7 @@ class RowImages:
             uri = listed_uri(row[0], path)
             return listed_key(uri, kind=self._key, root=self._root), self._image(uri), row[1]
 
-        for key, image, row in ReadAhead(threads=gcs.READERS).map(look_up, rows, size=_no_bytes):
+        for key, image, row in ReadAhead(threads=gcs.READERS).map(look_up, rows):
             yield key, image
             yield key, row
 
@@ -63,7 +63,3 @@ def find_file(uri: str) -> tuple[int, int]:
     except OSError:
         return 0, MISSING
     return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else (0, MISSING)
-
-
-def _no_bytes(_: object) -> int:
-    return 0

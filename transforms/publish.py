@@ -13,8 +13,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
-from transforms.convert import image_uri
 from transforms.core.gathered import Gathered, gather
+from transforms.core.keys import full_uri
 from transforms.core.labels import Vocabulary
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
@@ -303,17 +303,15 @@ class _PublishFn(beam.DoFn):
 
     def _image_files(self, staged: str) -> set[str]:
         """All names that the images of a staged shard may have got, if each has a file."""
-        text = files.read_text(files.join(self._staging, f"{staged}.json"))
-        summary = ShardSummary.from_text(text) if text is not None else None
-        if summary is None:
-            return set()
-        return possible_files(summary)
+        sidecar = files.read_sidecar(files.join(self._staging, f"{staged}.json"))
+        summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
+        return set() if summary is None else possible_files(summary)
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
         root = self._dataset.root
         listed = (
-            r._replace(path=image_uri(root, r.path)) if r.subject == "image" else r
+            r._replace(path=full_uri(root, r.path)) if r.subject == "image" else r
             for r in rejections
         )
         return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from transforms import files
-from transforms.convert import image_uri
+from transforms.core.keys import full_uri
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
 from transforms.core.stats import ShardSummary
@@ -56,7 +56,7 @@ class _CopyRejectedFn(beam.DoFn):
 
     def process(self, rejection: Rejection) -> Iterator[Count]:
         if rejection.subject == "image":
-            source = image_uri(self._root, rejection.path)
+            source = full_uri(self._root, rejection.path)
             if copy_file(source, quarantined(self._folder, rejection)):
                 counter("images_quarantined").inc()
                 yield Count("images_quarantined", 1)
@@ -70,8 +70,13 @@ def quarantined(folder: str, rejection: Rejection) -> str:
 
     >>> quarantined("q/", Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"))
     'q/empty_file/cat/1.jpg'
+    >>> quarantined("q", Rejection("image", "empty_file", "0 bytes", "../../1.jpg", "1"))
+    'q/empty_file/%2E%2E/%2E%2E/1.jpg'
     """
-    return files.join(folder, rejection.reason, rejection.path.replace("://", "/").lstrip("/"))
+    path = rejection.path.replace("://", "/").lstrip("/")
+    # An image that a row lists may lie beside or above the root, its copy must not.
+    parts = ("%2E%2E" if part == ".." else part for part in path.split("/"))
+    return files.join(folder, rejection.reason, *parts)
 
 
 def copy_file(source: str, target: str) -> bool:

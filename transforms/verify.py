@@ -128,10 +128,10 @@ def verify_shard(
     path = files.join(output, name)
     found = Verified(shards=1)
     try:
-        if not files.exists(path):
-            found.problems = [Problem(name, None, "the file is missing")]
-        elif fast and gcs.is_gcs(path):
+        if fast and gcs.is_gcs(path):
             _compare_stored(path, shard, found)
+        elif not files.exists(path):
+            found.problems = [Problem(name, None, "the file is missing")]
         else:
             _read_shard(path, shard, None if fast else verifier, found)
     except OSError as error:
@@ -144,7 +144,8 @@ def verify_shard(
 def _compare_stored(path: str, shard: Mapping[str, Any], found: Verified) -> None:
     stored = gcs.find(path)
     if stored is None:
-        raise FileNotFoundError(path)
+        found.problems = [Problem(shard["file"], None, "the file is missing")]
+        return
     found.records, found.bytes = shard["records"], stored.size
     found.problems += _byte_problems(shard, stored.size, stored.crc32c, is_damaged=True)
 

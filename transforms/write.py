@@ -208,20 +208,19 @@ class _WriteShardFn(beam.DoFn):
 
     def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
         """A shard that a former run wrote with this recipe, if it is whole."""
-        text = files.read_text(files.sidecar(self._output, name, recipe))
-        sidecar = Sidecar.from_text(text) if text is not None else None
-        summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
+        sidecar = files.read_sidecar(files.sidecar(self._output, name, recipe))
+        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
+            return None
+        summary = ShardSummary.from_text(sidecar.summary)
         # What could not be read may be there again.
         if summary is None or any(r.reason == Reason.UNREADABLE for r in summary.rejections):
-            return None
-        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
             return None
         return (summary, sidecar.index) if self._is_whole(summary) else None
 
     def _is_whole(self, summary: ShardSummary) -> bool:
         """Whether all bytes of a shard are there, staged or published."""
         paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
-        return any(_has_checksum(path, summary.crc32c) for path in paths)
+        return any(files.checksum(path) == summary.crc32c for path in paths)
 
     def _write(
         self, name: str, recipe: str, images: list[Planned]
@@ -328,11 +327,7 @@ class _WriteImagesFn(_WriteShardFn):
             ]
             paths = [files.join(self._staging, name)]
             paths += [files.join(self._output, each) for each in published]
-            return any(_has_checksum(path, file.crc32c) for path in paths)
+            return any(files.checksum(path) == file.crc32c for path in paths)
 
         staged = zip(summary.staged, summary.files or (), strict=True)
         return all(files.for_each(is_whole, staged, self._output))
-
-
-def _has_checksum(path: str, crc32c: str) -> bool:
-    return files.exists(path) and files.checksum(path) == crc32c

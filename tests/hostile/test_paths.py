@@ -246,7 +246,7 @@ class TestNames:
         refused(ran, "a\\n\\x1b[2Jb")
         assert ran.error().isprintable()
 
-    @pytest.mark.parametrize("flag", ["images", "labels", "class_names", "output"])
+    @pytest.mark.parametrize("flag", ["images", "labels", "class_names", "output", "layout"])
     def test_a_folder_that_is_not_utf8_is_told_before_the_job(
         self, photos: Path, flag: str
     ) -> None:
@@ -255,7 +255,8 @@ class TestNames:
         os.mkdir(folder)
         draw(Path(folder, "1.jpg"))
         flags = {"images": f"{photos}/*/*.jpg", "output": photos.with_name("out")}
-        flags[flag] = f"{folder}/*.jpg" if flag == "images" else f"{folder}/x"
+        name = {"images": "*.jpg", "layout": "x.yaml"}.get(flag, "x")
+        flags[flag] = f"{folder}/{name}"
         refused(convert(**flags), f"--{flag}", "caf", "is not valid UTF-8: rename")
 
     def test_a_label_file_that_is_not_utf8_is_told_too(self, photos: Path) -> None:
@@ -277,6 +278,14 @@ class TestNames:
         refused(longer, "a name of 101 characters is too long")
         output = photos.with_name("o" * (MAX_NAME + 1))
         refused(convert(images=f"{photos}/*/*.jpg", output=output), "File name too long")
+
+    def test_a_feature_whose_file_of_names_would_be_too_long_has_none(self, photos: Path) -> None:
+        name = "n" * (MAX_NAME - len(".labels.txt"))
+        (photos / "layout.yaml").write_text(f"features: {{{name}: label.id, i: image.bytes}}")
+        made = make_dataset(
+            photos.with_name("out"), images=f"{photos}/*/*.jpg", layout=photos / "layout.yaml"
+        )
+        assert outcome(made) == (6, [])
 
     def test_show_saves_the_picture_of_the_longest_name(self, tmp_path: Path) -> None:
         from pipeline import show

@@ -119,7 +119,9 @@ def test_the_credentials_are_those_that_are_sent(buckets: GcsServer) -> None:
     assert os.environ["GOOGLE_APPLICATION_CREDENTIALS"] != str(buckets.credentials)
 
 
-@pytest.mark.parametrize("flag", ["images", "labels", "class_names", "output"])
+@pytest.mark.parametrize(
+    "flag", ["images", "labels", "class_names", "output", "model", "model_weights"]
+)
 @pytest.mark.parametrize("kind", ADDRESSES)
 def test_a_signed_address_is_refused_and_not_repeated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, flag: str, kind: str

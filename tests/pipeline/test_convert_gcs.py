@@ -201,12 +201,15 @@ def test_no_credentials_is_one_line(monkeypatch: pytest.MonkeyPatch, gcs: GcsSer
     assert "no Google credentials: run `gcloud auth application-default login`" in ran.error()
 
 
-def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(buckets: GcsServer) -> None:
-    buckets.put("datasets", "flowers/precious.txt", b"mine")
-    ran = convert(**FLAGS)
+@pytest.mark.parametrize("folder", ["flowers", "run[1]"])
+def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(
+    buckets: GcsServer, folder: str
+) -> None:
+    buckets.put("datasets", f"{folder}/precious.txt", b"mine")
+    ran = convert(**{**FLAGS, "output": f"gs://datasets/{folder}"})
     assert ran.code == 2
-    assert "holds something else ('gs://datasets/flowers/precious.txt')" in ran.error()
-    assert buckets.names("datasets") == ["flowers/precious.txt"]
+    assert f"holds something else ('gs://datasets/{folder}/precious.txt')" in ran.error()
+    assert buckets.names("datasets") == [f"{folder}/precious.txt"]
 
 
 def test_two_runs_cannot_mix_their_manifests(

@@ -143,6 +143,9 @@ CASES = {
     "label_regex_without_a_group": Case(
         ("--label_regex", "'cat' has no group"), {"labels": None, "label_regex": "cat"}
     ),
+    "label_regex_that_is_not_utf8": Case(
+        ("--label_regex", "not valid UTF-8"), {"labels": None, "label_regex": "(cat|\udcff)"}
+    ),
     "label_regex_that_finds_nothing": Case(
         ("--label_regex '(wolf)'", "in any of 4 paths, such as ", "'{in}/photos'"),
         {"labels": None, "label_regex": "(wolf)"},
@@ -216,6 +219,10 @@ CASES = {
         ("cannot read --class_names {in}/names",), {"class_names": "{in}/names"}, {"names": b"\xff"}
     ),
     # output
+    "unknown_scheme_of_model": Case(
+        ("cannot read --model nope://x/m.keras",),
+        {"model": "nope://x/m.keras", "layout": "embedding"},
+    ),
     "no_output": Case(("--output",), {"output": None}),
     "empty_output": Case(("--output", "empty"), {"output": ""}),
     "output_is_a_file": Case(

@@ -318,7 +318,7 @@ def test_a_table_that_cannot_be_used(text: str, told: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("yaml", "told"),
     [
-        ("features:\n  x: csv.c\n", "has no column 'c', which the layout names, but 'a', 'b'"),
+        ("features:\n  x: csv.c\n", "has no column 'c', which --layout"),
         ("features:\n  x: {source: csv.a, type: int16}\n", "line 2: unknown type 'int16'"),
         (
             "features:\n  x: {source: csv.a, type: bool, default: 5}\n",

@@ -187,6 +187,19 @@ def test_over_a_strategy(datasets: dict[str, Dataset]) -> None:
     assert sum(int(label.shape[0]) for _, label in spread) == len(rows(datasets["slim"]))
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_split_without_images(photos: Path, tmp_path: Path, shuffle: bool) -> None:
+    make_dataset(
+        tmp_path / "out",
+        images=f"{photos}/cat/*.jpg",
+        label_from="none",
+        splits="train=0.999999,test=0.000001",
+        files="per_image",
+    )
+    loaded = load(str(tmp_path / "out"), "test", batch_size=2, shuffle=shuffle)
+    assert not list(loaded)
+
+
 def test_what_cannot_be_read_is_said(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     folder = str(datasets["slim"].folder)
     with pytest.raises(UsageError, match="has no split 'val' but train, test"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 from collections.abc import Iterator
@@ -226,6 +227,18 @@ def test_a_former_manifest_goes_first(
     assert not (output / "manifest.json").exists()
     convert(changed)
     assert manifest_of(output)["options"]["seed"] == 1
+
+
+def test_images_of_a_former_run_that_got_their_names_go(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = dataclasses.replace(config, files="per_image")
+    with failing(monkeypatch, "labels.txt"), pytest.raises(OSError, match="the bucket is gone"):
+        convert(config)
+    (tmp_path / "images" / NAMES[0]).unlink()
+    convert(config)
+    found = {path.relative_to(output).as_posix() for path in output.glob("train/*")}
+    assert found == {shard["file"] for shard in manifest_shards(manifest_of(output))}
 
 
 def test_a_rerun_still_knows_the_former_shards(

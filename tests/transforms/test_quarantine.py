@@ -67,6 +67,16 @@ def test_images_without_a_row_are_copied(images: Path) -> None:
     assert list(files_of(images.parent / "q")) == ["no_label/cat/a.jpg"]
 
 
+def test_no_copy_gets_out_of_the_folder(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(images.parent)
+    Path("lists").mkdir()
+    Path("lists/labels.csv").write_text("file,label\n../in/dog/b.jpg,dog\n../in/cat/cut.jpg,cat\n")
+    ran = convert(labels="lists/labels.csv", output="out", quarantine="q", max_rejected=1)
+    assert ran.code == 0, ran.err
+    cut = Path("in/cat/cut.jpg").read_bytes()
+    assert files_of(Path("q/corrupt_image")) == {"%2E%2E/in/cat/cut.jpg": cut}
+
+
 def test_a_second_run_copies_to_the_same_names(images: Path) -> None:
     for _ in range(2):
         assert run(images, f"{images.parent}/q", max_rejected="0").code == 3
@@ -93,6 +103,12 @@ def test_a_folder_that_cannot_be_used(images: Path, folder: str, told: str) -> N
     assert ran.code == 2
     assert told in ran.error()
     assert not list((images.parent / "out").glob("*.tfrecord"))
+
+
+def test_an_unknown_scheme_is_refused(images: Path) -> None:
+    ran = run(images, "nope://x")
+    assert ran.code == 2
+    assert "cannot write to --quarantine nope://x" in ran.error()
 
 
 def test_a_name_of_255_bytes_is_copied(tmp_path: Path) -> None:

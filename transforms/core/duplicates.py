@@ -10,6 +10,7 @@ import numpy as np
 
 from transforms.core.fingerprints import pack, unpack, unpack_prints
 from transforms.core.records import Found, Prints
+from transforms.core.shards import ShardName
 
 MODES = ("off", "report", "drop")
 
@@ -78,11 +79,6 @@ class Near(NamedTuple):
     listed: tuple[tuple[int, Record, Record], ...]
 
 
-def split_of(file: str) -> str:
-    """The split of a shard, from its name."""
-    return file.split("-")[0]
-
-
 def find_equal(batches: Iterable[Prints]) -> Found:
     """Finds equal images in one bucket; the order of the batches makes no difference."""
     in_order = sorted(batches)
@@ -111,7 +107,7 @@ def _equal_rows(rows: Any, file: Any, files: Sequence[str]) -> Iterable[Equal]:
     ends = np.append(starts[1:], len(rows))
     several = ends - starts > 1
     for start, end in zip(starts[several], ends[several], strict=True):
-        splits = {split_of(files[at]) for at in np.unique(file[start:end])}
+        splits = {ShardName.parse(files[at]).split for at in np.unique(file[start:end])}
         yield equal_group(
             [
                 (files[file[at]], int(rows["record"][at]))
@@ -193,7 +189,9 @@ def _similar(looks: Any, files: Sequence[str]) -> Near:
     order = np.lexsort((looks["record"], place))
     looks, place = looks[order], place[order]
     names = sorted(files)
-    splits = np.unique([split_of(name) for name in names] or [""], return_inverse=True)[1]
+    splits = np.unique(
+        [ShardName.parse(name).split for name in names] or [""], return_inverse=True
+    )[1]
     # One image of each content and split stands for all.
     own = np.rec.fromarrays([looks["content"], splits[place]])
     kept = np.sort(np.unique(own, return_index=True)[1])

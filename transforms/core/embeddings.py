@@ -20,6 +20,7 @@ import numpy as np
 
 from transforms.core.check import decode_pixels, import_tensorflow
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.core.shown_text import first_line
 
 DTYPES = ("float32", "bfloat16")
 
@@ -121,7 +122,7 @@ class EmbeddingModel:
         except (tensorflow.errors.OpError, TypeError, ValueError) as error:
             if isinstance(error, ModelError):
                 raise
-            raise ModelError(f"cannot be called with images: {_first_line(error)}") from error
+            raise ModelError(f"cannot be called with images: {first_line(error):.120}") from error
         if not getattr(getattr(output, "dtype", None), "is_floating", False):
             raise ModelError("does not give floats")
         if output.shape.rank is None or output.shape[:1] != [BATCH_IMAGES]:
@@ -157,7 +158,7 @@ def load_embedding_model(model: str, weights: str | None = None) -> EmbeddingMod
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(f"cannot be loaded: {first_line(error):.120}") from error
     return _keras_model(tensorflow, loaded)
 
 
@@ -177,8 +178,8 @@ def _load_application(keras: Any, name: str, weights: str | None) -> EmbeddingMo
         with _whole():
             model.load_weights(weights)
     except Exception as error:
-        told = f"cannot take {weights}, weights of another model or damaged: {_first_line(error)}"
-        raise ModelError(told) from error
+        told = f"cannot take {weights}, weights of another model or damaged"
+        raise ModelError(f"{told}: {first_line(error):.120}") from error
     preprocess = sys.modules[build.__module__].preprocess_input
     return _keras_model(import_tensorflow(), model, preprocess)
 
@@ -233,11 +234,6 @@ def _image_shape(shape: tuple[int | None, ...], dtype: str) -> tuple[int, int, i
     if not height or not width or channels not in (1, 3):
         raise ModelError(f"takes {dtype} {told}, {wanted}")
     return height, width, channels
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:120] if lines else type(error).__name__
 
 
 def input_pixels(data: bytes, format_: str, shape: tuple[int, int, int]) -> _Array:

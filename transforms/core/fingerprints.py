@@ -17,6 +17,7 @@ import numpy as np
 import xxhash
 
 from transforms.core.records import Prints
+from transforms.core.shards import ShardName
 
 # Groups of the shuffle; each is a share of all contents.
 BUCKETS = 32
@@ -85,7 +86,7 @@ class ShardIndex:
         """
         return {
             **described(self.keys[record], self.paths[record], self.classes[record]),
-            "split": file.split("-")[0],
+            "split": ShardName.parse(file).split,
             "file": file,
             "offset": sum(self.lengths[:record]) + _FRAME_BYTES * record,
             "length": self.lengths[record],

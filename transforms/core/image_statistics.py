@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 # Records of one class, and of all classes, that are named to be looked at.
@@ -194,14 +194,6 @@ class Statistics:
         )
 
 
-def merge_all(parts: Iterable[Statistics]) -> Statistics:
-    """The statistics of everything that the parts counted."""
-    merged = Statistics()
-    for part in parts:
-        merged.merge(part)
-    return merged
-
-
 def describe(
     statistics: Statistics,
     *,
@@ -215,7 +207,7 @@ def describe(
         statistics: of all shards.
         records: in all shards.
         samples: the records to look at, with all that tells where they are.
-        duplicates: what `duplicates.describe` gave, or None when nothing was compared.
+        duplicates: the section of that name, or None when nothing was compared.
     """
     counted = statistics.to_json()
     return {

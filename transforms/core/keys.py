@@ -76,6 +76,19 @@ def relative_path(uri: str, root: str) -> str:
     return rest if "://" in prefix else _tidy(rest.lstrip("/"))
 
 
+def full_uri(root: str, path: str) -> str:
+    """The file at a path below `root`: what `relative_path` was given, but for `./` and `//`.
+
+    An image that a row lists may lie elsewhere; its path is then the whole URI.
+
+    >>> full_uri("gs://bucket/photos", "a/1.jpg"), full_uri("", "1.jpg")
+    ('gs://bucket/photos/a/1.jpg', '1.jpg')
+    """
+    if path.startswith("gs://") or (path.startswith("/") and "://" not in root):
+        return path
+    return f"{root.removesuffix('/')}/{path}" if root else path
+
+
 def image_key(uri: str, *, kind: str, root: str) -> str:
     """The join key of an image.
 

@@ -26,7 +26,7 @@ class RejectionLimit(NamedTuple):
         number = text.strip()
         is_share = number.endswith("%") or "." in number
         try:
-            value = _parse_number(number)
+            value = parse_number(number)
         except (ArithmeticError, ValueError):
             value = math.nan
         if not 0 <= value or (is_share and value > 1) or not (is_share or value.is_integer()):
@@ -44,10 +44,13 @@ class RejectionLimit(NamedTuple):
         return f"{self.value * 100:.6g}%" if self.is_share else f"{self.value:.0f}"
 
 
-def _parse_number(number: str) -> float:
-    """The nearest float, of a percentage too.
+def parse_number(number: str) -> float:
+    """The nearest float, of a percentage too: `13.7%` is the same number as `0.137`.
 
-    >>> _parse_number("13.7%") == _parse_number("0.137")
+    Raises:
+        ArithmeticError, ValueError: it is none.
+
+    >>> parse_number("13.7%") == parse_number("0.137") == 0.137
     True
     """
     if number.endswith("%"):

@@ -106,8 +106,7 @@ class DataFile(NamedTuple):
 
     def to_manifest(self) -> dict[str, Any]:
         """What the manifest lists of it."""
-        kept = ("file", "recipe", "records", "bytes", "crc32c")
-        return {name: getattr(self, name) for name in kept}
+        return {name: getattr(self, name) for name in _SHARD_KEYS}
 
 
 def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:

@@ -82,6 +82,11 @@ class Resize(NamedTuple):
         is_larger = new[0] > height or new[1] > width
         return (height, width) if self.never_enlarge and is_larger else new
 
+    @property
+    def fixed(self) -> tuple[int, int] | None:
+        """Height and width that every image gets; None when they may differ."""
+        return None if self.rule != "exact" or self.never_enlarge else (self.height, self.width)
+
     def __str__(self) -> str:
         """What `parse` reads."""
         exact = f"{self.width}x{self.height}"
@@ -104,9 +109,8 @@ def stored_shape(options: Mapping[str, Any]) -> tuple[int | None, int | None, in
     """
     channels = 1 if options.get("color") == "gray" else 3
     resize = Resize.parse(options["resize"]) if options.get("resize") else None
-    if resize is None or resize.rule != "exact" or resize.never_enlarge:
-        return None, None, channels
-    return resize.height, resize.width, channels
+    height, width = (resize and resize.fixed) or (None, None)
+    return height, width, channels
 
 
 def _scaled(length: int, to: int, of: int) -> int:
@@ -177,10 +181,9 @@ class PixelOptions(NamedTuple):
         >>> PixelOptions(resize=Resize.parse("640x480"), color="gray").fixed_shape
         (480, 640, 1)
         """
-        resize, channels = self.resize, {"rgb": 3, "gray": 1}.get(self.color)
-        if channels is None or resize is None or resize.rule != "exact" or resize.never_enlarge:
-            return None
-        return resize.height, resize.width, channels
+        size = self.resize and self.resize.fixed
+        channels = {"rgb": 3, "gray": 1}.get(self.color)
+        return None if size is None or channels is None else (*size, channels)
 
     @property
     def may_write_jpeg(self) -> bool:

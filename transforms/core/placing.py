@@ -45,7 +45,7 @@ class Placer:
         order = order_hash - 2**63
         if self._split_from != "hash" and split:
             if not is_split_name(split):
-                raise RejectedImageError(Reason.BAD_SPLIT, f"{split!r} is no name of a split")
+                raise RejectedImageError(Reason.BAD_SPLIT, f"{split[:120]!r} is no name of a split")
             return split, order
         if self._by_group:
             if not group:

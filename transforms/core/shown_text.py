@@ -58,6 +58,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception says; its type when it says nothing.
+
+    >>> first_line(ValueError("no\\nmore")), first_line(TimeoutError())
+    ('no', 'TimeoutError')
+    """
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)
+
+
 def format_bytes(count: float) -> str:
     """A number of bytes for people.
 

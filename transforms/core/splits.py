@@ -5,7 +5,6 @@ A split is a range of the 64-bit split hash of a key, so adding or removing imag
 
 from __future__ import annotations
 
-import decimal
 import math
 import re
 from bisect import bisect_right
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from transforms.core.csv_lines import LabelsError
 from transforms.core.keys import nfc
+from transforms.core.limits import parse_number
 
 HASH_SPACE = 2**64
 """The number of split hashes."""
@@ -102,7 +102,7 @@ def is_split_name(name: str) -> bool:
     >>> is_split_name("val_2"), is_split_name("2nd")
     (True, False)
     """
-    return _NAME.fullmatch(name) is not None
+    return len(name) <= _MAX_NAME and _NAME.fullmatch(name) is not None
 
 
 def split_text(said: str) -> str:
@@ -164,23 +164,12 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
         problem = f"a name of {len(name)} characters is too long; use at most {_MAX_NAME}"
         raise _usage(f"{text[:40]}...", problem)
     try:
-        share = _share(number)
+        share = parse_number(number)
     except (ArithmeticError, ValueError):
         raise _usage(text, f"{number!r} is not a number; {_EXAMPLE}") from None
     if not 0 < share < math.inf:
         raise _usage(text, f"{name} has the share {number}; give it more than 0 or leave it out")
     return name, share
-
-
-def _share(number: str) -> float:
-    """A share as the nearest float: `33.3%` is the same number as `0.333`.
-
-    >>> _share("33.3%") == _share("0.333") == 0.333
-    True
-    """
-    if number.endswith("%"):
-        return float(decimal.Decimal(number[:-1].strip()).scaleb(-2))
-    return float(number)
 
 
 def _usage(text: str, problem: str) -> ValueError:

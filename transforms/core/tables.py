@@ -17,6 +17,7 @@ from transforms.core.columns import RowValues
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import find_column
 from transforms.core.examples import CheckedImage
+from transforms.core.keys import full_uri
 from transforms.core.layouts import COLUMN, Feature
 from transforms.core.pixel_options import Original
 from transforms.core.records import ShardImage, ShardRow
@@ -97,9 +98,9 @@ class RowChecker:
         try:
             values = self._values.of_row((row.path, row.line), row.cells.split("\0"))
         except RejectedImageError as error:
-            path = f"{self._root.removesuffix('/')}/{row.path}" if self._root else row.path
+            where = f"{full_uri(self._root, row.path)}:{row.line}"
             key = row.key or f"{row.path}:{row.line}"
-            return Rejection("row", error.reason.value, error.detail, f"{path}:{row.line}", key)
+            return Rejection("row", error.reason.value, error.detail, where, key)
         return CheckedImage(*_NO_IMAGE, values=values)
 
 

@@ -24,7 +24,8 @@ DECODED = frozenset({"bmp", "jpeg", "png"})
 _CLASS_IDS = frozenset({"label.id", "label.ids", "object.ids"})
 _MODULE = "tensorflow_datasets.core.features."
 _DTYPES = {"bytes": "string", "int64": "int64", "float": "float32"}
-_LONGEST_NAME = 255
+# Of a file's name, in bytes; while it is written, `.partial` follows it.
+_LONGEST_NAME = 255 - len(".partial")
 
 
 def tfds_files(

@@ -140,7 +140,11 @@ class RecordVerifier:
             for feature in self.features
             if not feature.is_list
         }
-        lists = {f.source: example.get(f.name, ()) for f in self.features if f.is_list}
+        lists = {
+            f.source: () if example.get(f.name) is None else example[f.name]
+            for f in self.features
+            if f.is_list
+        }
         problems += self._label_problems(values)
         problems += self._list_problems(lists)
         problems += self._array_problems(example)
@@ -191,7 +195,7 @@ class RecordVerifier:
             return
         if not 0 <= label_id < len(self.labels):
             yield f"label {label_id} is not a line of labels.txt"
-        elif "label.text" in values and values["label.text"].decode() != self.labels[label_id]:
+        elif "label.text" in values and values["label.text"] != self.labels[label_id].encode():
             yield f"label {label_id} is {self.labels[label_id]!r} in labels.txt, but not here"
 
     def _list_problems(self, lists: Mapping[str, Any]) -> Iterator[str]:
@@ -226,7 +230,7 @@ class RecordVerifier:
             return
         for name, actual in _described(info).items():
             stored = values.get(f"image.{name}")
-            stored = stored.decode() if isinstance(stored, bytes) else stored
+            stored = stored.decode(errors="replace") if isinstance(stored, bytes) else stored
             if stored is not None and stored != actual:
                 yield f"the image's {name} is {actual}, the record says {stored}"
 
@@ -236,7 +240,8 @@ class RecordVerifier:
         known: dict[str, Any] = {**lists, **single}
         for source in ("label.text", "label.texts", "object.texts"):
             if source in known:
-                return tuple(dict.fromkeys(text.decode() for text in known[source])) or ("",)
+                texts = (text.decode(errors="replace") for text in known[source])
+                return tuple(dict.fromkeys(texts)) or ("",)
         for source in ("label.id", "label.ids", "object.ids"):
             if source in known:
                 return tuple(dict.fromkeys(map(self._class_of, known[source]))) or ("",)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from transforms.core.image_statistics import (
     Samples,
     Statistics,
     describe,
-    merge_all,
     quarter_octave,
 )
 
@@ -42,6 +42,13 @@ def counted(file: str, images: list[tuple[int, Any]]) -> Statistics:
         statistics.samples.add(class_, Sample(order, file, record))
     statistics.samples.shrink()
     return Statistics.from_json(json.loads(json.dumps(statistics.to_json())))
+
+
+def merge_all(parts: Iterable[Statistics]) -> Statistics:
+    merged = Statistics()
+    for part in parts:
+        merged.merge(part)
+    return merged
 
 
 def places(statistics: Statistics) -> dict[str, list[int]]:

@@ -4,7 +4,7 @@ import posixpath
 
 import pytest
 
-from transforms.convert import image_uri
+from transforms.core.keys import full_uri
 from transforms.core.listed import listed_key, listed_path, listed_problem, listed_uri
 
 ROOTS = ["data", "/home/data", "gs://bucket/data"]
@@ -16,7 +16,7 @@ CELLS = ["photos/1.jpg", "./1.jpg", "../1.jpg", "/photos/1.jpg", "gs://other/1.j
 def test_the_path_and_the_root_are_the_file_again(root: str, cell: str) -> None:
     path = f"{root}/list.csv"
     uri = listed_uri(cell, path)
-    found = image_uri(root, listed_path(uri, root))
+    found = full_uri(root, listed_path(uri, root))
     is_url = "://" in found
     assert (found if is_url else posixpath.normpath(found)) == uri or listed_problem(cell, path)
 

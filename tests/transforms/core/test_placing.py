@@ -49,5 +49,7 @@ def test_a_row_or_a_folder_decides() -> None:
 
 def test_what_cannot_be_placed_is_rejected() -> None:
     assert reason(Placer(HALVES, seed=0, split_from="csv"), split="a b") is Reason.BAD_SPLIT
+    # No file could be called after it.
+    assert reason(Placer(HALVES, seed=0, split_from="csv"), split="s" * 101) is Reason.BAD_SPLIT
     assert reason(Placer(HALVES, seed=0, split_from="directory"), split=".") is Reason.BAD_SPLIT
     assert reason(Placer(HALVES, seed=0, by_group=True)) is Reason.NO_GROUP

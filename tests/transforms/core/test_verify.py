@@ -9,7 +9,7 @@ from transforms.core.check import Limits
 from transforms.core.examples import ExampleEncoder
 from transforms.core.layouts import LAYOUTS, Feature
 from transforms.core.rejections import Rejection
-from transforms.core.verify import RecordVerifier, rejected_problems
+from transforms.core.verify import RecordCheck, RecordVerifier, rejected_problems
 
 REJECTIONS = [
     Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"),
@@ -70,6 +70,7 @@ def test_lists_that_are_right() -> None:
         ({"image__object__class__label": [1, 1, 0]}, "label 1 is 'dog' in labels.txt"),
         ({"image__object__class__label": [0, 1]}, "has 2 ids but 3 texts of its objects"),
         ({"image__class__text": [b"cat", b"cat"]}, "label 1 is 'dog' in labels.txt"),
+        ({"image__class__text": [b"cat", b"\xff"]}, "label 1 is 'dog' in labels.txt"),
         ({"image__object__bbox__xmin": [0.0, 0.1]}, "different numbers of sides"),
         ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not in 0 to 1"),
     ],
@@ -77,6 +78,13 @@ def test_lists_that_are_right() -> None:
 def test_lists_that_are_wrong(changed: dict[str, list[Any]], told: str) -> None:
     (problem,) = problems_of_lists(**changed)
     assert told in problem
+
+
+def test_a_list_that_is_not_set_is_empty() -> None:
+    features = tuple(feature for feature in LISTS if feature.source == "label.texts")
+    record = b"\x0a\x16\x0a\x14\x0a\x10image/class/text\x12\x00"
+    verifier = RecordVerifier(features, None, Limits(10**6, 10**6))
+    assert verifier.check(record) == RecordCheck((), ("",))
 
 
 def test_a_single_value_is_not_a_list() -> None:
