@@ -4,4 +4,5 @@ import pytest
 pytest.register_assert_rewrite(
     "tests.pipeline.option_effects",
     "tests.pipeline.right_command",
+    "tests.pipeline.row_tables",
 )
