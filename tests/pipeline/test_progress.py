@@ -21,6 +21,7 @@ import pytest
 
 import pipeline.verify
 from pipeline import progress
+from tests.conftest import draw
 from tests.pipeline.commands import convert, run_here
 from transforms.metrics import PROGRESS, Stage
 
@@ -140,3 +141,32 @@ def test_off_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress.show_progress("off"):
         PROGRESS.count("listing", 41)
     assert written.getvalue() == ""
+
+
+class TestProgress:
+    @pytest.fixture(autouse=True)
+    def quicker(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """So that a line falls into each stage of a short run."""
+        monkeypatch.setattr(progress, "_LINE_SECONDS", 0.001)
+
+    def test_plain_lines_tell_rate_and_time_left(self, photos: Path, tmp_path: Path) -> None:
+        ran = convert(images=f"{photos}/*/*.jpg", output=tmp_path / "out", progress="plain")
+        assert ran.code == 0
+        lines = [line for line in ran.err.splitlines() if line.startswith("converting: ")]
+        assert lines
+        assert all(" of 18 images, 0 rejected, " in line for line in lines)
+        assert all(line.endswith(" s left") and " images/s, " in line for line in lines)
+        assert lines[-1].startswith("converting: 18 of 18 images")
+
+    def test_auto_is_plain_where_there_is_no_terminal(self, photos: Path, tmp_path: Path) -> None:
+        ran = convert(images=f"{photos}/*/*.jpg", output=tmp_path / "out", progress="auto")
+        assert "\nconverting: 18 of 18 images" in f"\n{ran.err}"
+
+    def test_rejected_images_count(self, tmp_path: Path) -> None:
+        draw(tmp_path / "cat" / "good.jpg")
+        (tmp_path / "cat" / "empty.jpg").touch()
+        flags = {"images": f"{tmp_path}/cat/*.jpg", "label_from": "directory"}
+        ran = convert(**flags, output=tmp_path / "out", max_rejected="50%", progress="json")
+        lines = map(json.loads, ran.err.splitlines())
+        last = [line for line in lines if line["stage"] == "converting"][-1]
+        assert (last["done"], last["planned"], last["rejected"]) == (2, 2, 1)

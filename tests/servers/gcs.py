@@ -28,7 +28,7 @@ CLOSED_PORT = f"http://{HOST}:9"
 START_SECONDS = 20
 STOP_SECONDS = 5
 LOG_LINES = 20
-PROXY = Path(__file__).with_name("gcs_proxy.py")
+ROOT = Path(__file__).parents[2]
 
 # An unexpired token, so that nothing asks Google for one.
 CREDENTIALS = {
@@ -173,7 +173,7 @@ class GcsServer:
         self._upstream("DELETE", object_path(bucket, name))
 
     def set_faults(self, rules: Sequence[Mapping[str, Any]], *, seed: int = 0) -> None:
-        """Replaces the rules, whose fields are those of `gcs_proxy.Fault` or `gcs_proxy.Change`.
+        """Replaces the rules, whose fields are those of `Fault` or `Change` of `gcs_faults.py`.
 
         The first `Fault` that fits a request answers it. `content` of a `Change` is bytes here.
         """
@@ -283,10 +283,13 @@ def serve_gcs(directory: Path) -> Iterator[GcsServer]:
         "log-level": "warn",
     }
     options = [f"-{name}={value}" for name, value in flags.items()]
-    front: list[str | Path] = [sys.executable, PROXY, str(port), f"http://{HOST}:{upstream_port}"]
+    front = [sys.executable, "-m", "tests.servers.gcs_proxy", str(port)]
     with (
         run([program, *options], directory / "fake-gcs-server.log") as upstream,
-        run([*front, f"--stop_too={upstream.process.pid}"], directory / "gcs_proxy.log") as proxy,
+        run(
+            [*front, f"http://{HOST}:{upstream_port}", f"--stop_too={upstream.process.pid}"],
+            directory / "gcs_proxy.log",
+        ) as proxy,
     ):
         wait_until_up(upstream, upstream_port, "/_internal/healthcheck")
         wait_until_up(proxy, port, "/_control")
@@ -326,6 +329,7 @@ def run(command: Sequence[str | Path], log: Path) -> Iterator[Running]:
         log.open("wb") as output,
         subprocess.Popen(
             command,
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,

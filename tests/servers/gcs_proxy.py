@@ -15,189 +15,29 @@ import argparse
 import asyncio
 import base64
 import contextlib
-import itertools
-import json
 import os
 import random
 import re
 import signal
 import sys
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 from aiohttp import ClientSession, TCPConnector, web
 from yarl import URL
 
-LARGEST_BODY, LARGEST_METADATA = 1 << 30, 1 << 16
+from tests.servers.gcs_faults import Change, Fault
+from tests.servers.gcs_requests import Asked, parameters_of, read_request, with_content_ids
+
+LARGEST_BODY = 1 << 30
 OF_ONE_HOP = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}
 # aiohttp must add none of its own: Accept-Encoding decides how an object is sent.
 ADDED_BY_AIOHTTP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
-ADDRESS = re.compile(
-    r"/(?:download/|upload/)?storage/v1/b(?:/(?P<bucket>[^/]+)(?P<objects>/o(?:/(?P<name>.+?)"
-    r"(?:/(?P<action>copyTo|rewriteTo|compose)(?:/b/(?P<to_bucket>[^/]+)/o/(?P<to_name>.+?))?)?"
-    r")?)?)?/?"
-)
-ACTIONS = {"copyTo": "copy", "rewriteTo": "rewrite", "compose": "compose"}
 CONDITION = re.compile("if(?P<source>Source)?Generation(?P<other>Not)?Match")
 LAST_PART = re.compile(r"bytes (?:\*|\d+-(?P<end>\d+))/(?P<total>\d+)")
 BATCHED = re.compile(rb"^([A-Z]+) (\S+) HTTP/1\.1\r?$", re.MULTILINE)
-
-# Reason and message as GCS words them.
-ERRORS = {
-    400: ("invalid", "Bad Request"),
-    403: ("forbidden", "Permission 'storage.objects.get' denied on resource."),
-    404: ("notFound", "No such object: {object}"),
-    412: ("conditionNotMet", "At least one of the pre-conditions you specified did not hold."),
-    429: ("rateLimitExceeded", "The rate of requests exceeds the rate limit."),
-    503: ("backendError", "We encountered an internal error. Please try again."),
-}
-
-
-class Asked(NamedTuple):
-    """One request, in the words of GCS.
-
-    Attributes:
-        kind: `media`, `list`, `object`, `bucket`, `upload`, `batch`, `copy`, `rewrite`, `compose`
-            or `other`.
-        object: `<bucket>/<name>` decoded, of a copy its source; only the bucket, or nothing, for
-            requests without name.
-        target: Path and query as sent.
-        destination: `<bucket>/<name>` that a copy makes.
-    """
-
-    method: str
-    kind: str
-    object: str
-    target: str
-    destination: str = ""
-
-
-def parameters_of(target: str) -> dict[str, str]:
-    """What the query of a path says."""
-    return dict(parse_qsl(target.partition("?")[2]))
-
-
-def read_request(method: str, target: str, body: bytes) -> Asked:
-    """Says what a request asks for."""
-    path = target.partition("?")[0]
-    found = ADDRESS.fullmatch(path)
-    if not found:
-        return Asked(method, "batch" if path.startswith("/batch/") else "other", "", target)
-    parameters = parameters_of(target)
-    name = unquote(found["name"] or "")
-    if path.startswith("/upload/"):
-        kind, name = "upload", parameters.get("name") or uploaded_name(body)
-    elif found["action"]:
-        kind = ACTIONS[found["action"]]
-    elif name:
-        kind = "media" if parameters.get("alt") == "media" else "object"
-    else:
-        kind = "list" if found["objects"] else "bucket"
-    bucket = unquote(found["bucket"] or "")
-    destination = unquote(f"{found['to_bucket']}/{found['to_name']}") if found["to_name"] else ""
-    return Asked(method, kind, f"{bucket}/{name}" if name else bucket, target, destination)
-
-
-def uploaded_name(body: bytes) -> str:
-    """The name in the JSON that starts an upload, itself or as the first part; or nothing."""
-    with contextlib.suppress(ValueError):
-        text = body[body.index(b"{") :][:LARGEST_METADATA].decode("utf-8", "replace")
-        metadata, _ = json.JSONDecoder().raw_decode(text)
-        return str(metadata.get("name", ""))
-    return ""
-
-
-def with_content_ids(body: bytes, content_type: str) -> bytes:
-    """Numbers the parts of a batch, for fake-gcs-server drops a part without a `Content-ID`."""
-    boundary = re.search(r'boundary="?([^";]+)', content_type)
-    if not boundary or b"content-id:" in body.lower():
-        return body
-    opening = re.compile(rb"^--" + re.escape(boundary[1].encode()) + rb"(\r?\n)", re.MULTILINE)
-    numbers = itertools.count(1)
-    return opening.sub(
-        lambda found: found[0] + b"Content-ID: <b%d>" % next(numbers) + found[1], body
-    )
-
-
-@dataclass
-class Fault:
-    """Requests to answer with an error, all those that fit what is given.
-
-    Attributes:
-        method: `GET`, `POST` and so on.
-        kind: As `Asked.kind`.
-        object: Expression for the whole of `<bucket>/<name>`.
-        match: Expression for some part of path and query as sent.
-        status: The answer.
-        message: Its text; without one, that of GCS for the status.
-        retry_after: Seconds, in the header of that name.
-        drop: Closes the connection instead of answering.
-        late: The request takes effect first; only its answer is lost.
-        damage: The request takes effect, and the first byte of its answer is another.
-        p: Share of the requests, 0..1. The same request sent for the nth time has the same fate
-            in each run, in whatever order requests arrive.
-        count: How many requests at most.
-    """
-
-    method: str | None = None
-    kind: str | None = None
-    object: str | None = None
-    match: str = ""
-    status: int = 503
-    message: str | None = None
-    retry_after: int | None = None
-    drop: bool = False
-    late: bool = False
-    damage: bool = False
-    p: float = 1
-    count: int | None = None
-
-    def __post_init__(self) -> None:
-        re.compile(self.match)
-        re.compile(self.object or "")
-
-    def fits(self, asked: Asked) -> bool:
-        """Whether the request is one that may fail."""
-        return (
-            self.count != 0
-            and self.method in (None, asked.method)
-            and self.kind in (None, asked.kind)
-            and (self.object is None or re.fullmatch(self.object, asked.object) is not None)
-            and re.search(self.match, asked.target) is not None
-        )
-
-    def answer(self, asked: Asked) -> web.Response:
-        """The error as GCS sends it: plain text for media, else JSON."""
-        reason, text = ERRORS.get(self.status, ERRORS[503])
-        message = self.message or text.format(object=asked.object)
-        headers = {"Retry-After": str(self.retry_after)} if self.retry_after is not None else {}
-        if asked.kind == "media":
-            return web.Response(status=self.status, text=message, headers=headers)
-        errors = [{"message": message, "domain": "global", "reason": reason}]
-        error = {"code": self.status, "message": message, "errors": errors}
-        return web.json_response({"error": error}, status=self.status, headers=headers)
-
-
-@dataclass
-class Change:
-    """What happens to an object, once, just before its media is asked for.
-
-    Attributes:
-        before_media_of: Expression for the whole of `<bucket>/<name>`.
-        delete: Whether the object goes.
-        content: Its new content in Base64, if it stays.
-    """
-
-    before_media_of: str
-    delete: bool = False
-    content: str = ""
-
-    def __post_init__(self) -> None:
-        re.compile(self.before_media_of)
-        base64.b64decode(self.content, validate=True)
 
 
 def decides(request: web.Request) -> bool:

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import BadRequest, Forbidden, NotFound, PreconditionFailed
-from google.cloud.storage import Bucket, Client
-from google.cloud.storage.exceptions import InvalidResponse
-from google.cloud.storage.fileio import BlobWriter
+from google.cloud.storage import Bucket
 
-from tests.servers import gcs as gcs_module
-from tests.servers.gcs import (
-    HOST,
-    REQUESTER_PAYS,
-    GcsError,
-    GcsServer,
-    ask,
-    requester_pays,
-    serve_gcs,
-)
+from tests.servers.gcs import REQUESTER_PAYS, GcsError, GcsServer, ask, requester_pays
+from tests.servers.gcs_objects import BUCKET, PART, download, write
 
-ROOT = Path(__file__).parents[2]
-BUCKET = "photos"
-PART = 256 * 1024
 GZIP = gzip.compress(b"hello", mtime=0)
 
 NAMES = [
@@ -52,29 +33,6 @@ NAMES = [
     "line\nfeed",
     "folder/compose",
 ]
-
-
-@pytest.fixture
-def server(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
-    """The server with an empty bucket, asked for nothing but what a test asks for."""
-    # The client would ask for the metadata of a bucket in the background.
-    monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
-    gcs.make_bucket(BUCKET)
-    return gcs
-
-
-@pytest.fixture
-def bucket(server: GcsServer) -> Iterator[Bucket]:
-    """The bucket as programs see it."""
-    with Client() as client:
-        yield client.bucket(BUCKET)
-
-
-def download(bucket: Bucket, name: str, generation: int | None = None) -> bytes:
-    data: bytes = bucket.blob(name).download_as_bytes(
-        raw_download=True, if_generation_match=generation
-    )
-    return data
 
 
 def test_objects_are_stored_and_listed(server: GcsServer, bucket: Bucket) -> None:
@@ -294,83 +252,6 @@ def test_beam_renames_and_deletes_in_a_batch(server: GcsServer) -> None:
     assert server.names(BUCKET) == []
 
 
-def write(bucket: Bucket, name: str, generation: int) -> None:
-    stream = bucket.blob(name).open("wb", chunk_size=PART, if_generation_match=generation)
-    stream.write(b"new")
-    close(stream)
-
-
-def close(stream: BlobWriter) -> None:
-    try:
-        stream.close()
-    except InvalidResponse:
-        stream.terminate()  # or the garbage collector would close it once more
-        raise
-
-
-CONDITIONAL: dict[str, Callable[[Bucket, int], object]] = {
-    "media": lambda bucket, generation: download(bucket, "a", generation),
-    "metadata": lambda bucket, generation: bucket.blob("a").reload(if_generation_match=generation),
-    "delete": lambda bucket, generation: bucket.blob("a").delete(if_generation_match=generation),
-    "multipart upload": lambda bucket, generation: bucket.blob("a").upload_from_string(
-        b"new", if_generation_match=generation
-    ),
-    "resumable upload": lambda bucket, generation: write(bucket, "a", generation),
-    "copy onto": lambda bucket, generation: bucket.copy_blob(
-        bucket.blob("source"), bucket, "a", if_generation_match=generation
-    ),
-    "copy from": lambda bucket, generation: bucket.copy_blob(
-        bucket.blob("a"), bucket, "copy", if_source_generation_match=generation
-    ),
-    "rewrite onto": lambda bucket, generation: bucket.blob("a").rewrite(
-        bucket.blob("source"), if_generation_match=generation
-    ),
-    "rewrite from": lambda bucket, generation: bucket.blob("copy").rewrite(
-        bucket.blob("a"), if_source_generation_match=generation
-    ),
-    "compose onto": lambda bucket, generation: bucket.blob("a").compose(
-        [bucket.blob("source")], if_generation_match=generation
-    ),
-}
-
-
-@pytest.mark.parametrize("request_of", CONDITIONAL.values(), ids=CONDITIONAL)
-def test_a_generation_can_be_demanded(
-    server: GcsServer, bucket: Bucket, request_of: Callable[[Bucket, int], object]
-) -> None:
-    server.put(BUCKET, "source", b"source")
-    former = server.put(BUCKET, "a", b"1")
-    current = server.put(BUCKET, "a", b"2")
-    # The writer of a resumable upload raises the bare InvalidResponse.
-    with pytest.raises((PreconditionFailed, InvalidResponse), match="412"):
-        request_of(bucket, former)
-    assert server.get(BUCKET, "a") == b"2"
-    assert server.names(BUCKET) == ["a", "source"]
-    request_of(bucket, current)
-
-
-CREATING = ["multipart upload", "resumable upload", "copy onto", "rewrite onto", "compose onto"]
-
-
-@pytest.mark.parametrize("name", CREATING)
-def test_an_object_can_be_demanded_to_be_new(server: GcsServer, bucket: Bucket, name: str) -> None:
-    server.put(BUCKET, "source", b"source")
-    CONDITIONAL[name](bucket, 0)
-    made = server.get(BUCKET, "a")
-    with pytest.raises((PreconditionFailed, InvalidResponse), match="412"):
-        CONDITIONAL[name](bucket, 0)
-    assert server.get(BUCKET, "a") == made
-
-
-def test_an_upload_in_parts_checks_again_at_its_end(server: GcsServer, bucket: Bucket) -> None:
-    stream = bucket.blob("a+b").open("wb", chunk_size=PART, if_generation_match=0)
-    stream.write(b"x" * (PART + 1))
-    server.put(BUCKET, "a+b", b"quicker")
-    with pytest.raises(InvalidResponse, match="412"):
-        close(stream)
-    assert server.get(BUCKET, "a+b") == b"quicker"
-
-
 @pytest.mark.parametrize("fault", [{"status": 503}, {"drop": True}], ids=["503", "drop"])
 def test_the_last_part_of_an_upload_can_be_repeated(
     server: GcsServer, bucket: Bucket, fault: dict[str, Any]
@@ -379,68 +260,3 @@ def test_the_last_part_of_an_upload_can_be_repeated(
     write(bucket, "a", 0)
     assert server.get(BUCKET, "a") == b"new"
     assert server.counts()["PUT upload"] == 2
-
-
-def answers(port: int) -> bool:
-    try:
-        return ask(port, "GET", "/_internal/healthcheck").status == 200
-    except OSError:
-        return False
-
-
-def test_both_processes_end_with_the_server(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), serve_gcs(tmp_path) as server:
-        assert answers(server.port) and answers(server.upstream_port)
-        raise KeyboardInterrupt
-    assert not answers(server.port) and not answers(server.upstream_port)
-    for pid in server.pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
-def test_both_processes_end_with_tests_that_are_killed(
-    gcs_server: GcsServer, tmp_path: Path
-) -> None:
-    script = """
-import pathlib, sys, time
-from tests.servers.gcs import serve_gcs
-with serve_gcs(pathlib.Path(sys.argv[1])) as server:
-    print(server.port, server.upstream_port, flush=True)
-    time.sleep(60)
-"""
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        ports = [int(word) for word in process.stdout.readline().split()]
-        assert all(answers(port) for port in ports)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 5
-    while any(answers(port) for port in ports) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert len(ports) == 2
-    assert not any(answers(port) for port in ports)
-
-
-def test_a_server_that_does_not_start_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gcs_module, "free_ports", lambda _: [1, 70000])
-    with pytest.raises(GcsError, match="fake-gcs-server ended with 1:\n.*port 70000"):
-        with serve_gcs(tmp_path):
-            pass
-
-
-def test_platforms_without_a_program_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(pytest.skip.Exception, match="brings no fake-gcs-server-.*-riscv64"):
-        gcs_module.emulator()
-
-
-def test_the_server_is_on_this_machine_alone(server: GcsServer) -> None:
-    assert server.url == f"http://{HOST}:{server.port}"
-    assert os.environ["STORAGE_EMULATOR_HOST"] == server.url
-    listening = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    local = [line.split()[1] for line in listening if line.split()[3] == "0A"]
-    for port in (server.port, server.upstream_port):
-        assert [each for each in local if each.endswith(f":{port:04X}")] == [f"0100007F:{port:04X}"]

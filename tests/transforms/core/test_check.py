@@ -44,11 +44,6 @@ def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
-@pytest.fixture(scope="module")
-def tensorflow() -> Any:
-    return check.import_tensorflow()
-
-
 def disagreements(tensorflow: Any, cases: dict[str, bytes]) -> list[str]:
     """Cases in which TensorFlow decides otherwise or gives another size or channels."""
     found = []

@@ -1,0 +1,28 @@
+"""What tests of the commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from tests.pipeline.right_command import write_inputs
+
+
+@pytest.fixture
+def right_inputs(tmp_path: Path) -> Path:
+    """The files of a command that is right."""
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, running a graph is an error."""
+
+    def run(*_: Any, **__: Any) -> None:
+        raise AssertionError("a graph was run")
+
+    monkeypatch.setattr(beam.Pipeline, "run", run)

@@ -1,0 +1,325 @@
+"""What each flag of `convert` changes: the table that `test_options.py` goes through."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tests.pipeline.commands import Dataset, Ran, digests
+from tests.pipeline.reading import (
+    LANDMARK,
+    feature_names,
+    filenames,
+    label_ids,
+    labels,
+    read,
+    read_lists,
+    shape,
+)
+
+
+class Made(NamedTuple):
+    """What one command made."""
+
+    ran: Ran
+    dataset: Dataset
+
+
+class Row(NamedTuple):
+    """A flag and its effect.
+
+    Attributes:
+        value: the flag's value in the second of two commands; a list repeats it.
+        effect: gets what the first, without the flag, and the second made, and checks them.
+        others: flags of both commands; `{in}` stands for the folder of the inputs.
+        before: the flag's value in the first command, instead of none.
+    """
+
+    value: Any
+    effect: Callable[[Made, Made], None]
+    others: Mapping[str, Any] = {}
+    before: Any = None
+
+
+def _stems(made: Made) -> set[str]:
+    return {Path(name).stem for name in filenames(made.dataset)}
+
+
+def _reasons(made: Made) -> list[str]:
+    return [line["reason"] for line in made.dataset.rejected]
+
+
+def _images(without: Made, made: Made) -> None:
+    assert _stems(without) == {"cat-0", "cat-1", "dog-0", "dog-1"}
+    assert _stems(made) == {"dog-0", "dog-1"}
+
+
+def _labels(without: Made, made: Made) -> None:
+    assert set(labels(without.dataset).values()) == {"cat", "dog"}
+    assert labels(made.dataset) == {"cat-0": "a", "cat-1": "b", "dog-0": "c", "dog-1": "d"}
+
+
+def _label_from(without: Made, made: Made) -> None:
+    assert "image/class/text" in feature_names(without.dataset)
+    assert "image/class/text" not in feature_names(made.dataset)
+
+
+def _label_regex(without: Made, made: Made) -> None:
+    assert label_ids(without.dataset) == {"cat-0": 0, "cat-1": 0, "dog-0": 1, "dog-1": 1}
+    assert labels(made.dataset) == {"cat-0": "0", "cat-1": "1", "dog-0": "0", "dog-1": "1"}
+
+
+def _label_key(without: Made, made: Made) -> None:
+    assert labels(without.dataset)["cat-0"] == "a"
+    assert labels(made.dataset)["cat-0"] == "d"
+
+
+def _label_column(without: Made, made: Made) -> None:
+    assert labels(without.dataset)["cat-0"] == "a"
+    assert labels(made.dataset)["cat-0"] == "x"
+
+
+def _key(without: Made, made: Made) -> None:
+    assert {r["id"] for r in read(without.dataset, LANDMARK)} >= {b"cat-0", b"dog-1"}
+    assert {r["id"] for r in read(made.dataset, LANDMARK)} >= {b"cat-0.jpg", b"dog-1.jpg"}
+
+
+def _csv_encoding(without: Made, made: Made) -> None:
+    assert without.ran.code == 2 and "--csv_encoding cp949" in without.ran.error()
+    assert set(labels(made.dataset).values()) == {"고양이"}
+
+
+def _class_names(without: Made, made: Made) -> None:
+    assert label_ids(without.dataset) == {"cat-0": 0, "cat-1": 0, "dog-0": 1, "dog-1": 1}
+    assert label_ids(made.dataset) == {"cat-0": 1, "cat-1": 1, "dog-0": 0, "dog-1": 0}
+
+
+def _output(without: Made, made: Made) -> None:
+    assert made.dataset.folder.name == "elsewhere"
+    assert digests(made.dataset.folder) == digests(without.dataset.folder)
+    assert f"dataset  {made.dataset.folder}" in made.ran.out
+
+
+def _splits(without: Made, made: Made) -> None:
+    assert {name.split("-")[0] for name in without.dataset.shards()} == {"train"}
+    assert {name.split("-")[0] for name in made.dataset.shards()} == {"fit", "eval"}
+
+
+def _places(made: Made) -> dict[str, set[str]]:
+    dataset = made.dataset
+    return {
+        split: {Path(name).stem for name in filenames(dataset, split)}
+        for split in dataset.manifest["splits"]
+    }
+
+
+def _group_by(without: Made, made: Made) -> None:
+    """The seed puts the two cats, who are one group, into two splits."""
+    cats = {"cat-0", "cat-1"}
+    assert all(len(stems & cats) == 1 for stems in _places(without).values())
+    assert [stems & cats for stems in _places(made).values() if stems & cats] == [cats]
+
+
+def _split_from(without: Made, made: Made) -> None:
+    assert list(_places(without)) == ["train"]
+    assert _places(made) == {"cat": {"cat-0", "cat-1"}, "dog": {"dog-0", "dog-1"}}
+
+
+def _split_column(without: Made, made: Made) -> None:
+    assert list(_places(without)) == ["train"]
+    assert _places(made) == {"test": {"cat-0", "dog-0"}, "dev": {"cat-1", "dog-1"}}
+
+
+def _seed(without: Made, made: Made) -> None:
+    assert filenames(without.dataset) != filenames(made.dataset)
+    assert _stems(without) == _stems(made)
+
+
+def _shards(without: Made, made: Made) -> None:
+    assert len(without.dataset.shards()) == 1
+    assert len(made.dataset.shards()) == 3
+
+
+def _layout(without: Made, made: Made) -> None:
+    assert "image/encoded" in feature_names(without.dataset)
+    assert feature_names(made.dataset) == {"height", "width", "depth", "label", "image_raw"}
+
+
+def _box_units(without: Made, made: Made) -> None:
+    features = {"image/object/bbox/xmax": tf.io.VarLenFeature(tf.float32)}
+    whole, small = (read_lists(each.dataset, features)[0] for each in (without, made))
+    assert whole["image/object/bbox/xmax"] == [1]
+    assert small["image/object/bbox/xmax"] == [1 / 16]
+
+
+def _label_separator(without: Made, made: Made) -> None:
+    assert without.dataset.classes == ["a", "a|b", "b"]
+    assert made.dataset.classes == ["a", "b"]
+
+
+def _files(without: Made, made: Made) -> None:
+    assert len(without.dataset.shards()) == 1
+    names = {path.name for path in (made.dataset.folder / "train").iterdir()}
+    assert names == {
+        f"{label}%2F{label}-{n}.jpg.tfrecord" for label in ("cat", "dog") for n in (0, 1)
+    }
+
+
+def _compression(without: Made, made: Made) -> None:
+    (plain,), (packed,) = without.dataset.shards(), made.dataset.shards()
+    assert packed == f"{plain}.gz"
+    data = gzip.decompress((made.dataset.folder / packed).read_bytes())
+    assert data == (without.dataset.folder / plain).read_bytes()
+
+
+def _overwrite(without: Made, made: Made) -> None:
+    assert without.ran.code == 2
+    assert made.ran.code == 0
+
+
+def _shapes(made: Made) -> set[tuple[int, ...]]:
+    return {shape(record["image/encoded"]) for record in read(made.dataset)}
+
+
+def _transcode(without: Made, made: Made) -> None:
+    assert {record["image/format"] for record in read(without.dataset)} == {b"jpeg"}
+    assert {record["image/format"] for record in read(made.dataset)} == {b"png"}
+
+
+def _resize(without: Made, made: Made) -> None:
+    assert _shapes(without) == {(12, 16, 3)}
+    assert _shapes(made) == {(6, 8, 3)}
+
+
+def _color(without: Made, made: Made) -> None:
+    assert _shapes(without) == {(12, 16, 3)}
+    assert _shapes(made) == {(12, 16, 1)}
+
+
+def _quality(without: Made, made: Made) -> None:
+    best, worst = (read(each.dataset) for each in (without, made))
+    for one, other in zip(best, worst, strict=True):
+        assert len(other["image/encoded"]) < len(one["image/encoded"])
+
+
+def _exif_orientation(without: Made, made: Made) -> None:
+    assert _shapes(without) == {(12, 16, 3)}
+    assert _shapes(made) == {(16, 12, 3)}
+
+
+def _model(without: Made, made: Made) -> None:
+    assert without.ran.code == 2 and "--layout embedding needs --model" in without.ran.error()
+    assert feature_names(made.dataset) == {"Feature", "Label"}
+
+
+def _model_weights(without: Made, made: Made) -> None:
+    assert without.ran.code == 2 and "needs --model_weights FILE" in without.ran.error()
+    assert made.dataset.manifest["features"][0]["shape"] == [7, 7, 1280]
+
+
+def _embed_dtype(without: Made, made: Made) -> None:
+    exact, rounded = (each.dataset.manifest["features"][0] for each in (without, made))
+    assert (exact["dtype"], exact.get("encoding")) == ("float", None)
+    assert (rounded["dtype"], rounded["encoding"]) == ("bytes", "bfloat16")
+
+
+def _check(without: Made, made: Made) -> None:
+    assert _reasons(without) == ["corrupt_image"]
+    assert _reasons(made) == []
+
+
+def _max_pixels(without: Made, made: Made) -> None:
+    assert _reasons(without) == []
+    assert _reasons(made) == ["too_many_pixels"] * 4
+
+
+def _max_bytes(without: Made, made: Made) -> None:
+    assert _reasons(without) == []
+    assert _reasons(made) == ["too_many_bytes"] * 4
+
+
+def _max_rejected(without: Made, made: Made) -> None:
+    assert without.ran.code == 3
+    assert (made.ran.code, len(made.dataset.rejected)) == (0, 1)
+
+
+def _dedupe(without: Made, made: Made) -> None:
+    assert _reasons(without) == []
+    assert _reasons(made) == ["duplicate_image"]
+
+
+def _quarantine(without: Made, made: Made) -> None:
+    copies = made.dataset.folder.parent / "rejected"
+    assert [path.name for path in copies.rglob("*.*")] == ["empty.jpg"]
+
+
+def _progress_json(without: Made, made: Made) -> None:
+    assert without.ran.err == ""
+    lines = [json.loads(line) for line in made.ran.err.splitlines()]
+    assert lines
+    for line in lines:
+        assert {"stage", "unit", "done", "planned", "rejected", "seconds"} <= set(line)
+        assert 0 <= line["done"] <= 4
+    assert [line["done"] for line in lines if line["stage"] == "converting"][-1] == 4
+    totals = {line["stage"]: line["planned"] for line in lines}
+    assert totals.get("converting", 4) == 4 and totals.get("listing", 0) == 0
+
+
+ALL = {"max_rejected": "100%"}
+DIRECTORY = {"label_from": "directory"}
+TURNED = {"images": "{in}/turned/*/*.jpg"}
+ROWS = {
+    "--images": Row("{in}/photos/*/dog-*.jpg", _images, DIRECTORY, "{in}/photos/*/*.jpg"),
+    "--labels": Row("{in}/letters.csv", _labels),
+    "--label_from": Row("none", _label_from),
+    "--label_regex": Row(r"-(\d)\.", _label_regex),
+    "--label_key": Row("other", _label_key, {"labels": "{in}/columns.csv"}),
+    "--label_column": Row("kind", _label_column, {"labels": "{in}/columns.csv"}),
+    "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
+    "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),
+    "--class_names": Row("{in}/classes.txt", _class_names),
+    "--output": Row("{out}/elsewhere", _output, before="{out}/first"),
+    "--splits": Row("fit=0.5,eval=0.5", _splits),
+    "--group_by": Row(
+        "who", _group_by, {"labels": "{in}/places.csv", "splits": "train=0.5,test=0.5"}
+    ),
+    "--split_from": Row("directory", _split_from, {"label_from": "none"}),
+    "--split_column": Row("set", _split_column, {"labels": "{in}/places.csv"}),
+    "--seed": Row(5, _seed),
+    "--num_shards": Row(3, _shards),
+    "--shard_size": Row("1.2KB", _shards),
+    "--layout": Row("tutorial", _layout),
+    "--box_units": Row("pixel", _box_units, {"labels": "{in}/boxes.csv", "layout": "detection"}),
+    "--label_separator": Row(
+        "|", _label_separator, {"labels": "{in}/many.csv", "layout": "{in}/many.yaml"}
+    ),
+    "--files": Row("per_image", _files),
+    "--compression": Row("gzip", _compression),
+    "--overwrite": Row(True, _overwrite, {"output": "{out}/finished", "seed": 3}),
+    "--transcode": Row("png", _transcode),
+    "--resize": Row("8x6", _resize),
+    "--color": Row("gray", _color),
+    "--quality": Row(30, _quality, {"resize": "64x48"}),
+    "--exif_orientation": Row("apply", _exif_orientation, {**TURNED, **DIRECTORY}),
+    "--model": Row("{in}/small.keras", _model, {"layout": "embedding"}),
+    "--model_weights": Row(
+        "{in}/b0.weights.h5", _model_weights, {"layout": "embedding", "model": "EfficientNetB0"}
+    ),
+    "--embed_dtype": Row(
+        "bfloat16", _embed_dtype, {"layout": "embedding", "model": "{in}/small.keras"}
+    ),
+    "--check": Row("header", _check, {"images": "{in}/cut/*/*.png", **ALL, **DIRECTORY}),
+    "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
+    "--max_bytes": Row("100B", _max_bytes, ALL),
+    "--max_rejected": Row("50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}),
+    "--dedupe": Row("drop", _dedupe, {"images": "{in}/equal/*/*.jpg", **DIRECTORY}),
+    "--quarantine": Row(
+        "{out}/rejected", _quarantine, {"images": "{in}/empty/*/*.jpg", **ALL, **DIRECTORY}
+    ),
+    "--progress": Row("json", _progress_json, before="off"),
+}

@@ -1,0 +1,87 @@
+"""What a user may not read or write is a wrong input: exit code 2, one line, nothing done."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.commands import convert
+from tests.pipeline.right_command import check_usage, right_flags, write_inputs
+
+NOBODY = 65534
+
+
+@contextlib.contextmanager
+def without_privileges() -> Iterator[None]:
+    """As a user whom permissions bind, if this is root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    # The standard library may lie where only root can read it.
+    importlib.import_module("pipeline.summary")
+    # All but the saved user, which leads back.
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+class TestPermissions:
+    @pytest.fixture
+    def readable(self, shared_folder: Path) -> Iterator[Path]:
+        """The files of a command that is right, readable by everyone."""
+        before = os.umask(0o022)
+        try:
+            write_inputs(shared_folder)
+            yield shared_folder
+        finally:
+            os.umask(before)
+
+    @pytest.mark.usefixtures("no_run")
+    @pytest.mark.parametrize(
+        ("locked", "says"),
+        [
+            ("photos", "no permission to read the folder"),
+            ("labels.csv", "cannot read --labels"),
+            ("names.txt", "cannot read --class_names"),
+        ],
+    )
+    def test_what_cannot_be_read(self, locked: str, says: str, readable: Path) -> None:
+        (readable / "names.txt").write_text("cat\ndog\n")
+        (readable / "out").mkdir()
+        (readable / "out").chmod(0o777)
+        flags = {**right_flags(readable), "class_names": readable / "names.txt"}
+        (readable / locked).chmod(0)
+        with without_privileges():
+            ran = convert(**flags)
+        check_usage(ran, says, str(readable / locked))
+        assert os.listdir(readable / "out") == []
+
+    @pytest.mark.usefixtures("no_run")
+    @pytest.mark.parametrize("exists", [True, False])
+    def test_an_output_that_cannot_be_written(self, exists: bool, readable: Path) -> None:
+        flags = right_flags(readable)
+        if exists:
+            (readable / "out").mkdir()
+        readable.chmod(0o555)
+        with without_privileges():
+            # Should the folder above be out of reach, the test would show nothing.
+            assert (readable / "labels.csv").read_bytes()
+            ran = convert(**flags)
+        readable.chmod(0o755)
+        check_usage(ran, f"cannot write to --output {readable}/out: Permission denied")
+        assert not exists or os.listdir(readable / "out") == []
+
+    @pytest.mark.usefixtures("no_run")
+    def test_an_output_that_cannot_be_listed(self, readable: Path) -> None:
+        (readable / "out").mkdir()
+        (readable / "out").chmod(0)
+        with without_privileges():
+            ran = convert(**right_flags(readable))
+        check_usage(ran, f"cannot read --output {readable}/out: Permission denied")

@@ -1,0 +1,15 @@
+"""What tests of the image check and of changed pixels share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from transforms.core import check
+
+
+@pytest.fixture(scope="session")
+def tensorflow() -> Any:
+    """TensorFlow, imported as the judge imports it."""
+    return check.import_tensorflow()
