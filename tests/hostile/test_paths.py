@@ -16,7 +16,7 @@ from tests.hostile.changing import CHANGES
 from tests.hostile.limited import run_limited
 from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import labels as labels_of
-from tests.pipeline.test_exit_codes import NOBODY, without_privileges
+from tests.privileges import NOBODY, without_privileges
 
 MAX_NAME = 255
 # A job that waits for somebody to write to a FIFO waits for ever.

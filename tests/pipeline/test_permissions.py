@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,24 +10,7 @@ import pytest
 
 from tests.pipeline.commands import convert
 from tests.pipeline.right_command import check_usage, right_flags, write_inputs
-
-NOBODY = 65534
-
-
-@contextlib.contextmanager
-def without_privileges() -> Iterator[None]:
-    """As a user whom permissions bind, if this is root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    # The standard library may lie where only root can read it.
-    importlib.import_module("pipeline.summary")
-    # All but the saved user, which leads back.
-    os.setresuid(NOBODY, NOBODY, 0)
-    try:
-        yield
-    finally:
-        os.setresuid(0, 0, 0)
+from tests.privileges import without_privileges
 
 
 class TestPermissions:

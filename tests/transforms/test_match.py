@@ -3,7 +3,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.privileges import without_privileges
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.limits import RejectionLimit
 from transforms.core.path_labels import PathRules
@@ -124,27 +124,16 @@ def test_one_folder_named_by_the_glob_is_a_class(tmp_path: Path) -> None:
     assert sorted(labels) == ["", "cat"]
 
 
-def test_an_unreadable_folder_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_an_error(shared_folder: Path) -> None:
     """Its images would be missed in silence, as `glob` misses them."""
-    shared = Path(tempfile.mkdtemp())
-    try:
-        shared.chmod(0o755)
-        for name in ("cat/1.jpg", "dog/2.jpg"):
-            (shared / name).parent.mkdir()
-            (shared / name).touch()
-        (shared / "dog").chmod(0)
-        user = os.geteuid()
-        if user == 0:
-            os.seteuid(65534)
-        try:
-            for pattern in ("*/*.jpg", "**/*.jpg"):
-                with pytest.raises(PermissionError, match="dog"):
-                    list(list_files(f"{shared}/{pattern}"))
-        finally:
-            os.seteuid(user)
-    finally:
-        (shared / "dog").chmod(0o755)
-        shutil.rmtree(shared)
+    for name in ("cat/1.jpg", "dog/2.jpg"):
+        (shared_folder / name).parent.mkdir()
+        (shared_folder / name).touch()
+    (shared_folder / "dog").chmod(0)
+    for pattern in ("*/*.jpg", "**/*.jpg"):
+        with without_privileges(), pytest.raises(PermissionError, match="dog"):
+            list(list_files(f"{shared_folder}/{pattern}"))
+    (shared_folder / "dog").chmod(0o755)
 
 
 def test_links_to_folders_are_followed_but_not_for_ever(tmp_path: Path) -> None:
