@@ -175,17 +175,16 @@ class BucketLock:
 
     def _keep_beating(self) -> None:
         while not self._ended.wait(self._beat):
-            try:
-                self._write(self._generation)
-            except FileExistsError:
-                # Gone with the staging folder: the dataset is published.
-                if gcs.find(self._uri) is not None:
-                    self._is_lost = True
-                    _interrupt_main_thread()
-                return
-            except OSError:
-                # A bucket out of reach; the next sign of life may get through.
-                continue
+            # A bucket out of reach is not lost; the next sign of life may get through.
+            with contextlib.suppress(OSError):
+                try:
+                    self._write(self._generation)
+                except FileExistsError:
+                    # Gone with the staging folder: the dataset is published.
+                    if gcs.find(self._uri) is not None:
+                        self._is_lost = True
+                        _interrupt_main_thread()
+                    return
 
 
 def _is_alive(pid: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.errors import UsageError, one_line
-from transforms import files
+from transforms import files, gcs
 from transforms.core.shown_text import holds_secret
 
 
@@ -18,12 +18,16 @@ def check_path(flag: str, path: str) -> None:
         path: a path, a glob or a URL.
 
     Raises:
-        UsageError: it is not UTF-8, holds a secret, or is the address of a web server.
+        UsageError: it is not UTF-8, holds a secret, is the address of a web server, or names no
+            bucket.
     """
     try:
         path.encode()
     except UnicodeEncodeError:
         raise UsageError(f"{flag} {path!r} is not valid UTF-8: rename the folder or file") from None
+    if gcs.is_gcs(path) and not gcs.split_uri(path)[0]:
+        # As a variable makes it that is not set.
+        raise UsageError(f"{flag} {path!r} names no bucket: write gs://BUCKET/NAME")
     is_web = path.lower().startswith(("http://", "https://"))
     if not is_web and not holds_secret(path):
         return

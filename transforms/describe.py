@@ -14,7 +14,7 @@ from transforms.core.duplicates import equal_of, find_near, merge_equal
 from transforms.core.fingerprints import ShardIndex, content_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
 from transforms.core.keys import full_uri
-from transforms.core.manifest import data_files
+from transforms.core.manifest import DataFile
 from transforms.core.records import Found
 from transforms.core.shards import ShardName, shard_index
 from transforms.core.stats import ShardSummary
@@ -31,14 +31,17 @@ class DatasetDescriber:
         output: the dataset's folder, whose staging folder holds the sidecars.
         root: of the images' paths.
         shards: all of them, sorted by split and number.
+        data: what `data_files` gave for them.
     """
 
-    def __init__(self, output: str, root: str, shards: Sequence[ShardSummary]) -> None:
+    def __init__(
+        self, output: str, root: str, shards: Sequence[ShardSummary], data: Iterable[DataFile]
+    ) -> None:
         self._output = output
         self._root = root
         self._recipes = {shard.file: shard.recipe for shard in shards}
         self._records = sum(shard.records for shard in shards)
-        self._image_files = _image_files(shards)
+        self._image_files = _image_files(shards, data)
         self._files: dict[str, list[str]] = {}
         for shard in shards:
             self._files.setdefault(ShardName.parse(shard.file).split, []).append(shard.file)
@@ -178,12 +181,14 @@ class _Duplicates:
         }
 
 
-def _image_files(shards: Iterable[ShardSummary]) -> dict[str, list[str]]:
+def _image_files(shards: Iterable[ShardSummary], data: Iterable[DataFile]) -> dict[str, list[str]]:
     """The files of single images, by shard and in the order of its records."""
-    shards = list(shards)
-    names = iter([file.file for file in data_files(shards)])
-    of_shards = {shard.file: list(islice(names, len(shard.staged))) for shard in shards}
-    return {shard.file: of_shards[shard.file] for shard in shards if shard.files is not None}
+    names = (file.file for file in data)
+    return {
+        shard.file: list(islice(names, len(shard.files)))
+        for shard in shards
+        if shard.files is not None
+    }
 
 
 def _place(sample: Sample) -> Wanted:

@@ -102,6 +102,8 @@ def list_objects(pattern: str) -> Iterator[Listed]:
         OSError: the bucket cannot be listed.
     """
     bucket, glob = split_uri(pattern)
+    if not bucket:
+        raise FileNotFoundError(errno.ENOENT, "no such bucket", pattern)
     matches = glob_regex(glob).fullmatch
     with told(pattern, missing="no such bucket"):
         blobs = client().list_blobs(
@@ -117,9 +119,11 @@ def list_objects(pattern: str) -> Iterator[Listed]:
 
 def find(uri: str) -> Stored | None:
     """What is known of an object, or None when there is none. One request."""
-    with told(uri):
-        blob = _bucket_of(uri).get_blob(split_uri(uri)[1], retry=_retry())
-    if blob is None:
+    try:
+        with told(uri):
+            blob = _blob(uri)
+            blob.reload(retry=_retry())
+    except FileNotFoundError:
         return None
     crc32c = base64.b64decode(blob.crc32c).hex()
     return Stored(int(blob.size or 0), int(blob.generation), crc32c)
@@ -365,12 +369,12 @@ def _copy(source: str, there: Stored, target: str, former: Stored | None) -> Non
                 return
 
 
-def _bucket_of(uri: str) -> Any:
-    return client().bucket(split_uri(uri)[0])
-
-
 def _blob(uri: str) -> Blob:
-    return _bucket_of(uri).blob(split_uri(uri)[1])
+    bucket, name = split_uri(uri)
+    if not (bucket and name):
+        # Google's client would fail in its own way.
+        raise FileNotFoundError(errno.ENOENT, "no such object", uri)
+    return client().bucket(bucket).blob(name)
 
 
 @functools.lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -23,6 +23,7 @@ from transforms.core.manifest import (
     REJECTED,
     REPORT,
     STATISTICS,
+    DataFile,
     Dataset,
     build_manifest,
     data_files,
@@ -206,18 +207,19 @@ class _PublishFn(beam.DoFn):
     ) -> None:
         labels = gathered.totals.labels
         vocabulary = Vocabulary.build(labels, self._class_names)
-        small_files = self._small_files(gathered, vocabulary, found)
+        data = data_files(gathered.shards)
+        small_files = self._small_files(gathered, vocabulary, found, data)
         kind = "text" if vocabulary.is_named else "integer"
         manifest = build_manifest(
             dataclasses.replace(self._dataset, splits=gathered.splits),
             gathered.shards,
             ledger,
+            data=data,
             recipe=recipe,
             rejected=count_reasons(gathered.rejections),
             label_kind=kind if any(labels) else "none",
             files=small_files,
         )
-        data = data_files(gathered.shards)
         keep = {file.file for file in data}
         self._remove_former(keep | set(small_files))
         self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
@@ -239,7 +241,11 @@ class _PublishFn(beam.DoFn):
         files.remove_folder(self._staging)
 
     def _small_files(
-        self, gathered: Gathered, vocabulary: Vocabulary, found: Iterable[Found] | None
+        self,
+        gathered: Gathered,
+        vocabulary: Vocabulary,
+        found: Iterable[Found] | None,
+        data: Sequence[DataFile],
     ) -> dict[str, bytes]:
         """What goes beside the shards and the manifest, by name."""
         features, names = self._dataset.features, vocabulary.id_names
@@ -257,7 +263,7 @@ class _PublishFn(beam.DoFn):
             ),
         }
         if not self._dataset.of_rows:
-            describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards)
+            describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards, data)
             small_files[STATISTICS] = describer.describe(gathered.statistics, found)
         return small_files
 

@@ -93,14 +93,17 @@ def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
         "image_uri,label",
         "gs://bucket/x/9.jpg,cat",
         "gs://bucket/no.jpg,cat",
+        "gs:///no.jpg,cat",
         "photos/1.jpg,a",
     ]
     (folder / "data" / "list.csv").write_text("\n".join(rows))
     flags = {"labels": folder / "data" / "list.csv", "output": folder / "out", **ALL}
+    flags["quarantine"] = folder / "q"
     ran = run_process("pipeline.convert", cwd=ROOT, **flags)
     assert ran.code == 0, ran.err
     dataset = Dataset(folder / "out")
     assert sorted(filenames(dataset)) == ["gs://bucket/x/9.jpg", "photos/1.jpg"]
     assert [(r["reason"], r["path"]) for r in dataset.rejected] == [
-        ("unreadable", "gs://bucket/no.jpg")
+        ("unreadable", "gs:///no.jpg"),
+        ("unreadable", "gs://bucket/no.jpg"),
     ]

@@ -202,6 +202,8 @@ CASES = {
         ("cannot read --class_names {in}/names",), {"class_names": "{in}/names"}, {"names": b"\xff"}
     ),
     # output
+    "no_bucket": Case(("--output 'gs:///out' names no bucket",), {"output": "gs:///out"}),
+    "nothing_but_the_scheme": Case(("--images 'gs://' names no bucket",), {"images": "gs://"}),
     "unknown_scheme_of_model": Case(
         ("cannot read --model nope://x/m.keras",),
         {"model": "nope://x/m.keras", "layout": "embedding"},

@@ -163,6 +163,7 @@ def build_manifest(
     shards: Sequence[ShardSummary],
     ledger: Ledger,
     *,
+    data: Sequence[DataFile],
     recipe: str,
     rejected: Mapping[str, int],
     label_kind: str,
@@ -174,6 +175,7 @@ def build_manifest(
         dataset: what was known before the run.
         shards: all shards, sorted by split and number.
         ledger: what went in and came out.
+        data: what `data_files` gave for the shards.
         recipe: see `dataset_recipe`.
         rejected: rejections of each reason.
         label_kind: `text`, `integer` or `none`.
@@ -181,7 +183,6 @@ def build_manifest(
     """
     classes = split_classes(shards)
     changes = count_changes(shards)
-    data = data_files(shards)
     return {
         "format_version": FORMAT_VERSION,
         "recipe": recipe,
@@ -199,7 +200,7 @@ def build_manifest(
             split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits
         },
         "files": {
-            name: {"bytes": len(data), "crc32c": crc32c_hex(data)} for name, data in files.items()
+            name: {"bytes": len(each), "crc32c": crc32c_hex(each)} for name, each in files.items()
         },
     }
 
