@@ -139,7 +139,7 @@ class _PublishFn(beam.DoFn):
         manifest_path = files.join(self._output, MANIFEST)
         published = None if self._overwrite else files.read_manifest(manifest_path)
         if published is not None:
-            self._compare(recipe, published)
+            self._compare(gathered, recipe, published)
             files.remove_folder(self._staging)
             yield "up_to_date"
             return
@@ -151,9 +151,11 @@ class _PublishFn(beam.DoFn):
             self._publish(gathered, ledger, recipe, found)
         yield "published"
 
-    def _compare(self, recipe: str, manifest: dict[str, object]) -> None:
+    def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
         """Checks that the finished dataset in the output folder is the one asked for, and whole."""
-        if manifest["recipe"] != recipe:
+        # An image that was rejected and is gone leaves no trace in the bytes of a shard.
+        matched = gathered.ledger.images_matched
+        if manifest["recipe"] != recipe or manifest["ledger"].get("images_matched") != matched:
             self._fail(
                 "inputs_differ",
                 f"--output {self._output} holds a dataset of other inputs (images or labels were "

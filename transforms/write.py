@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from transforms import files, gcs
 from transforms.core.examples import CheckedImage
 from transforms.core.fingerprints import ShardIndex, Sidecar
 from transforms.core.image_files import ImageFile, image_file
-from transforms.core.manifest import MANIFEST
+from transforms.core.manifest import MANIFEST, manifest_shards
 from transforms.core.records import Prints, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName, ShardPlan, shard_recipe
@@ -184,8 +185,16 @@ class _WriteShardFn(beam.DoFn):
         self._converter.setup()
         manifest = files.join(self._output, MANIFEST)
         self._compare_only = not self._overwrite and files.exists(manifest)
-        if not self._compare_only:
+        self._published: dict[str, dict[str, Any]] = {}
+        if self._compare_only:
+            self._read_published(manifest)
+        else:
             files.make_directory(self._staging)
+
+    def _read_published(self, path: str) -> None:
+        manifest = files.read_manifest(path)
+        if manifest is not None:
+            self._published = {shard["file"]: shard for shard in manifest_shards(manifest)}
 
     def process(
         self, shard: tuple[str, Iterable[Planned]]
@@ -194,7 +203,7 @@ class _WriteShardFn(beam.DoFn):
         images = sorted(unordered)
         recipe = shard_recipe(self._options_digest, name, images)
         if self._compare_only:
-            yield ShardSummary(file=name, recipe=recipe)
+            yield ShardSummary(file=name, recipe=self._compared(name, recipe, images))
             return
         finished = self._finished(name, recipe)
         if finished is not None:
@@ -205,6 +214,23 @@ class _WriteShardFn(beam.DoFn):
         if self._converter.fingerprints:
             for prints in index.prints(name):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, prints)
+
+    def _compared(self, name: str, recipe: str, images: list[Planned]) -> str:
+        """The recipe of a published shard if it would be written again byte by byte.
+
+        A file that was only copied or touched has another modification time, and its shard another
+        recipe: what that comes to is known when its images are converted, to nowhere. Where some
+        were rejected it stays unknown, for the manifest does not say which.
+        """
+        published = self._published.get(name, {"recipe": recipe})
+        if published["recipe"] == recipe or published["records"] != len(images):
+            return recipe
+        tally = Tally(name, self._converter.of_images)
+        examples = self._converter.encode(tally.pass_images(self._converter.load(images)))
+        with open(os.devnull, "wb") as nowhere:
+            file = self._write_to(nowhere, examples)
+        is_same = (file.bytes, file.crc32c) == (published["bytes"], published["crc32c"])
+        return published["recipe"] if is_same else recipe
 
     def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
         """A shard that a former run wrote with this recipe, if it is whole."""
@@ -260,11 +286,14 @@ class _WriteShardFn(beam.DoFn):
     def _write_file(self, path: str, examples: Iterable[bytes]) -> ChecksummedFile:
         """One TFRecord file."""
         with files.open_writer(path) as sink_file:
-            file = ChecksummedFile(sink_file)
-            stream = self._compressed(file)
-            for example in examples:
-                self._sink.write_record(stream, example)
-            stream.close()
+            return self._write_to(sink_file, examples)
+
+    def _write_to(self, sink_file: _Writable, examples: Iterable[bytes]) -> ChecksummedFile:
+        file = ChecksummedFile(sink_file)
+        stream = self._compressed(file)
+        for example in examples:
+            self._sink.write_record(stream, example)
+        stream.close()
         return file
 
     def _compressed(self, file: ChecksummedFile) -> Any:
@@ -289,6 +318,9 @@ class _WriteImagesFn(_WriteShardFn):
 
     Nothing looks for the files until the sidecar names their folder, so they need no renaming.
     """
+
+    def _read_published(self, path: str) -> None:
+        """The manifest lists files of images, not shards, and as many as there are."""
 
     def _stage(
         self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: Tally

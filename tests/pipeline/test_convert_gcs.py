@@ -228,3 +228,14 @@ def test_two_runs_cannot_mix_their_manifests(
     assert ran.code == 1
     assert "another run wrote it" in ran.error()
     assert buckets.get("datasets", "flowers/manifest.json") == b"of another run"
+
+
+def test_objects_that_were_uploaded_again_keep_it_up_to_date(
+    buckets: GcsServer, photos: Path
+) -> None:
+    succeeds()
+    before = published(buckets)
+    for path in sorted(photos.glob("cat/*.jpg")):
+        buckets.put("photos", f"in/cat/{path.name}", path.read_bytes())
+    assert succeeds().out.startswith("up to date: ")
+    assert published(buckets) == before

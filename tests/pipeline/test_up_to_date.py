@@ -66,6 +66,34 @@ def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Pat
     assert snapshot(made.folder) == before
 
 
+def test_new_modification_times_alone_keep_it_up_to_date(
+    dataset: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    """As `cp`, `touch` and a download give them."""
+    before = snapshot(dataset.folder)
+    for path in tmp_path.glob("in/*/*.jpg"):
+        os.utime(path, (1_000_000, 1_000_000))
+    ran = convert(output=dataset.folder, **flags)
+    assert (ran.code, ran.out.split(":")[0]) == (0, "up to date")
+    assert snapshot(dataset.folder) == before
+
+
+def test_a_file_of_the_same_size_with_other_bytes_does_not(
+    dataset: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    before = snapshot(dataset.folder)
+    path = tmp_path / "in" / "cat" / "cat-0.jpg"
+    data = bytearray(path.read_bytes())
+    # A component's number, which decides no more than how it is named.
+    assert data[:4] == b"\xff\xd8\xff\xe0"
+    data[11] ^= 1
+    path.write_bytes(data)
+    ran = convert(output=dataset.folder, **flags)
+    assert ran.code == 2
+    assert "holds a dataset of other inputs" in ran.error()
+    assert snapshot(dataset.folder) == before
+
+
 def test_overwrite_replaces_the_dataset_and_removes_what_is_stale(
     dataset: Dataset, flags: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -9,12 +9,14 @@ import google_crc32c
 import pytest
 import tensorflow as tf
 
+from tests.pipeline.commands import snapshot
 from tests.transforms.beam import collect, make_images
 from transforms.convert import ImageConverter
 from transforms.core.check import Limits
 from transforms.core.examples import decode_example
 from transforms.core.fingerprints import Sidecar
 from transforms.core.layouts import LAYOUTS
+from transforms.core.manifest import FORMAT_VERSION, to_text
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardPlan, shard_recipe
@@ -239,12 +241,42 @@ def test_beside_a_finished_dataset_only_recipes_are_made(tmp_path: Path) -> None
     images = plan(tmp_path, ["1.jpg"])
     output = tmp_path / "out"
     output.mkdir()
-    (output / "manifest.json").touch()
+    (output / "manifest.json").write_text(to_text(manifest_of([])))
     recipe = shard_recipe("options", NAME, images)
     assert write(tmp_path, output, [(NAME, images)]) == [ShardSummary(NAME, recipe)]
     assert os.listdir(output) == ["manifest.json"]
     [summary] = write(tmp_path, output, [(NAME, images)], overwrite=True)
     assert summary.records == 1
+
+
+def manifest_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a manifest must have."""
+    keys = ("options", "features", "ledger", "rejected", "files")
+    return {
+        "format_version": FORMAT_VERSION,
+        "recipe": "",
+        "options_digest": "",
+        "splits": {"train": {"shards": shards}},
+        **{key: {} for key in keys},
+    }
+
+
+@pytest.mark.parametrize(
+    ("differs", "is_known"), [({}, True), ({"crc32c": "00000000"}, False), ({"records": 2}, False)]
+)
+def test_a_shard_with_other_times_has_its_former_recipe_if_its_bytes_are_the_same(
+    differs: dict[str, Any], is_known: bool, tmp_path: Path
+) -> None:
+    images = plan(tmp_path, ["1.jpg"])
+    output = tmp_path / "out"
+    [summary] = write(tmp_path, output, [(NAME, images)])
+    shard = {"file": NAME, "recipe": "former", "records": 1, "bytes": summary.bytes}
+    shard |= {"crc32c": summary.crc32c, **differs}
+    (output / "manifest.json").write_text(to_text(manifest_of([shard])))
+    before = snapshot(output)
+    [compared] = write(tmp_path, output, [(NAME, images)])
+    assert compared == ShardSummary(NAME, "former" if is_known else summary.recipe)
+    assert snapshot(output) == before
 
 
 def test_a_full_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
