@@ -12,7 +12,7 @@ from typing import Any
 from transforms import files, gcs
 from transforms.convert import image_uri
 from transforms.core.duplicates import equal_of, find_near, merge_equal
-from transforms.core.fingerprints import ShardIndex, Sidecar, content_hash
+from transforms.core.fingerprints import ShardIndex, Sidecar, content_hash, md5_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
 from transforms.core.manifest import data_files
 from transforms.core.records import Found
@@ -85,7 +85,9 @@ class DatasetDescriber:
             else:
                 with files.open_reader(uri) as file:
                     data = bytes(file.read())
-            if image.get("content") in (None, content_hash(data)):
+            # A record has the one, an image that was left out the other.
+            is_content = image.get("content") in (None, content_hash(data))
+            if is_content and image.get("md5") in (None, md5_hash(data)):
                 return hashlib.sha256(data).hexdigest()
         return None
 
@@ -201,4 +203,4 @@ def _without(image: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _shown(image: Mapping[str, Any]) -> dict[str, Any]:
-    return _without(image, "content", "order")
+    return _without(image, "content", "md5", "order")
