@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import pipeline.verify
 from tests.conftest import draw
 from tests.models import SMALL_OUTPUT, saved_to, small_model
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, run_here
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from tests.pipeline.reading import NUMBER, TEXT, filenames, read, read_lists
 from tests.servers.gcs import GcsServer
 
@@ -32,11 +31,6 @@ def folder(tmp_path: Path) -> Path:
 def write(path: Path, *lines: str) -> Path:
     path.write_text("\n".join(lines), "utf-8")
     return path
-
-
-def check_sound(folder: Path | str) -> None:
-    verified = run_here(pipeline.verify.main, "verify", [str(folder)])
-    assert verified.code == 0, verified.out + verified.err
 
 
 def splits(dataset: Dataset) -> dict[str, list[str]]:

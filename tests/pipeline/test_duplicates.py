@@ -13,16 +13,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-import pipeline.verify
 from tests.images import saved
-from tests.pipeline.commands import (
-    Dataset,
-    convert,
-    digests,
-    make_dataset,
-    plan,
-    run_here,
-)
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from transforms import files
 from transforms.core.pillow_images import exif_of
 
@@ -98,8 +90,6 @@ def test_equal_and_near_images_are_told_of(images: Path, reported: Dataset) -> N
     assert exact["across_splits"] == sum(
         len({image["split"] for image in group["images"]}) > 1 for group in exact["listed"]
     )
-    [_, file] = [path for path in sorted(images.glob("cat/[01].jpg"))]
-    assert file.name == "1.jpg"
     assert exact["listed"][0]["sha256"] == digests(images)["cat/1.jpg"]
     names = ["cat/2.jpg", "cat/2-small.jpg", "dog/2-bad.jpg"]
     pairs = [{names[0], names[1]}, {names[0], names[2]}, {names[1], names[2]}]
@@ -194,7 +184,7 @@ def test_drop_keeps_the_first_key_and_no_conflict(dropped: Dataset) -> None:
     example = tf.train.Example.FromString(stored(dropped, kept))
     assert example.features.feature["image/filename"].bytes_list.value[0] == b"cat/0-copy-0.jpg"
     assert {image["file"] for image in others} == {None}
-    assert run_here(pipeline.verify.main, "verify", [str(dropped.folder)]).code == 0
+    check_sound(dropped.folder)
 
 
 def test_only_conflicts_count_for_the_limit(images: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def pictures(page: str, pattern: str) -> dict[str, Image.Image]:
     }
 
 
-def test_convert_makes_it(made: Dataset, sample: Path, tmp_path: Path) -> None:
+def test_convert_makes_it(sample: Path, tmp_path: Path) -> None:
     flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
     ran = convert(output=tmp_path / "out", **flags, max_rejected="50%")
     assert f"report   {tmp_path}/out/report.html" in ran.out
@@ -244,7 +244,7 @@ def test_other_layouts(photos: Path, tmp_path: Path, layout: str) -> None:
     assert "<b>18</b> train" in page_of(made)
 
 
-def test_a_dataset_in_a_bucket(gcs: GcsServer, dataset: Dataset, sample: Path) -> None:
+def test_a_dataset_in_a_bucket(gcs: GcsServer, dataset: Dataset) -> None:
     """The same page, from one request for each picture."""
     gcs.make_bucket("datasets")
     expected = page_of(dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -71,11 +72,8 @@ def test_no_such_split(dataset: Path) -> None:
 
 
 def test_a_damaged_shard_is_named(dataset: Path, tmp_path: Path) -> None:
-    shard = dataset / "out" / "test-00000-of-00001.tfrecord"
-    data = shard.read_bytes()
-    shard.write_bytes(data[:-3])
-    try:
-        with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
-            show.main([str(dataset / "out"), "--split", "test", "--limit", "99"])
-    finally:
-        shard.write_bytes(data)
+    copy = shutil.copytree(dataset / "out", tmp_path / "out")
+    shard = copy / "test-00000-of-00001.tfrecord"
+    shard.write_bytes(shard.read_bytes()[:-3])
+    with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
+        show.main([str(copy), "--split", "test", "--limit", "99"])

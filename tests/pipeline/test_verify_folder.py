@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import pipeline.show
 import pipeline.verify
-from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, run_process
+from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
 from tests.servers.gcs import GcsServer
 
 
@@ -27,10 +26,6 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dataset(made: Path, tmp_path: Path) -> Dataset:
     """A copy that a test may damage."""
     return Dataset(Path(shutil.copytree(made, tmp_path / "dataset")))
-
-
-def verify(folder: Path | str, *words: str) -> Ran:
-    return run_here(pipeline.verify.main, "verify", [str(folder), *words])
 
 
 def edit_manifest(dataset: Dataset, **changes: object) -> None:
@@ -130,10 +125,10 @@ def test_an_unknown_flag(dataset: Dataset) -> None:
 
 
 def test_folders_without_a_manifest(made: Path, tmp_path: Path) -> None:
-    for main in (pipeline.verify.main, pipeline.show.main):
-        ran = run_here(main, "verify", [str(tmp_path / "absent")])
+    for command in (verify, show):
+        ran = command(tmp_path / "absent")
         assert ran.code == 2 and ran.error().endswith("there is no such folder")
-        ran = run_here(main, "verify", [str(tmp_path)])
+        ran = command(tmp_path)
         assert ran.code == 2 and ran.error().endswith(f"there is no {tmp_path}/manifest.json")
     Path(shutil.copytree(made, tmp_path / "moved") / "manifest.json").unlink()
     ran = verify(tmp_path / "moved")
