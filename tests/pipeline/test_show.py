@@ -11,6 +11,8 @@ from PIL import Image
 from pipeline import convert, show
 from pipeline.errors import DatasetError, UsageError
 from pipeline.records import Record
+from tests.pipeline.commands import digests
+from tests.servers.gcs import GcsServer
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +79,23 @@ def test_a_damaged_shard_is_named(dataset: Path, tmp_path: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:-3])
     with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
         show.main([str(copy), "--split", "test", "--limit", "99"])
+
+
+def test_pictures_of_a_dataset_in_a_bucket(dataset: Path, gcs: GcsServer, tmp_path: Path) -> None:
+    gcs.make_bucket("datasets")
+    for path in (dataset / "out").iterdir():
+        gcs.put("datasets", f"out/{path.name}", path.read_bytes())
+    for folder, output in (("here", dataset / "out"), ("there", "gs://datasets/out")):
+        show.main([str(output), "--limit", "99", "--images", str(tmp_path / folder)])
+    assert len(digests(tmp_path / "there")) == 12
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+
+
+def test_a_damaged_shard_in_a_bucket_is_named(dataset: Path, gcs: GcsServer) -> None:
+    gcs.make_bucket("datasets")
+    for path in (dataset / "out").iterdir():
+        gcs.put(
+            "datasets", f"out/{path.name}", path.read_bytes()[: -3 if "test" in path.name else None]
+        )
+    with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
+        show.main(["gs://datasets/out", "--split", "test", "--limit", "99"])

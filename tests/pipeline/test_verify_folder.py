@@ -173,17 +173,36 @@ def test_manifests_of_other_versions(dataset: Dataset) -> None:
     assert "0, this program reads 1: an older image-tfrecords wrote it" in older.error()
 
 
-def test_fast_downloads_no_shard_from_a_bucket(gcs: GcsServer, dataset: Dataset) -> None:
+@pytest.fixture
+def in_bucket(gcs: GcsServer, dataset: Dataset) -> GcsServer:
+    """The dataset as `gs://datasets/out`."""
     gcs.make_bucket("datasets")
     for path in dataset.folder.iterdir():
         gcs.put("datasets", f"out/{path.name}", path.read_bytes())
-    gcs.put("datasets", "out/train-00000-of-00002.tfrecord", b"other")
-    gcs.reset()
+    return gcs
+
+
+def test_fast_downloads_no_shard_from_a_bucket(in_bucket: GcsServer) -> None:
+    in_bucket.put("datasets", "out/train-00000-of-00002.tfrecord", b"other")
+    in_bucket.reset()
     ran = verify("gs://datasets/out", "--fast")
     assert ran.code == 1
     assert "train-00000-of-00002.tfrecord: was cut: 5 of " in ran.out
     assert ran.error().endswith("1 problem")
-    assert not [name for name in gcs.media_gets() if name.endswith(".tfrecord")]
+    assert not [name for name in in_bucket.media_gets() if name.endswith(".tfrecord")]
+
+
+def test_a_cut_and_a_missing_shard_in_a_bucket(in_bucket: GcsServer) -> None:
+    cut, gone = "train-00000-of-00002.tfrecord", "test-00001-of-00002.tfrecord"
+    whole = in_bucket.get("datasets", f"out/{cut}")
+    in_bucket.put("datasets", f"out/{cut}", whole[:-5])
+    in_bucket.delete("datasets", f"out/{gone}")
+    ran = verify("gs://datasets/out")
+    assert ran.code == 1
+    assert f"\n{cut}: was cut: {len(whole) - 5} of {len(whole)} bytes are" in ran.out
+    assert f"\n{gone}: the file is missing" in ran.out
+    assert ran.out.count("1 of 2 damaged") == 2
+    assert ran.error().startswith("verify: gs://datasets/out differs from its manifest: ")
 
 
 @pytest.mark.parametrize("command", ["verify", "show"])
