@@ -1,3 +1,5 @@
+"""Files are read ahead in order and within bounds, in the version that was listed."""
+
 from __future__ import annotations
 
 import gzip

@@ -1,3 +1,5 @@
+"""Examples are the bytes of TensorFlow's own classes, sorted, whatever the batch."""
+
 from __future__ import annotations
 
 import hashlib

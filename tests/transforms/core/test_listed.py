@@ -1,3 +1,5 @@
+"""Images that rows list are found from the CSV's folder, and have one key each."""
+
 from __future__ import annotations
 
 import posixpath

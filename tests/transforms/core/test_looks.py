@@ -1,3 +1,5 @@
+"""Copies of a picture look alike, and other pictures do not."""
+
 from __future__ import annotations
 
 import io

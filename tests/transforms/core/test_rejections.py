@@ -1,3 +1,5 @@
+"""Reasons are stable codes with help, and a rejection is one line of JSON."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Of equal images the smallest key stays; of those that contradict each other none."""
+
 from __future__ import annotations
 
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Messages hide secrets and stay on one line."""
+
 from __future__ import annotations
 
 import pytest
