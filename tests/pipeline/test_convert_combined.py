@@ -202,9 +202,7 @@ def bucket(folder: Path, gcs: GcsServer) -> Path:
     write(folder / "rows.csv", "id,age", *(f"{n},{n + 30}" for n in range(5)))
     saved_to(folder / "small.keras", small_model().save)
     saved_to(folder / "saved", lambda path: small_model().export(path, verbose=False))
-    for path in folder.rglob("*"):
-        if path.is_file():
-            gcs.put("all", path.relative_to(folder).as_posix(), path.read_bytes())
+    gcs.put_folder("all", "", folder)
     return folder
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
-from tests.pipeline.reading import filenames, labels
+from tests.pipeline.reading import filenames, labels, split_of
 
 HALVES = "train=0.5,test=0.5"
 ALL = {"max_rejected": "100%"}
@@ -29,15 +29,6 @@ def make(folder: Path, rows: list[str], name: str = "out", **flags: Any) -> Data
     table.write_text("\n".join(rows), "utf-8")
     images = f"{folder}/photos/*.jpg"
     return make_dataset(folder / name, images=images, labels=table, **flags)
-
-
-def split_of(dataset: Dataset) -> dict[str, str]:
-    """The split of each photo, by its stem."""
-    return {
-        Path(name).stem: split
-        for split in dataset.manifest["splits"]
-        for name in filenames(dataset, split)
-    }
 
 
 def reasons(dataset: Dataset) -> dict[str, str]:

@@ -126,7 +126,7 @@ def test_pictures_are_those_of_the_records(dataset: Dataset, sample: Path) -> No
             for stem, file in files.items()
         }
         assert min(distance, key=lambda stem: distance[stem]) == alt.split(", ")[0]
-        assert max(picture.size) == 160 or max(picture.size) == 96
+        assert max(picture.size) in (160, 96)
 
 
 def test_compressed_shards_give_the_same_pictures(
@@ -248,7 +248,6 @@ def test_a_dataset_in_a_bucket(gcs: GcsServer, dataset: Dataset) -> None:
     """The same page, from one request for each picture."""
     gcs.make_bucket("datasets")
     expected = page_of(dataset)
-    for path in sorted(dataset.folder.iterdir()):
-        gcs.put("datasets", f"out/{path.name}", path.read_bytes())
+    gcs.put_folder("datasets", "out/", dataset.folder)
     assert make_report("gs://datasets/out").code == 0
     assert gcs.get("datasets", "out/report.html").decode() == expected

@@ -83,8 +83,7 @@ def test_a_damaged_shard_is_named(dataset: Path, tmp_path: Path) -> None:
 
 def test_pictures_of_a_dataset_in_a_bucket(dataset: Path, gcs: GcsServer, tmp_path: Path) -> None:
     gcs.make_bucket("datasets")
-    for path in (dataset / "out").iterdir():
-        gcs.put("datasets", f"out/{path.name}", path.read_bytes())
+    gcs.put_folder("datasets", "out/", dataset / "out")
     for folder, output in (("here", dataset / "out"), ("there", "gs://datasets/out")):
         show.main([str(output), "--limit", "99", "--images", str(tmp_path / folder)])
     assert len(digests(tmp_path / "there")) == 12
@@ -92,10 +91,9 @@ def test_pictures_of_a_dataset_in_a_bucket(dataset: Path, gcs: GcsServer, tmp_pa
 
 
 def test_a_damaged_shard_in_a_bucket_is_named(dataset: Path, gcs: GcsServer) -> None:
+    shard = "out/test-00000-of-00001.tfrecord"
     gcs.make_bucket("datasets")
-    for path in (dataset / "out").iterdir():
-        gcs.put(
-            "datasets", f"out/{path.name}", path.read_bytes()[: -3 if "test" in path.name else None]
-        )
+    gcs.put_folder("datasets", "out/", dataset / "out")
+    gcs.put("datasets", shard, gcs.get("datasets", shard)[:-3])
     with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
         show.main(["gs://datasets/out", "--split", "test", "--limit", "99"])

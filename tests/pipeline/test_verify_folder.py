@@ -177,8 +177,7 @@ def test_manifests_of_other_versions(dataset: Dataset) -> None:
 def in_bucket(gcs: GcsServer, dataset: Dataset) -> GcsServer:
     """The dataset as `gs://datasets/out`."""
     gcs.make_bucket("datasets")
-    for path in dataset.folder.iterdir():
-        gcs.put("datasets", f"out/{path.name}", path.read_bytes())
+    gcs.put_folder("datasets", "out/", dataset.folder)
     return gcs
 
 
