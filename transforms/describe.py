@@ -11,7 +11,7 @@ from typing import Any
 
 from transforms import files
 from transforms.core.duplicates import equal_of, find_near, merge_equal
-from transforms.core.fingerprints import ShardIndex, content_hash
+from transforms.core.fingerprints import ShardIndex, content_hash, md5_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
 from transforms.core.keys import full_uri
 from transforms.core.manifest import DataFile
@@ -83,7 +83,9 @@ class DatasetDescriber:
         """Of an image's file; None when it cannot be read any more, or has changed."""
         with contextlib.suppress(OSError):
             data = files.read_bytes(full_uri(self._root, image["path"]))
-            if image.get("content") in (None, content_hash(data)):
+            # A record has the one, an image that was left out the other.
+            is_content = image.get("content") in (None, content_hash(data))
+            if is_content and image.get("md5") in (None, md5_hash(data)):
                 return hashlib.sha256(data).hexdigest()
         return None
 
@@ -200,4 +202,4 @@ def _without(image: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _shown(image: Mapping[str, Any]) -> dict[str, Any]:
-    return _without(image, "content", "order")
+    return _without(image, "content", "md5", "order")

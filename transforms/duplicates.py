@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import apache_beam as beam
 
 from transforms import gcs
 from transforms.core.duplicates import find_equal
+from transforms.core.fingerprints import md5_hash
 from transforms.core.keys import full_uri
 from transforms.core.records import Count, Found, LabelledImage, Prints
 from transforms.core.rejections import Rejection
@@ -169,14 +169,15 @@ class _HashFn(beam.DoFn):
         if known is not None:
             return known
         data = read_file(uri, size=image.size, version=image.version, max_bytes=self._max_bytes)
-        return hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return md5_hash(data)
 
 
 class _ChooseFn(beam.DoFn):
     def process(
         self, group: tuple[str, Iterable[LabelledImage]]
     ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        decision = decide(LabelledImage(*image) for image in group[1])
+        md5, images = group
+        decision = decide((LabelledImage(*image) for image in images), md5=md5)
         if decision.kept is not None:
             yield decision.kept
         for rejection in decision.rejections:

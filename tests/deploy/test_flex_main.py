@@ -39,8 +39,7 @@ def launch(gcs: GcsServer, tmp_path: Path, **parameters: str) -> Submitted:
 def bucket(gcs: GcsServer, photos: Path) -> GcsServer:
     """A server with photos in a bucket."""
     gcs.make_bucket(BUCKET)
-    for path in photos.glob("*/*.jpg"):
-        gcs.put(BUCKET, f"photos/{path.relative_to(photos).as_posix()}", path.read_bytes())
+    gcs.put_folder(BUCKET, "photos/", photos)
     return gcs
 
 

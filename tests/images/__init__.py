@@ -16,7 +16,7 @@ from tests.images.other_formats import (
     webp_canvas,
     webp_file,
 )
-from tests.images.pictures import picture, saved
+from tests.images.pictures import picture, saved, scene
 from tests.images.png import chunk, png_chunks, png_file, png_oddities, pngs
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "png_chunks",
     "png_file",
     "saved",
+    "scene",
     "webp_animation",
     "webp_canvas",
     "webp_file",

@@ -26,6 +26,12 @@ def picture(mode: str, height: int = 37, width: int = 45, seed: int = 0) -> Imag
     return Image.frombytes(mode, size, drawn.tobytes())
 
 
+def scene(seed: int, height: int = 375, width: int = 500) -> Image.Image:
+    """A smooth picture in colour, of which smaller and worse copies look alike."""
+    few = np.random.default_rng(seed).integers(0, 256, (6, 8, 3)).astype(np.uint8)
+    return Image.fromarray(few).resize((width, height), Image.Resampling.BICUBIC)
+
+
 def saved(image: Image.Image, format_: str, **options: Any) -> bytes:
     """The bytes of the file that Pillow writes."""
     file = io.BytesIO()

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pipeline.convert
 import pipeline.plan
+import pipeline.show
+import pipeline.verify
 from pipeline.errors import run_command
 
 ROOT = Path(__file__).parent.parent.parent
@@ -75,6 +77,29 @@ def convert(*words: str, **flags: Any) -> Ran:
 def plan(*words: str, **flags: Any) -> Ran:
     """Runs `plan` in this process."""
     return run_here(pipeline.plan.main, "plan", [*arguments(**flags), *words])
+
+
+def verify(*words: object) -> Ran:
+    """Runs `verify` in this process."""
+    return run_here(pipeline.verify.main, "verify", [str(word) for word in words])
+
+
+def show(*words: object) -> Ran:
+    """Runs `show` in this process."""
+    return run_here(pipeline.show.main, "show", [str(word) for word in words])
+
+
+def check_sound(folder: Path | str) -> None:
+    """Checks that `verify` finds nothing wrong with a dataset."""
+    ran = verify(folder)
+    assert ran.code == 0, ran.out + ran.err
+
+
+def write_layout(folder: Path, features: str) -> Path:
+    """Writes the YAML file of a layout, `my.yaml`; the features are lines, indented."""
+    path = folder / "my.yaml"
+    path.write_text(f"features:\n{features}", "utf-8")
+    return path
 
 
 def run_process(module: str, *words: str, cwd: Path = ROOT, **flags: Any) -> Ran:

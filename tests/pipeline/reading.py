@@ -85,6 +85,15 @@ def filenames(dataset: Dataset, split: str = "*") -> list[str]:
     return [record["image/filename"].decode() for record in records]
 
 
+def split_of(dataset: Dataset) -> dict[str, str]:
+    """The split of each image, by its file's stem."""
+    return {
+        PurePosixPath(name).stem: split
+        for split in dataset.manifest["splits"]
+        for name in filenames(dataset, split)
+    }
+
+
 def shape(encoded: bytes) -> tuple[int, ...]:
     """Height, width and channels of an image that TensorFlow decodes."""
     return tuple(tf.io.decode_image(encoded).shape)

@@ -1,19 +1,11 @@
-"""Converts a table without images, and reads the records back."""
+"""Converts a table without images."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
-import pipeline.show
-import pipeline.verify
-from tests.pipeline.commands import Dataset, Ran, convert, run_here
-
-FLOATS = tf.io.FixedLenFeature([], tf.float32)
-NUMBER = tf.io.FixedLenFeature([], tf.int64)
-TEXT = tf.io.FixedLenFeature([], tf.string)
+from tests.pipeline.commands import Dataset, Ran, check_sound, convert, show
 
 
 def of_table(folder: Path, text: str, output: str = "out", **flags: Any) -> Ran:
@@ -28,15 +20,7 @@ def made(folder: Path, text: str, output: str = "out", **flags: Any) -> Dataset:
     ran = of_table(folder, text, output, **flags)
     assert ran.code == 0, ran.err
     dataset = Dataset(folder / output)
-    for command in (pipeline.verify, pipeline.show):
-        done = run_here(command.main, command.__name__, [str(dataset.folder)])
-        assert done.code == 0, done.out + done.err
+    check_sound(dataset.folder)
+    shown = show(dataset.folder)
+    assert shown.code == 0, shown.err
     return dataset
-
-
-def read(dataset: Dataset, features: dict[str, Any], split: str = "*") -> list[dict[str, Any]]:
-    """All records of a split in their order."""
-    paths = [str(dataset.folder / name) for name in dataset.shards(split)]
-    records = tf.data.TFRecordDataset(paths)
-    parsed = records.map(lambda record: tf.io.parse_single_example(record, features))
-    return list(parsed.as_numpy_iterator())

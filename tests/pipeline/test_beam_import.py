@@ -1,3 +1,5 @@
+"""Beam comes without its optional packages where a command needs none of them."""
+
 from __future__ import annotations
 
 import subprocess

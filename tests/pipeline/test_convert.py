@@ -214,9 +214,7 @@ class TestLabelSources:
         assert digests(told.folder) == digests(inferred.folder)
         assert told.classes == list(CLASSES)
 
-    def test_an_image_in_no_folder_of_a_class_is_rejected(
-        self, photos: Path, tmp_path: Path
-    ) -> None:
+    def test_an_image_in_no_folder_of_a_class_is_rejected(self, tmp_path: Path) -> None:
         draw(tmp_path / "in" / "cat" / "a.jpg")
         draw(tmp_path / "in" / "stray.jpg", seed=1)
         dataset = make_dataset(

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import pipeline.verify
 from tests.conftest import draw
 from tests.models import SMALL_OUTPUT, saved_to, small_model
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, run_here
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from tests.pipeline.reading import NUMBER, TEXT, filenames, read, read_lists
 from tests.servers.gcs import GcsServer
 
@@ -32,11 +31,6 @@ def folder(tmp_path: Path) -> Path:
 def write(path: Path, *lines: str) -> Path:
     path.write_text("\n".join(lines), "utf-8")
     return path
-
-
-def check_sound(folder: Path | str) -> None:
-    verified = run_here(pipeline.verify.main, "verify", [str(folder)])
-    assert verified.code == 0, verified.out + verified.err
 
 
 def splits(dataset: Dataset) -> dict[str, list[str]]:
@@ -208,9 +202,7 @@ def bucket(folder: Path, gcs: GcsServer) -> Path:
     write(folder / "rows.csv", "id,age", *(f"{n},{n + 30}" for n in range(5)))
     saved_to(folder / "small.keras", small_model().save)
     saved_to(folder / "saved", lambda path: small_model().export(path, verbose=False))
-    for path in folder.rglob("*"):
-        if path.is_file():
-            gcs.put("all", path.relative_to(folder).as_posix(), path.read_bytes())
+    gcs.put_folder("all", "", folder)
     return folder
 
 

@@ -14,14 +14,7 @@ import tensorflow as tf
 
 from pipeline.check_dataset import check_dataset
 from tests.conftest import draw
-from tests.models import (
-    KERAS,
-    SMALL_INPUT,
-    SMALL_OUTPUT,
-    efficientnet,
-    saved_to,
-    small_model,
-)
+from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
 from transforms.core.embeddings import BATCH_IMAGES, read_bfloat16

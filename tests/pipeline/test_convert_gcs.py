@@ -22,8 +22,7 @@ def buckets(gcs: GcsServer, photos: Path) -> GcsServer:
     """`gs://photos/in/<class>/<name>` and an empty `gs://datasets`."""
     gcs.make_bucket("photos")
     gcs.make_bucket("datasets")
-    for path in sorted(photos.glob("*/*.jpg")):
-        gcs.put("photos", f"in/{path.parent.name}/{path.name}", path.read_bytes())
+    gcs.put_folder("photos", "in/", photos)
     gcs.reset()
     return gcs
 

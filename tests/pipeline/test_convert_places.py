@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-import pipeline.verify
 from tests.conftest import draw
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, run_here
-from tests.pipeline.reading import filenames, labels
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
+from tests.pipeline.reading import filenames, labels, split_of
 
 HALVES = "train=0.5,test=0.5"
 ALL = {"max_rejected": "100%"}
@@ -30,15 +29,6 @@ def make(folder: Path, rows: list[str], name: str = "out", **flags: Any) -> Data
     table.write_text("\n".join(rows), "utf-8")
     images = f"{folder}/photos/*.jpg"
     return make_dataset(folder / name, images=images, labels=table, **flags)
-
-
-def split_of(dataset: Dataset) -> dict[str, str]:
-    """The split of each photo, by its stem."""
-    return {
-        Path(name).stem: split
-        for split in dataset.manifest["splits"]
-        for name in filenames(dataset, split)
-    }
 
 
 def reasons(dataset: Dataset) -> dict[str, str]:
@@ -94,7 +84,7 @@ class TestColumn:
         in_order = ["train", "validation", "test", "bonus", "holdout"]
         assert list(dataset.manifest["splits"]) == in_order
         assert dataset.shards() == sorted(f"{s}-00000-of-00001.tfrecord" for s in in_order)
-        assert run_here(pipeline.verify.main, "verify", [str(dataset.folder)]).code == 0
+        check_sound(dataset.folder)
 
     def test_only_splits_that_occur_have_shards(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
@@ -166,7 +156,7 @@ class TestColumn:
         dataset = make(tmp_path, rows, split_column="set", group_by="who", **ALL)
         assert dataset.manifest["splits"] == {}
         assert dataset.shards() == []
-        assert run_here(pipeline.verify.main, "verify", [str(dataset.folder)]).code == 0
+        check_sound(dataset.folder)
 
 
 class TestFolders:

@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import pipeline.show
-import pipeline.verify
 from tests.images import picture, saved
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, run_here
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    show,
+    write_layout,
+)
 from tests.pipeline.reading import NUMBER, TEXT, read_lists
 
 FLOATS = tf.io.VarLenFeature(tf.float32)
@@ -72,10 +79,9 @@ def from_rows(folder: Path, rows: str, images: str = "[ab].jpg", **flags: Any) -
         overwrite=True,
         **flags,
     )
-    shown = run_here(pipeline.show.main, "show", [str(dataset.folder)])
+    shown = show(dataset.folder)
     assert shown.code == 0, shown.err
-    verified = run_here(pipeline.verify.main, "verify", [str(dataset.folder)])
-    assert verified.code == 0, verified.out + verified.err
+    check_sound(dataset.folder)
     return dataset
 
 
@@ -92,12 +98,6 @@ def boxes(record: dict[str, Any]) -> list[list[float]]:
     """Each box as xmin, xmax, ymin, ymax."""
     sides = [record[f"image/object/bbox/{side}"] for side in ("xmin", "xmax", "ymin", "ymax")]
     return [list(box) for box in zip(*sides, strict=True)]
-
-
-def write_layout(folder: Path, text: str) -> Path:
-    path = folder / "my.yaml"
-    path.write_text(f"features:\n{text}", "utf-8")
-    return path
 
 
 def test_boxes_as_object_detection_reads_them(folder: Path) -> None:
@@ -289,7 +289,7 @@ def test_records_without_an_image(folder: Path) -> None:
     dataset = from_rows(folder, "id,n\na,1\nb,2\n", layout=write_layout(folder, "  n: csv.n\n"))
     assert sorted(int(record["n"]) for record in read_lists(dataset, {"n": NUMBER})) == [1, 2]
     pictures = folder / "pictures"
-    ran = run_here(pipeline.show.main, "show", [str(dataset.folder), f"--images={pictures}"])
+    ran = show(dataset.folder, f"--images={pictures}")
     assert ran.code == 2
     assert "hold no image" in ran.error()
 

@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import pipeline.show
-import pipeline.verify
 from pipeline.check_dataset import check_dataset
 from tests.images import picture, saved, whole_images
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset, run_here
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    show,
+    write_layout,
+)
 from tests.pipeline.reading import NUMBER, TEXT, read
 from transforms.core.check import Limits
 from transforms.core.layouts import Feature
@@ -42,26 +48,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def layout(folder: Path, text: str) -> Path:
-    path = folder / "my.yaml"
-    path.write_text(f"features:\n{text}", "utf-8")
-    return path
-
-
 def make(folder: Path, text: str, images: str = "[abc].*g", **flags: Any) -> Dataset:
     """The dataset of some images in a layout, which `verify` and `show` accept."""
     labels = None if "labels" in flags else "none"
     dataset = make_dataset(
         folder / "out",
         images=f"{folder}/{images}",
-        layout=layout(folder, text),
+        layout=write_layout(folder, text),
         label_from=labels,
         overwrite=True,
         **flags,
     )
-    for main, command in ((pipeline.verify.main, "verify"), (pipeline.show.main, "show")):
-        ran = run_here(main, command, [str(dataset.folder)])
-        assert ran.code == 0, ran.out + ran.err
+    check_sound(dataset.folder)
+    shown = show(dataset.folder)
+    assert shown.code == 0, shown.err
     return dataset
 
 
@@ -166,7 +166,7 @@ def test_pixels_without_a_shape_are_refused(
     ran = convert(
         images=f"{folder}/a.jpg",
         label_from="none",
-        layout=layout(folder, text),
+        layout=write_layout(folder, text),
         output=folder / "out",
         **flags,
     )
@@ -243,6 +243,6 @@ def test_another_default_or_separator_is_another_dataset(folder: Path) -> None:
     text = "  m: {source: csv.m, type: bytes, separator: '%s', default: %s}\n"
     make(folder, text % (";", "x"), "[ab].jpg", labels=labels)
     for separator, default in (("|", "x"), (";", "y")):
-        ran = convert(**flags, layout=layout(folder, text % (separator, default)))
+        ran = convert(**flags, layout=write_layout(folder, text % (separator, default)))
         assert ran.code == 2
         assert "has changed" in ran.error()

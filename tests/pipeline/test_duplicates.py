@@ -8,32 +8,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 
-import pipeline.verify
-from tests.images import saved
-from tests.pipeline.commands import (
-    Dataset,
-    convert,
-    digests,
-    make_dataset,
-    plan,
-    run_here,
-)
+from tests.images import saved, scene
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from transforms import files
 from transforms.core.pillow_images import exif_of
 
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
+SIZE = (180, 240)
 # No key of these is looked at; the splits follow from them.
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(8)]
-
-
-def scene(seed: int) -> Image.Image:
-    few = np.random.default_rng(seed).integers(0, 256, (6, 8, 3)).astype(np.uint8)
-    return Image.fromarray(few).resize((240, 180), Image.Resampling.BICUBIC)
 
 
 def write(path: Path, data: bytes) -> None:
@@ -47,12 +33,12 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("duplicates")
     for number, name in enumerate(NAMES):
         exif = {"exif": exif_of(6)} if name == "dog/7.jpg" else {}
-        write(folder / name, saved(scene(number), "JPEG", quality=92, **exif))
+        write(folder / name, saved(scene(number, *SIZE), "JPEG", quality=92, **exif))
     for number in range(6):
         shutil.copy(folder / "cat/0.jpg", folder / f"cat/0-copy-{number}.jpg")
     shutil.copy(folder / "cat/1.jpg", folder / "dog/1-of-cat.jpg")
-    write(folder / "cat/2-small.jpg", saved(scene(2).resize((120, 90)), "JPEG", quality=80))
-    write(folder / "dog/2-bad.jpg", saved(scene(2), "JPEG", quality=40))
+    write(folder / "cat/2-small.jpg", saved(scene(2, *SIZE).resize((120, 90)), "JPEG", quality=80))
+    write(folder / "dog/2-bad.jpg", saved(scene(2, *SIZE), "JPEG", quality=40))
     return folder
 
 
@@ -98,8 +84,6 @@ def test_equal_and_near_images_are_told_of(images: Path, reported: Dataset) -> N
     assert exact["across_splits"] == sum(
         len({image["split"] for image in group["images"]}) > 1 for group in exact["listed"]
     )
-    [_, file] = [path for path in sorted(images.glob("cat/[01].jpg"))]
-    assert file.name == "1.jpg"
     assert exact["listed"][0]["sha256"] == digests(images)["cat/1.jpg"]
     names = ["cat/2.jpg", "cat/2-small.jpg", "dog/2-bad.jpg"]
     pairs = [{names[0], names[1]}, {names[0], names[2]}, {names[1], names[2]}]
@@ -194,7 +178,7 @@ def test_drop_keeps_the_first_key_and_no_conflict(dropped: Dataset) -> None:
     example = tf.train.Example.FromString(stored(dropped, kept))
     assert example.features.feature["image/filename"].bytes_list.value[0] == b"cat/0-copy-0.jpg"
     assert {image["file"] for image in others} == {None}
-    assert run_here(pipeline.verify.main, "verify", [str(dropped.folder)]).code == 0
+    check_sound(dropped.folder)
 
 
 def test_only_conflicts_count_for_the_limit(images: Path, tmp_path: Path) -> None:

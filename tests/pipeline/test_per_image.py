@@ -9,11 +9,18 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-import pipeline.show
-import pipeline.verify
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, run_here
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    show,
+    verify,
+)
 from tests.pipeline.reading import SLIM
 from tests.servers.gcs import GcsServer
 from transforms.core.examples import decode_example
@@ -35,8 +42,7 @@ def make(photos: Path, folder: Path, **flags: Any) -> Dataset:
         "files": "per_image",
     }
     dataset = make_dataset(folder, **{**given, **flags})
-    verified = run_here(pipeline.verify.main, "verify", [str(folder)])
-    assert verified.code == 0, verified.out
+    check_sound(folder)
     return dataset
 
 
@@ -95,7 +101,7 @@ def test_verify_sees_damage(damage: str, photos: Path, tmp_path: Path) -> None:
     else:
         name = f"{path.parent.name}/other.tfrecord"
         path.with_name("other.tfrecord").write_bytes(b"")
-    verified = run_here(pipeline.verify.main, "verify", [str(dataset.folder)])
+    verified = verify(dataset.folder)
     assert verified.code == 1
     assert name in verified.out
     # The command that made it does not call it up to date, unless all of its own is there.
@@ -137,9 +143,7 @@ def test_show_saves_pictures_of_keys_of_any_length(tmp_path: Path) -> None:
         draw(tmp_path / "in" / "c" / f"{name}.jpg", seed=at)
     dataset = make(tmp_path / "in", tmp_path / "out")
     assert len(files(dataset)) == 3
-    shown = run_here(
-        pipeline.show.main, "show", [str(dataset.folder), f"--images={tmp_path}/pictures"]
-    )
+    shown = show(dataset.folder, f"--images={tmp_path}/pictures")
     assert shown.code == 0, shown.err
     assert len(list((tmp_path / "pictures").iterdir())) == 3
 
@@ -153,7 +157,7 @@ def test_keys_that_differ_in_case_only(tmp_path: Path) -> None:
     assert "train/a%2F2.jpg.tfrecord" in names
 
 
-def test_rejected_images_have_no_file(photos: Path, tmp_path: Path) -> None:
+def test_rejected_images_have_no_file(tmp_path: Path) -> None:
     draw(tmp_path / "in" / "cat" / "good.jpg")
     (tmp_path / "in" / "cat" / "bad.jpg").write_bytes(b"no image")
     dataset = make(tmp_path / "in", tmp_path / "out", max_rejected=1, splits="train=0.5,test=0.5")
@@ -224,8 +228,7 @@ def test_in_a_bucket(gcs: GcsServer, photos: Path, tmp_path: Path) -> None:
         name: path.read_bytes() for name, path in files(local).items()
     }
     assert set(there) == {*files(local), "manifest.json", "report.html", *local.manifest["files"]}
-    verified = run_here(pipeline.verify.main, "verify", ["gs://datasets/out"])
-    assert verified.code == 0, verified.out
+    check_sound("gs://datasets/out")
     assert "up to date" in convert(**flags).out
 
 

@@ -12,10 +12,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-import pipeline.verify
 from tests.images import picture, saved
 from tests.models import KERAS
-from tests.pipeline.commands import Dataset, convert, make_dataset, run_here
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
 from tests.pipeline.reading import LANDMARK, TUTORIAL, read, read_lists
 
 
@@ -24,11 +23,6 @@ def photo(path: Path, *, seed: int, mode: str = "RGB", size: tuple[int, int] = (
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(saved(picture(mode, *size, seed=seed), "JPEG"))
     return path.read_bytes()
-
-
-def check_sound(dataset: Dataset) -> None:
-    verified = run_here(pipeline.verify.main, "verify", [str(dataset.folder)])
-    assert verified.code == 0, verified.out + verified.err
 
 
 # A landmark recognition competition: folders of a Mac, and a spreadsheet of a Korean Windows.
@@ -75,7 +69,7 @@ def test_korean_landmarks(landmarks: dict[str, tuple[int, bytes]], tmp_path: Pat
     }
     assert found == landmarks
     assert dataset.classes == ["3", "7", "12", "990"]
-    check_sound(dataset)
+    check_sound(dataset.folder)
 
 
 def test_korean_landmarks_named_by_their_folders(
@@ -166,7 +160,7 @@ def test_cats_and_dogs_with_broken_files(pets: Path, tmp_path: Path) -> None:
         }.items()
     }
     assert dataset.ledger["records_written"] == 20
-    check_sound(dataset)
+    check_sound(dataset.folder)
     history = train(dataset)
     assert np.isfinite(history["loss"]).all()
 
@@ -300,7 +294,7 @@ def test_boxes_that_the_object_detection_api_reads(
         assert tf.io.decode_jpeg(record["image/encoded"]).shape == (36, 48, 3)
         named = [dataset.classes[at] for at in record["image/object/class/label"]]
         assert named == [box[0] for box in expected]
-    check_sound(dataset)
+    check_sound(dataset.folder)
 
 
 # tensorflow.org/tutorials/load_data/tfrecord, "Walkthrough: Reading and writing image data".
@@ -342,4 +336,4 @@ def test_the_two_images_of_the_tensorflow_guide(tmp_path: Path) -> None:
         0: (213, 320, 3),
         1: (194, 194),
     }
-    check_sound(dataset)
+    check_sound(dataset.folder)

@@ -136,7 +136,9 @@ def test_another_time_and_place(inputs: Path, expected: dict[str, str], tmp_path
     for path in copied.rglob("*.jpg"):
         os.utime(path, (1, 1))
     dataset = make(copied, tmp_path / "out")
-    for name, digest in digests(dataset.folder).items():
+    made = digests(dataset.folder)
+    assert made.keys() == expected.keys()
+    for name, digest in made.items():
         # The others name the inputs, and the manifest tells their state.
         if name not in ("manifest.json", "rejected.jsonl", "report.html"):
             assert digest == expected[name], name

@@ -12,8 +12,10 @@ import pytest
 import tensorflow as tf
 
 from tests.pipeline.commands import make_dataset
-from tests.pipeline.row_tables import FLOATS, NUMBER, TEXT, made, read
+from tests.pipeline.reading import NUMBER, TEXT, read
+from tests.pipeline.row_tables import made
 
+FLOAT = tf.io.FixedLenFeature([], tf.float32)
 ROWS = 10_000
 
 
@@ -112,7 +114,7 @@ def test_every_type_of_the_guide(tmp_path: Path) -> None:
     rows = f"{HEADER}\n{LARGEST}\n{SMALLEST}\n"
     dataset = made(tmp_path, rows, layout=tmp_path / "types.yaml")
     integers = ("bool", "enum", "int32", "uint32", "int64", "uint64")
-    features = dict.fromkeys(integers, NUMBER) | dict.fromkeys(("float", "double"), FLOATS)
+    features = dict.fromkeys(integers, NUMBER) | dict.fromkeys(("float", "double"), FLOAT)
     features |= dict.fromkeys(("text", "string", "bytes"), TEXT)
     records = sorted(read(dataset, features), key=lambda record: int(record["bool"]))
     numbers = [[int(record[name]) for name in integers] for record in records]

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.pipeline.commands import Dataset, digests, make_dataset
-from tests.pipeline.row_tables import NUMBER, made, of_table, read
+from tests.pipeline.reading import NUMBER, read
+from tests.pipeline.row_tables import made, of_table
 
 
 def table(rows: int) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.pipeline.commands import plan
-from tests.pipeline.row_tables import NUMBER, made, of_table, read
+from tests.pipeline.reading import NUMBER, read
+from tests.pipeline.row_tables import made, of_table
 
 
 def test_ragged_rows_are_rejected(tmp_path: Path) -> None:

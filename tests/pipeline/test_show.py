@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from PIL import Image
 from pipeline import convert, show
 from pipeline.errors import DatasetError, UsageError
 from pipeline.records import Record
+from tests.pipeline.commands import digests
+from tests.servers.gcs import GcsServer
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +74,26 @@ def test_no_such_split(dataset: Path) -> None:
 
 
 def test_a_damaged_shard_is_named(dataset: Path, tmp_path: Path) -> None:
-    shard = dataset / "out" / "test-00000-of-00001.tfrecord"
-    data = shard.read_bytes()
-    shard.write_bytes(data[:-3])
-    try:
-        with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
-            show.main([str(dataset / "out"), "--split", "test", "--limit", "99"])
-    finally:
-        shard.write_bytes(data)
+    copy = shutil.copytree(dataset / "out", tmp_path / "out")
+    shard = copy / "test-00000-of-00001.tfrecord"
+    shard.write_bytes(shard.read_bytes()[:-3])
+    with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
+        show.main([str(copy), "--split", "test", "--limit", "99"])
+
+
+def test_pictures_of_a_dataset_in_a_bucket(dataset: Path, gcs: GcsServer, tmp_path: Path) -> None:
+    gcs.make_bucket("datasets")
+    gcs.put_folder("datasets", "out/", dataset / "out")
+    for folder, output in (("here", dataset / "out"), ("there", "gs://datasets/out")):
+        show.main([str(output), "--limit", "99", "--images", str(tmp_path / folder)])
+    assert len(digests(tmp_path / "there")) == 12
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+
+
+def test_a_damaged_shard_in_a_bucket_is_named(dataset: Path, gcs: GcsServer) -> None:
+    shard = "out/test-00000-of-00001.tfrecord"
+    gcs.make_bucket("datasets")
+    gcs.put_folder("datasets", "out/", dataset / "out")
+    gcs.put("datasets", shard, gcs.get("datasets", shard)[:-3])
+    with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
+        show.main(["gs://datasets/out", "--split", "test", "--limit", "99"])

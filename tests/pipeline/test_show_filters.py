@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-import pipeline.show
 from tests.images import picture, saved
-from tests.pipeline.commands import Ran, make_dataset, run_here
-
-
-def show(*words: object) -> Ran:
-    return run_here(pipeline.show.main, "show", [str(word) for word in words])
+from tests.pipeline.commands import Ran, make_dataset, show
 
 
 def heads(ran: Ran) -> list[str]:

@@ -59,7 +59,7 @@ def test_a_sound_dataset_passes(dataset: Path, capsys: pytest.CaptureFixture[str
     assert "2 shards, 8 records, every image decodes" in capsys.readouterr().out
 
 
-def test_every_flipped_byte_names_its_shard(made: Path, dataset: Path) -> None:
+def test_every_flipped_byte_names_its_shard(dataset: Path) -> None:
     """And its record, unless gzip has it decompress to the same records (header, padding bits)."""
     shard = next(iter(sorted(dataset.glob("train-00000*"))))
     data = shard.read_bytes()

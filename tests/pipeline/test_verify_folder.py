@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import pipeline.show
 import pipeline.verify
-from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, run_process
+from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
 from tests.servers.gcs import GcsServer
 
 
@@ -27,10 +26,6 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dataset(made: Path, tmp_path: Path) -> Dataset:
     """A copy that a test may damage."""
     return Dataset(Path(shutil.copytree(made, tmp_path / "dataset")))
-
-
-def verify(folder: Path | str, *words: str) -> Ran:
-    return run_here(pipeline.verify.main, "verify", [str(folder), *words])
 
 
 def edit_manifest(dataset: Dataset, **changes: object) -> None:
@@ -130,10 +125,10 @@ def test_an_unknown_flag(dataset: Dataset) -> None:
 
 
 def test_folders_without_a_manifest(made: Path, tmp_path: Path) -> None:
-    for main in (pipeline.verify.main, pipeline.show.main):
-        ran = run_here(main, "verify", [str(tmp_path / "absent")])
+    for command in (verify, show):
+        ran = command(tmp_path / "absent")
         assert ran.code == 2 and ran.error().endswith("there is no such folder")
-        ran = run_here(main, "verify", [str(tmp_path)])
+        ran = command(tmp_path)
         assert ran.code == 2 and ran.error().endswith(f"there is no {tmp_path}/manifest.json")
     Path(shutil.copytree(made, tmp_path / "moved") / "manifest.json").unlink()
     ran = verify(tmp_path / "moved")
@@ -178,17 +173,35 @@ def test_manifests_of_other_versions(dataset: Dataset) -> None:
     assert "0, this program reads 1: an older image-tfrecords wrote it" in older.error()
 
 
-def test_fast_downloads_no_shard_from_a_bucket(gcs: GcsServer, dataset: Dataset) -> None:
+@pytest.fixture
+def in_bucket(gcs: GcsServer, dataset: Dataset) -> GcsServer:
+    """The dataset as `gs://datasets/out`."""
     gcs.make_bucket("datasets")
-    for path in dataset.folder.iterdir():
-        gcs.put("datasets", f"out/{path.name}", path.read_bytes())
-    gcs.put("datasets", "out/train-00000-of-00002.tfrecord", b"other")
-    gcs.reset()
+    gcs.put_folder("datasets", "out/", dataset.folder)
+    return gcs
+
+
+def test_fast_downloads_no_shard_from_a_bucket(in_bucket: GcsServer) -> None:
+    in_bucket.put("datasets", "out/train-00000-of-00002.tfrecord", b"other")
+    in_bucket.reset()
     ran = verify("gs://datasets/out", "--fast")
     assert ran.code == 1
     assert "train-00000-of-00002.tfrecord: was cut: 5 of " in ran.out
     assert ran.error().endswith("1 problem")
-    assert not [name for name in gcs.media_gets() if name.endswith(".tfrecord")]
+    assert not [name for name in in_bucket.media_gets() if name.endswith(".tfrecord")]
+
+
+def test_a_cut_and_a_missing_shard_in_a_bucket(in_bucket: GcsServer) -> None:
+    cut, gone = "train-00000-of-00002.tfrecord", "test-00001-of-00002.tfrecord"
+    whole = in_bucket.get("datasets", f"out/{cut}")
+    in_bucket.put("datasets", f"out/{cut}", whole[:-5])
+    in_bucket.delete("datasets", f"out/{gone}")
+    ran = verify("gs://datasets/out")
+    assert ran.code == 1
+    assert f"\n{cut}: was cut: {len(whole) - 5} of {len(whole)} bytes are" in ran.out
+    assert f"\n{gone}: the file is missing" in ran.out
+    assert ran.out.count("1 of 2 damaged") == 2
+    assert ran.error().startswith("verify: gs://datasets/out differs from its manifest: ")
 
 
 @pytest.mark.parametrize("command", ["verify", "show"])

@@ -42,8 +42,7 @@ def test_readers_read_a_bucket(
 ) -> None:
     dataset = datasets["slim"]
     gcs.make_bucket("datasets")
-    for path in dataset.folder.iterdir():
-        gcs.put("datasets", f"photos/{path.name}", path.read_bytes())
+    gcs.put_folder("datasets", "photos/", dataset.folder)
     with serve_tls(tmp_path, gcs) as environment:
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, "gs://datasets/photos"],

@@ -153,7 +153,7 @@ def test_classes_have_their_names(datasets: dict[str, Dataset], layout: str, fea
     assert label.int2str(1) == "dog"
 
 
-def test_a_tenth_of_a_split(datasets: dict[str, Dataset]) -> None:
+def test_a_part_of_a_split(datasets: dict[str, Dataset]) -> None:
     part = builder(datasets["tutorial"]).as_dataset(split="train[:50%]")
     assert len(part) == len(list(part)) == 9
     tenth = builder(datasets["tutorial"]).as_dataset(split="train[:10%]")

@@ -154,6 +154,12 @@ class GcsServer:
         headers = {"Content-Type": content_type} if content_type is not None else {}
         return int(self._upstream("POST", target, data, headers).json()["generation"])
 
+    def put_folder(self, bucket: str, prefix: str, folder: Path) -> None:
+        """Stores every file below a folder, its path there after the prefix."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self.put(bucket, prefix + path.relative_to(folder).as_posix(), path.read_bytes())
+
     def get(self, bucket: str, name: str) -> bytes:
         """The bytes of an object as they are stored, even if its encoding is gzip."""
         target = f"{object_path(bucket, name)}?alt=media"

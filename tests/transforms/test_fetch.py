@@ -1,3 +1,5 @@
+"""Files are read ahead in order and within bounds, in the version that was listed."""
+
 from __future__ import annotations
 
 import gzip
@@ -53,7 +55,8 @@ def test_no_items() -> None:
 
 def test_items_are_worked_on_at_the_same_time() -> None:
     together = threading.Barrier(THREADS, timeout=5)
-    assert list(read_ahead().map(lambda _: together.wait() >= 0, range(THREADS), size=one_byte))
+    arrived = read_ahead().map(lambda _: together.wait(), range(THREADS), size=one_byte)
+    assert sorted(arrived) == list(range(THREADS))
 
 
 def test_only_so_many_items_wait() -> None:
@@ -217,7 +220,7 @@ def test_what_became_a_device_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc")
-def test_a_file_that_says_it_is_empty_and_never_ends_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_says_it_is_empty_and_never_ends_is_left_alone() -> None:
     """As those of /proc do: what is read is bounded by what was listed."""
     with pytest.raises(OSError, match="it was overwritten meanwhile"):
         read(Path("/proc/self/status"), size=0)

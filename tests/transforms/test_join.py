@@ -1,3 +1,5 @@
+"""Images and rows are read together and joined by their keys."""
+
 from __future__ import annotations
 
 from pathlib import Path

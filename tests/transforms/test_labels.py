@@ -1,3 +1,5 @@
+"""Label files are read row by row, and what cannot be used is rejected with its line."""
+
 from __future__ import annotations
 
 import gzip

@@ -1,3 +1,5 @@
+"""Globs find what the standard library's find, with sizes and versions, and nothing else."""
+
 from __future__ import annotations
 
 import glob

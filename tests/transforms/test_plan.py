@@ -1,3 +1,5 @@
+"""Images get their shards and class ids, whatever the bundles."""
+
 from __future__ import annotations
 
 from typing import Any

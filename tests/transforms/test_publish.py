@@ -1,3 +1,5 @@
+"""A dataset appears whole or not at all, and only if its ledger balances."""
+
 from __future__ import annotations
 
 import contextlib

@@ -45,6 +45,11 @@ def content_hash(data: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(data)
 
 
+def md5_hash(data: bytes) -> str:
+    """The MD5 of a file's content, as 32 hexadecimal digits: the hash that buckets know."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
 @dataclasses.dataclass
 class ShardIndex:
     """The records of one shard, column by column, in their order.

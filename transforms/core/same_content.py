@@ -31,11 +31,12 @@ class Decision(NamedTuple):
     equal: Equal | None = None
 
 
-def decide(images: Iterable[LabelledImage]) -> Decision:
+def decide(images: Iterable[LabelledImage], *, md5: str) -> Decision:
     """Keeps the image whose key sorts first, or none if their classes differ; in any order.
 
     Args:
         images: all images with one content.
+        md5: of that content, by which a file can be told that was overwritten since.
     """
     first, *others = sorted(images, key=lambda image: image.key)
     if not others:
@@ -55,7 +56,7 @@ def decide(images: Iterable[LabelledImage]) -> Decision:
         detail = f"equal to {first.path!r}, which is kept"
         reason, left_out = Reason.DUPLICATE_IMAGE, others
     equal = equal_group(
-        [_named(image, is_kept=image not in left_out) for image in every[:MAX_IMAGES]],
+        [_named(image, md5, is_kept=image not in left_out) for image in every[:MAX_IMAGES]],
         size=len(every),
         across=len({image.split for image in every}) > 1,
         conflict=conflict,
@@ -77,7 +78,7 @@ def labels_of(image: LabelledImage) -> list[str]:
     return list(dict.fromkeys(labels)) or [""]
 
 
-def _named(image: LabelledImage, *, is_kept: bool) -> dict[str, object]:
+def _named(image: LabelledImage, md5: str, *, is_kept: bool) -> dict[str, object]:
     """The image for `statistics.json`; of one that is kept, the order says where it will be."""
     return {
         **described(image.key, image.path, labels_of(image)),
@@ -85,5 +86,6 @@ def _named(image: LabelledImage, *, is_kept: bool) -> dict[str, object]:
         "file": None,
         "offset": None,
         "length": None,
+        "md5": md5,
         **({"order": image.order} if is_kept else {}),
     }

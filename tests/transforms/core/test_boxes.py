@@ -1,3 +1,5 @@
+"""Boxes become shares of the image, follow its turns, and are refused outside of it."""
+
 from __future__ import annotations
 
 import math

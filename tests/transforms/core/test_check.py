@@ -88,7 +88,8 @@ def test_every_changed_header_byte_gets_the_answer_of_tensorflow(
     assert disagreements(tensorflow, cases) == []
 
 
-def test_header_mode_promises_what_tensorflow_gives_for_whole_images(tensorflow: Any) -> None:
+@pytest.mark.usefixtures("tensorflow")
+def test_header_mode_promises_what_tensorflow_gives_for_whole_images() -> None:
     wrong = []
     for name, data in WHOLE.items():
         full, header = verdict(data), verdict(data, "header")

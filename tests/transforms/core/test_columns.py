@@ -1,3 +1,5 @@
+"""Cells of rows become values of their features' types, and boxes and labels lists."""
+
 from __future__ import annotations
 
 import json

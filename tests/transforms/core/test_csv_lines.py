@@ -1,3 +1,5 @@
+"""Lines of CSV files in any encoding, compressed or not; what is wrong names its line."""
+
 from __future__ import annotations
 
 import gzip

@@ -1,3 +1,5 @@
+"""Rows of CSV files however they are written; malformed ones are told by line and reason."""
+
 from __future__ import annotations
 
 import csv

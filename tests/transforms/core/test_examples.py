@@ -1,3 +1,5 @@
+"""Examples are the bytes of TensorFlow's own classes, sorted, whatever the batch."""
+
 from __future__ import annotations
 
 import hashlib
@@ -12,42 +14,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.core.check import ImageInfo
 from transforms.core.examples import CheckedImage, ExampleEncoder, decode_example, sort_features
 from transforms.core.layouts import LAYOUTS, Feature, layout_features
-from transforms.core.pixel_options import Original
-from transforms.core.records import ShardImage
 
-
-def checked(
-    data: bytes = b"\xff\xd8\xff",
-    *,
-    key: str = "1",
-    label: str = "cat",
-    label_id: int = 0,
-    info: ImageInfo | None = None,
-    values: dict[str, Any] | None = None,
-) -> CheckedImage:
-    image = ShardImage(0, key, f"photos/{key}.jpg", len(data), 0, label, label_id)
-    found = info or ImageInfo("jpeg", 37, 45, 3)
-    embedding = np.arange(1 + label_id % 400, dtype="<f4").tobytes()
-    return CheckedImage(
-        image, data, found, Original(37, 45, 1), (), values or {}, embedding=embedding
-    )
-
-
-# What the encoder may meet: other scripts, no label, negative ids, no bytes, long values.
-OBJECTS = {
-    "image/class/label": [3, 7],
-    "image/class/text": [b"cat", b"dog"],
-    "image/object/class/label": [3, 7, 3],
-    "image/object/class/text": [b"cat", b"dog", b"cat"],
-    "image/object/bbox/xmin": [0.0, 0.1, 1 / 3],
-    "image/object/bbox/xmax": [0.5, 0.2, 1.0],
-    "image/object/bbox/ymin": [0.0, 0.0, 0.9],
-    "image/object/bbox/ymax": [1.0, 0.25, 0.95],
-}
 NO_OBJECTS: dict[str, Any] = {name: [] for name in OBJECTS}
+# What the encoder may meet: other scripts, no label, negative ids, no bytes, long values.
 BATCH = [
     checked(values=OBJECTS),
     checked(key="한강 공원", label="한강", label_id=127, values=NO_OBJECTS),

@@ -1,3 +1,5 @@
+"""The EXIF orientation is found in whole files, and damaged ones raise nothing."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""Fingerprints come back from sidecars and shuffles as they were, and tell where records are."""
+
 from __future__ import annotations
 
 import io

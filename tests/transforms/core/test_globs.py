@@ -1,3 +1,5 @@
+"""Names of a bucket match a glob as local files do."""
+
 from __future__ import annotations
 
 import tempfile

@@ -1,3 +1,5 @@
+"""Statistics of shards add up in any order, in bins that hold their values."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Columns are found or asked for, and labels get the same ids in any order."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,3 +1,5 @@
+"""The layouts have the features of the programs that they are made for."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""`--max_rejected` is a count or a share, and allows exactly that."""
+
 from __future__ import annotations
 
 import pytest

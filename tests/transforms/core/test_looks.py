@@ -1,3 +1,5 @@
+"""Copies of a picture look alike, and other pictures do not."""
+
 from __future__ import annotations
 
 import io
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.images import saved
+from tests.images import saved, scene
 from transforms.core.check import Limits, examine_image
 from transforms.core.duplicates import MAX_DISTANCE
 from transforms.core.looks import look_of_pixels
@@ -14,12 +16,6 @@ from transforms.core.pixel_options import PixelOptions, Resize
 from transforms.core.pixels import change_pixels
 
 LIMITS = Limits(10**8, 10**8)
-
-
-def scene(seed: int, height: int = 375, width: int = 500) -> Image.Image:
-    """A smooth picture in colour."""
-    few = np.random.default_rng(seed).integers(0, 256, (6, 8, 3)).astype(np.uint8)
-    return Image.fromarray(few).resize((width, height), Image.Resampling.BICUBIC)
 
 
 def look(data: bytes) -> int:

@@ -1,3 +1,5 @@
+"""Folders and regular expressions give classes and splits of paths."""
+
 from __future__ import annotations
 
 import pytest

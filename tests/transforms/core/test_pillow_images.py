@@ -1,3 +1,5 @@
+"""What Pillow decodes shows every pixel, within limits, or is rejected with a reason."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Sizes are read as written and make the sizes they say."""
+
 from __future__ import annotations
 
 import pytest

@@ -72,10 +72,12 @@ class TestTranscode:
     def test_to_png_changes_nothing_that_tensorflow_shows(self, name: str) -> None:
         before = outcome(WHOLE[name], AS_THEY_ARE)
         stored = outcome(WHOLE[name], PixelOptions("png"))
-        misread = ("bmp", "png_0_8_trns", "png_2_16_trns", "webp_animated_no")
-        if not isinstance(before, StoredImage) or not isinstance(stored, StoredImage):
+        if isinstance(before, RejectedImageError):
+            # Of these TensorFlow reads fewer than Pillow does.
+            assert isinstance(stored, RejectedImageError) or name.startswith("bmp")
             return
-        if not name.startswith(misread):
+        assert isinstance(stored, StoredImage), stored
+        if not name.startswith(("bmp", "png_0_8_trns", "png_2_16_trns")):
             assert np.array_equal(shown(stored.data), shown(WHOLE[name]))
 
     @pytest.mark.parametrize("name", ["bmp_8", "bmp_rle8", "bmp_1", "bmp_4", "bmp_16", "bmp_long"])

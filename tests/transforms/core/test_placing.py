@@ -1,3 +1,5 @@
+"""Split and order of an image follow from its key, its group, its row or its folder."""
+
 from __future__ import annotations
 
 import pytest

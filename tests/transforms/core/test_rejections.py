@@ -1,3 +1,5 @@
+"""Reasons are stable codes with help, and a rejection is one line of JSON."""
+
 from __future__ import annotations
 
 import json
@@ -27,12 +29,22 @@ def test_reasons_are_stable() -> None:
         "too_costly",
         "not_an_image",
         "corrupt_image",
+        "decoder_crash",
         "unsupported_image",
+        "bad_shape",
         "name_not_utf8",
         "no_label",
         "unknown_label",
         "label_conflict",
         "duplicate_key",
+        "duplicate_image",
+        "conflicting_labels",
+        "bad_cell",
+        "bad_box",
+        "row_conflict",
+        "no_group",
+        "bad_split",
+        "split_conflict",
         "row_without_image",
         "malformed_row",
     }

@@ -1,3 +1,5 @@
+"""Shares are read from text, and every hash is in exactly one split."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,3 +1,5 @@
+"""Counts of shards add up, and a ledger that does not balance is told."""
+
 from __future__ import annotations
 
 import dataclasses

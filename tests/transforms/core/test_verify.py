@@ -1,10 +1,12 @@
+"""Records and rejections are compared with what the manifest says of them."""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
-from tests.transforms.core.test_examples import OBJECTS, checked
+from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.core.check import Limits
 from transforms.core.examples import ExampleEncoder
 from transforms.core.layouts import LAYOUTS, Feature

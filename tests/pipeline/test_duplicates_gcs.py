@@ -1,0 +1,147 @@
+"""`--dedupe drop` on a bucket: MD5s are asked for instead of images, and objects may vanish."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.images import picture, saved
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
+from tests.servers.gcs import GcsServer
+
+SEEDS = {
+    "cat/a.jpg": 1,
+    "cat/b.jpg": 2,
+    "cat/copy.jpg": 1,
+    "cat/same.jpg": 3,
+    "dog/c.jpg": 4,
+    "dog/same.jpg": 3,
+}
+IMAGES = {name: saved(picture("RGB", 12, 16, seed=seed), "JPEG") for name, seed in SEEDS.items()}
+FLAGS: dict[str, Any] = {"label_from": "directory", "dedupe": "drop", "max_rejected": 3}
+OUTPUT = "gs://datasets/out"
+
+
+@pytest.fixture
+def buckets(gcs: GcsServer) -> GcsServer:
+    """`gs://photos/in/<class>/<name>` and an empty `gs://datasets`."""
+    gcs.make_bucket("photos")
+    gcs.make_bucket("datasets")
+    for name, data in IMAGES.items():
+        gcs.put("photos", f"in/{name}", data)
+    return gcs
+
+
+def converted(buckets: GcsServer, folder: Path, **flags: Any) -> Dataset:
+    """The dataset of the bucket, which `verify` accepts, and a copy of it on disk."""
+    ran = convert(images="gs://photos/in/*/*.jpg", output=OUTPUT, **{**FLAGS, **flags})
+    assert ran.code == 0, ran.err
+    check_sound(OUTPUT)
+    folder.mkdir()
+    for name in buckets.names("datasets"):
+        (folder / name.removeprefix("out/")).write_bytes(buckets.get("datasets", name))
+    return Dataset(folder)
+
+
+def reasons(dataset: Dataset) -> dict[str, tuple[str, str]]:
+    """Reason and detail of each rejected image, by its key."""
+    return {line["key"]: (line["reason"], line["detail"]) for line in dataset.rejected}
+
+
+def equal_images(dataset: Dataset) -> dict[str, Any]:
+    """What `statistics.json` says of them."""
+    statistics = json.loads((dataset.folder / "statistics.json").read_text("utf-8"))
+    found: dict[str, Any] = statistics["duplicates"]["exact"]
+    return found
+
+
+def asked_for(buckets: GcsServer) -> list[str]:
+    """The images whose metadata were asked for, sorted."""
+    start = "/storage/v1/b/photos/o/in%2F"
+    targets = [target.partition("?") for _, target in buckets.log() if target.startswith(start)]
+    return sorted(path.removeprefix(start).replace("%2F", "/") for path, *_ in targets)
+
+
+def test_the_files_are_those_of_the_same_images_on_disk(buckets: GcsServer, tmp_path: Path) -> None:
+    for name, data in IMAGES.items():
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    local = make_dataset(tmp_path / "local", images=f"{tmp_path}/in/*/*.jpg", **FLAGS)
+    there = converted(buckets, tmp_path / "there")
+    assert {key: reason for key, (reason, _) in reasons(there).items()} == {
+        "cat/copy.jpg": "duplicate_image",
+        "cat/same.jpg": "conflicting_labels",
+        "dog/same.jpg": "conflicting_labels",
+    }
+    for name in [*local.shards(), "statistics.json", "labels.txt"]:
+        assert (there.folder / name).read_bytes() == (local.folder / name).read_bytes(), name
+    assert reasons(there) == reasons(local)
+    assert there.ledger == local.ledger
+
+
+def test_of_images_of_one_size_the_bucket_is_asked_for_the_md5(
+    buckets: GcsServer, tmp_path: Path
+) -> None:
+    buckets.reset()
+    converted(buckets, tmp_path / "there")
+    sizes = [len(data) for data in IMAGES.values()]
+    assert asked_for(buckets) == [
+        name for name, data in IMAGES.items() if sizes.count(len(data)) > 1
+    ]
+    # One of each group is read for the SHA-256 that is listed, what was rejected for the report.
+    told = ["cat/a.jpg", "cat/same.jpg", "cat/copy.jpg", "cat/same.jpg", "dog/same.jpg"]
+    stored = ["cat/a.jpg", "cat/b.jpg", "dog/c.jpg"]
+    read = {name: n for name, n in buckets.media_gets().items() if name.startswith("in/")}
+    assert read == Counter(f"in/{name}" for name in [*stored, *told])
+
+
+def test_what_is_stored_compressed_is_read_to_be_compared(
+    buckets: GcsServer, tmp_path: Path
+) -> None:
+    """Its MD5 is that of the compressed bytes, which differ by the time in their header."""
+    for time, name in enumerate(("cat/a.jpg", "cat/copy.jpg")):
+        packed = gzip.compress(IMAGES[name], mtime=time)
+        buckets.put("photos", f"in/{name}", packed, content_encoding="gzip")
+    dataset = converted(buckets, tmp_path / "there")
+    assert reasons(dataset)["cat/copy.jpg"][0] == "duplicate_image"
+
+
+def test_an_object_that_is_gone_before_it_is_compared_costs_no_copy(
+    buckets: GcsServer, tmp_path: Path
+) -> None:
+    buckets.set_faults([{"method": "GET", "object": "photos/in/cat/a.jpg", "status": 404}])
+    dataset = converted(buckets, tmp_path / "there")
+    found = reasons(dataset)
+    assert found.pop("cat/a.jpg") == ("unreadable", "no such object")
+    assert set(found) == {"cat/same.jpg", "dog/same.jpg"}
+    assert dataset.ledger == {"images_matched": 6, "records_written": 3, "images_rejected": 3}
+    assert equal_images(dataset)["groups"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"delete": True}, "no such object"),
+        ({"content": b"other bytes"}, "it was overwritten meanwhile"),
+    ],
+)
+def test_an_object_that_changes_after_it_was_compared_is_rejected_and_so_is_its_copy(
+    buckets: GcsServer, tmp_path: Path, change: dict[str, Any], detail: str
+) -> None:
+    buckets.set_faults([{"before_media_of": "photos/in/cat/a.jpg", **change}])
+    dataset = converted(buckets, tmp_path / "there")
+    found = reasons(dataset)
+    assert found["cat/a.jpg"] == ("unreadable", detail)
+    assert found["cat/copy.jpg"][0] == "duplicate_image"
+    assert dataset.ledger == {"images_matched": 6, "records_written": 2, "images_rejected": 4}
+    groups = equal_images(dataset)["listed"]
+    [group] = [group for group in groups if not group["conflict"]]
+    assert [image["file"] for image in group["images"]] == [None, None]
+    # What lies there now is something else.
+    assert group["sha256"] is None
