@@ -5,6 +5,7 @@ No file ends the process, takes longer than `SECONDS`, or gets memory over the c
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import random
@@ -190,12 +191,19 @@ def png_of(side: int, depth: int = 8, color: int = 2, *, chunks: list[images.Chu
     return images.png_file([header, *chunks, (b"IEND", b"")])
 
 
+@functools.cache
 def zeros(count: int) -> bytes:
     """So many zero bytes, deflated to a thousandth."""
     deflater = zlib.compressobj(9)
     step = bytes(1 << 24)
     parts = [deflater.compress(step[: count - at]) for at in range(0, count, len(step))]
     return b"".join([*parts, deflater.flush()])
+
+
+@functools.cache
+def largest_webp() -> bytes:
+    """Black, of as many pixels as are allowed."""
+    return images.saved(Image.new("RGB", (SIDE, SIDE)), "WEBP", lossless=True, method=0)
 
 
 def with_texts(kind: bytes, count: int, size: int) -> bytes:
@@ -317,7 +325,7 @@ def _largest() -> Iterator[tuple[str, Case]]:
         "png_in_doubt": png_of(SIDE, chunks=[(b"gAMA", b"\0"), (b"IDAT", rows + b"tail")]),
         "jpeg_of_2_kb": images.with_size(small, SIDE, SIDE),
         "gif": images.saved(Image.new("P", (SIDE, SIDE)), "GIF"),
-        "webp": images.saved(Image.new("RGB", (SIDE, SIDE)), "WEBP", lossless=True, method=0),
+        "webp": largest_webp(),
     }.items():
         yield name, (data, "", size)
     side = 4000
@@ -347,9 +355,8 @@ def test_what_takes_too_much_or_dies_would_be_noticed() -> None:
     """Else the tests above would show nothing."""
     checker = Checker(DEFAULT, 64 << 20)
     try:
-        large = images.saved(Image.new("RGB", (SIDE, SIDE)), "WEBP", lossless=True, method=0)
         with pytest.raises(BrokenCheckError, match="a file: (ResourceExhaustedError|no ans)"):
-            checker.check(large, "a file")
+            checker.check(largest_webp(), "a file")
         with pytest.raises(BrokenCheckError, match="a file: it ended the process with SIGKILL"):
             checker.kill()
             checker.check(b"any", "a file")

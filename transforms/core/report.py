@@ -7,7 +7,7 @@ import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.rejections import Rejection
 from transforms.core.report_charts import Flow, flow, histogram, shares
@@ -21,6 +21,9 @@ from transforms.core.report_tables import (
     shown,
 )
 from transforms.core.shown_text import format_bytes
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _PAGE = Path(__file__).parent / "report_page"
 
@@ -75,18 +78,17 @@ def render(sources: Sources) -> str:
 def _render(sources: Sources, share: float) -> str:
     script = (_PAGE / "script.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page: str = _template().render(
+    return page_template().render(
         **view(sources, share),
         style=(_PAGE / "style.css").read_text("utf-8"),
         script=script,
         script_digest=digest,
     )
-    return page
 
 
 @functools.cache
-def _template() -> Any:
-    """The page's template, compiled once in a process: that takes longer than a page."""
+def page_template() -> Template:
+    """The template of the page, compiled once in a process: that takes longer than to fill it."""
     # What brings it is a start-up that commands without a report do not need.
     import jinja2
 
