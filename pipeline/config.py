@@ -10,7 +10,7 @@ from transforms.core.check import Limits
 from transforms.core.columns import RowUse, RowValues, row_use
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.embeddings import Embedding
-from transforms.core.layouts import Feature, layout_features, with_embedding
+from transforms.core.layouts import Feature, with_embedding
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import Dataset
 from transforms.core.path_labels import PathRules
@@ -39,6 +39,7 @@ class ConvertConfig:
         num_shards: shards of each split, or None to plan them from the bytes.
         shard_size: bytes.
         layout: name of the feature layout, or the path of its file.
+        layout_features: its features, as the flags and the rows resolve them.
         gzip: whether shards are compressed.
         check: `full` or `header`.
         limits: bytes and pixels an image may have.
@@ -47,7 +48,6 @@ class ConvertConfig:
         overwrite: whether a former dataset may be replaced.
         pixels: what is done to the pixels of every image.
         embedding: the model for a layout that needs one, or None.
-        layout_features: of the layout as it was resolved; None for those of a preset.
         box_columns: the columns of `boxes.SIDES`, in this order, when the layout has boxes.
         box_units: of them: `pixel` or `normalized`.
         label_separator: between the labels in one cell; empty when a cell is one label.
@@ -72,6 +72,7 @@ class ConvertConfig:
     num_shards: int | None
     shard_size: int
     layout: str
+    layout_features: tuple[Feature, ...]
     gzip: bool
     check: str
     limits: Limits
@@ -80,7 +81,6 @@ class ConvertConfig:
     overwrite: bool
     pixels: PixelOptions = AS_THEY_ARE
     embedding: Embedding | None = None
-    layout_features: tuple[Feature, ...] | None = None
     box_columns: tuple[str, ...] = ()
     box_units: str | None = None
     label_separator: str = ""
@@ -115,12 +115,9 @@ class ConvertConfig:
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of the Examples."""
-        features = self.layout_features
-        if features is None:
-            features = layout_features(self.layout, labelled=self.label_from != "none")
         if self.embedding is None:
-            return features
-        return with_embedding(features, self.embedding.shape, self.embedding.dtype)
+            return self.layout_features
+        return with_embedding(self.layout_features, self.embedding.shape, self.embedding.dtype)
 
     @property
     def row_use(self) -> RowUse:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from pipeline.errors import UsageError
 from pipeline.job_labels import job_labels_apart
 from transforms.core.boxes import UNITS
-from transforms.core.check import MODES
+from transforms.core.check import DEFAULT_LIMITS, MODES
 from transforms.core.duplicates import MODES as DEDUPE_MODES
 from transforms.core.embeddings import DTYPES
 from transforms.core.image_files import FILES
@@ -40,9 +40,6 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 PROGRESS_STYLES = ("auto", "plain", "json", "off")
-
-# Pillow's own limit; a larger image takes over half a gigabyte when it is decoded.
-DEFAULT_MAX_PIXELS = 178_956_970
 
 
 def parse_size(text: str) -> int:
@@ -303,14 +300,14 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     add(
         "--max_pixels",
         type=typed(at_least_one),
-        default=DEFAULT_MAX_PIXELS,
+        default=DEFAULT_LIMITS.max_pixels,
         metavar="N",
         help="reject larger images before they are decoded",
     )
     add(
         "--max_bytes",
         type=typed(parse_size),
-        default="256MB",
+        default=f"{DEFAULT_LIMITS.max_bytes // 10**6}MB",
         metavar="SIZE",
         help="reject larger files before they are read",
     )

@@ -9,7 +9,7 @@ from pipeline.dataset import open_dataset
 from pipeline.errors import UsageError
 from transforms import files
 from transforms.core.check import import_tensorflow
-from transforms.core.layouts import Feature
+from transforms.core.layouts import SIZES, Feature
 from transforms.core.pixel_options import stored_shape
 from transforms.core.tfds_metadata import supervised_keys
 
@@ -18,8 +18,6 @@ _INTERLEAVED = 16
 
 # Records that one is drawn from. Those of a shard are in the order of a hash already.
 _SHUFFLED = 1_000
-
-_SIZES = ("image.height", "image.width", "image.channels")
 
 _ImageShape = tuple[int | None, int | None, int]
 
@@ -124,7 +122,7 @@ class _Parser:
         self._packed = [f for f in features if decode and f.encoding]
         # Pixels of any size have theirs beside them.
         by_source = {feature.source: feature.name for feature in features}
-        sizes = [by_source.get(source) for source in _SIZES]
+        sizes = [by_source.get(source) for source in SIZES]
         self._sizes = [name for name in sizes if name is not None and None not in sizes]
         self._stored = stored
         self._image_size = image_size

@@ -5,13 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipeline.dataset import open_dataset
+from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, one_line, run_command
 from pipeline.options import OneLineParser
-from transforms import files
-from transforms.core.manifest import REPORT
 from transforms.core.shown_text import format_bytes
-from transforms.report import write_report
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,7 +20,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     parser = OneLineParser(prog="python -m pipeline.report", allow_abbrev=False)
     parser.add_argument("output", metavar="OUT", help="folder of a dataset")
-    output = parser.parse_args(argv).output
+    arguments = sys.argv[1:] if argv is None else argv
+    output = parser.parse_args(list(arguments)).output
+    import_beam(arguments)
+    from pipeline.dataset import open_dataset
+    from transforms import files
+    from transforms.core.manifest import REPORT
+    from transforms.report import write_report
+
     manifest = open_dataset(output)
     path = files.join(output, REPORT)
     try:

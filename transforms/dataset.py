@@ -8,7 +8,7 @@ import apache_beam as beam
 
 from transforms import files, gcs
 from transforms.convert import ImageConverter
-from transforms.core.check import Limits
+from transforms.core.check import DEFAULT_LIMITS, Limits
 from transforms.core.csv_rows import CsvColumns, first_rows, label_text
 from transforms.core.custom_layout import parse_layout
 from transforms.core.labels import resolve_columns
@@ -38,9 +38,6 @@ from transforms.metrics import counter
 from transforms.plan import PlanShards, TotalImages
 from transforms.publish import PublishDataset
 from transforms.write import WriteShards
-
-# The defaults of the command.
-_LIMITS = Limits(max_pixels=178_956_970, max_bytes=256_000_000)
 
 # Rows of a CSV that tell which of its columns is which.
 _FIRST_ROWS = 20
@@ -222,7 +219,7 @@ class WriteDataset(beam.PTransform):
         gzip: bool = False,
         pixels: PixelOptions = AS_THEY_ARE,
         check: str = "full",
-        limits: Limits = _LIMITS,
+        limits: Limits = DEFAULT_LIMITS,
         max_rejected: str = "1%",
         overwrite: bool = False,
     ) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -253,7 +254,13 @@ def names_below(folder: str) -> list[str]:
 def _delete(path: str) -> None:
     if exists(path):
         try:
-            FileSystems.delete([path])
+            if not is_local(path):
+                FileSystems.delete([path])
+            # Beam takes a path for a glob: of `run[1]` it finds nothing, of `run*` far too much.
+            elif os.path.isdir(path):
+                shutil.rmtree(path)
+            else:
+                os.remove(path)
         except OSError:
             if exists(path):
                 raise

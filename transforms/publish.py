@@ -47,6 +47,10 @@ OUTCOME = "outcome.json"
 # The manifest of the dataset that is being replaced, in the staging folder.
 FORMER = "former.json"
 
+# The names of the small files that are being written, in the staging folder: those of a run that
+# is killed meanwhile are of no use to one with other options, which may write fewer.
+SMALL = "small_files.json"
+
 # A staged shard, its sidecar, or what a run that was killed had written of it.
 _STAGED = re.compile(
     r"(?P<shard>(?P<file>[^/]+\.tfrecord(?:\.gz)?)\.[0-9a-f]{32})(?:\.json|\.[0-9a-f]{32}\.partial)?"
@@ -225,6 +229,7 @@ class _PublishFn(beam.DoFn):
         keep = {file.file for file in data}
         self._remove_former(keep | set(small_files))
         self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
+        files.write_whole(files.join(self._staging, SMALL), json.dumps([*small_files]).encode())
         for folder in sorted({name.rpartition("/")[0] for name in keep} - {""}):
             files.make_directory(files.join(self._output, folder))
         staged = [files.join(self._staging, file.staged) for file in data]
@@ -278,10 +283,9 @@ class _PublishFn(beam.DoFn):
         former = files.join(self._staging, FORMER)
         if files.exists(manifest):
             files.rename(manifest, former)
-        replaced = files.read_manifest(former)
-        if replaced is None:
-            return
-        names = {REPORT, *replaced["files"], *(s["file"] for s in manifest_shards(replaced))}
+        names = set(json.loads(files.read_text(files.join(self._staging, SMALL)) or "[]"))
+        if (replaced := files.read_manifest(former)) is not None:
+            names |= {REPORT, *replaced["files"], *(s["file"] for s in manifest_shards(replaced))}
         self._remove(names - keep)
 
     def _remove(self, names: set[str]) -> None:

@@ -78,9 +78,11 @@ class TableReader:
                 totals.images[placed[0]] += 1
                 totals.bytes[placed[0]] += self._row_bytes + len(placed[-1])
                 if len(batch) == BATCH_ROWS:
+                    PROGRESS.count("reading", BATCH_ROWS)
                     yield to_batch(path, batch)
                     batch = []
         if batch:
+            PROGRESS.count("reading", len(batch))
             yield to_batch(path, batch)
         yield totals
         yield Count("rows_read", read)

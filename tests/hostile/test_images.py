@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.options import DEFAULT_MAX_PIXELS
 from tests import images
 from tests.hostile.checking import BrokenCheckError, Checker
+from transforms.core.check import DEFAULT_LIMITS as DEFAULT
 from transforms.core.check import Limits
 from transforms.core.headers import MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
 from transforms.core.rejections import Reason
@@ -43,7 +43,6 @@ OUTCOMES = {
 # JPEG XL decoder, which maps the most.
 BYTES_PER_PIXEL = 16
 SMALL = Limits(max_pixels=1 << 22, max_bytes=1 << 24)
-DEFAULT = Limits(max_pixels=DEFAULT_MAX_PIXELS, max_bytes=256_000_000)
 # Arenas, the image itself, and what TensorFlow makes when it first meets something.
 SLACK = 96 << 20
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import pipeline.verify
 from tests.conftest import draw
 from tests.hostile.changing import CHANGES
 from tests.hostile.limited import run_limited
@@ -278,6 +279,19 @@ class TestNames:
         refused(longer, "a name of 101 characters is too long")
         output = photos.with_name("o" * (MAX_NAME + 1))
         refused(convert(images=f"{photos}/*/*.jpg", output=output), "File name too long")
+
+    @pytest.mark.parametrize("name", ["run[1]", "run*", "ru?1"])
+    def test_an_output_folder_is_no_glob(self, photos: Path, name: str) -> None:
+        other = photos.with_name("run1")
+        (other / ".staging").mkdir(parents=True)
+        (other / ".staging" / "probe").touch()
+        for splits in ("train=1", "train=0.5,test=0.5"):
+            made = make_dataset(
+                photos.with_name(name), images=f"{photos}/*/*.jpg", splits=splits, overwrite=True
+            )
+        verified = run_here(pipeline.verify.main, "verify", [str(made.folder)])
+        assert verified.code == 0, verified.out
+        assert list(digests(other)) == [".staging/probe"]
 
     def test_a_feature_whose_file_of_names_would_be_too_long_has_none(self, photos: Path) -> None:
         name = "n" * (MAX_NAME - len(".labels.txt"))

@@ -133,6 +133,17 @@ def test_the_stages_of_a_run(photos: Path, stems: dict[str, str], tmp_path: Path
     assert PROGRESS.stages() == [Stage("verifying", "records", 18, 18, 0)]
 
 
+def test_the_stages_of_a_run_over_rows_alone(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    flags = {"labels": tmp_path / "t.csv", "layout": "rows", "output": tmp_path / "out"}
+    assert convert(**flags).code == 0
+    assert [(stage.name, stage.done, stage.total) for stage in PROGRESS.stages()] == [
+        ("reading", 2, 0),
+        ("converting", 2, 2),
+        ("publishing", 1, 1),
+    ]
+
+
 def test_off_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)

@@ -17,6 +17,7 @@ from pipeline.config import ConvertConfig
 from pipeline.graph import build
 from tests.images import picture, saved
 from transforms.core.check import Limits
+from transforms.core.layouts import LAYOUTS
 from transforms.core.limits import RejectionLimit
 
 RUNNER = "FnApiRunner"
@@ -49,6 +50,7 @@ def make_config(folder: Path, output: Path, /, **changes: Any) -> ConvertConfig:
         num_shards=2,
         shard_size=1 << 20,
         layout="slim",
+        layout_features=LAYOUTS["slim"],
         gzip=False,
         check="full",
         limits=Limits(max_pixels=10**6, max_bytes=10**6),

@@ -233,6 +233,16 @@ def test_a_former_manifest_goes_first(
     assert manifest_of(output)["options"]["seed"] == 1
 
 
+def test_small_files_of_a_former_run_go(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with failing(monkeypatch, "manifest.json"), pytest.raises(OSError, match="the bucket is gone"):
+        convert(config)
+    convert(dataclasses.replace(config, gzip=True))
+    convert(dataclasses.replace(config, gzip=True, output=str(tmp_path / "fresh")))
+    assert set(os.listdir(output)) == set(os.listdir(tmp_path / "fresh"))
+
+
 def test_images_of_a_former_run_that_got_their_names_go(
     config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,10 @@ class Limits(NamedTuple):
     max_bytes: int
 
 
+# The pixels are Pillow's own limit; a larger image takes over half a gigabyte when it is decoded.
+DEFAULT_LIMITS = Limits(max_pixels=178_956_970, max_bytes=256_000_000)
+
+
 class Examined(NamedTuple):
     """An accepted image, and its look if its pixels were decoded to accept it."""
 

@@ -259,11 +259,9 @@ class Vocabulary:
     names. Integer labels stay as they are, unless class names say what they stand for.
 
     Attributes:
-        is_integer: every label it was built from is an integer.
         is_named: ids count the lines of `lines()` from 0; otherwise labels are their own ids.
     """
 
-    is_integer: bool
     is_named: bool
     _ids: dict[str, int] = dataclasses.field(repr=False)
     _lines: tuple[str, ...] = dataclasses.field(repr=False)
@@ -289,19 +287,17 @@ class Vocabulary:
         is_integer = bool(distinct) and all(map(_is_integer, distinct))
         if class_names is None:
             lines = tuple(sorted(distinct, key=int) if is_integer else sorted(distinct))
-            return cls._of(lines, is_integer=is_integer, named=not is_integer)
+            return cls._of(lines, named=not is_integer)
         lines = tuple(map(label_text, class_names))
         named = not all(map(_is_integer, lines))
-        return cls._of(lines, is_integer=is_integer, named=named, by_index=named)
+        return cls._of(lines, named=named, by_index=named)
 
     @classmethod
-    def _of(
-        cls, lines: tuple[str, ...], *, is_integer: bool, named: bool, by_index: bool = False
-    ) -> Vocabulary:
+    def _of(cls, lines: tuple[str, ...], *, named: bool, by_index: bool = False) -> Vocabulary:
         ids = {line: at if named else int(line) for at, line in enumerate(lines)}
         if by_index:
             ids = {str(at): at for at in range(len(lines))} | ids
-        return cls(is_integer, named, ids, lines)
+        return cls(named, ids, lines)
 
     def id_of(self, label: str) -> int | None:
         """The label's class id, an int64; None when the label is unknown.

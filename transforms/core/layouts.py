@@ -45,7 +45,8 @@ PIXELS = "image.pixels"
 RAW = "uint8"
 """The encoding of `PIXELS`, as `tf.io.decode_raw` names it."""
 
-_SIZES = ("image.height", "image.width", "image.channels")
+SIZES = ("image.height", "image.width", "image.channels")
+"""The sources that tell the shape of `PIXELS`, in its order."""
 
 
 class Feature(NamedTuple):
@@ -230,10 +231,10 @@ def with_pixels(
     resolved = []
     for feature in features:
         if feature.source == PIXELS:
-            if not (shape or feature.shape or sources.issuperset(_SIZES)):
+            if not (shape or feature.shape or sources.issuperset(SIZES)):
                 raise ValueError(
                     f"nothing tells the shape of {feature.name!r} ({PIXELS}): add features of "
-                    f"{', '.join(_SIZES)}, or give all images one with --resize WxH and --color "
+                    f"{', '.join(SIZES)}, or give all images one with --resize WxH and --color "
                     "rgb or gray, or with shape: [HEIGHT, WIDTH, CHANNELS] if they have it already"
                 )
             if shape and feature.shape and shape != feature.shape:

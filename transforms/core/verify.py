@@ -15,7 +15,7 @@ import numpy as np
 from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.embeddings import read_bfloat16
 from transforms.core.examples import decode_example
-from transforms.core.layouts import PIXELS, RAW, Feature
+from transforms.core.layouts import PIXELS, RAW, SIZES, Feature
 from transforms.core.rejections import RejectedImageError
 from transforms.core.stats import Ledger, LedgerError
 
@@ -217,8 +217,7 @@ class RecordVerifier:
             yield "a side of a box is not in 0 to 1"
 
     def _image_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
-        sizes = ("image.height", "image.width", "image.channels")
-        shape = [int(values[size]) for size in sizes if size in values]
+        shape = [int(values[size]) for size in SIZES if size in values]
         if PIXELS in values and len(shape) == 3 and len(values[PIXELS]) != math.prod(shape):
             yield f"has {len(values[PIXELS])} bytes of pixels, not those of shape {shape}"
         if "image.bytes" not in values:

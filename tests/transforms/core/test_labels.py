@@ -172,12 +172,12 @@ def test_text_labels_get_ids_by_code_point() -> None:
     assert [vocabulary.id_of(name) for name in vocabulary.lines()] == [0, 1, 2, 3]
     assert vocabulary.id_of("cow") is None
     assert vocabulary.text_of("dog") == "dog"
-    assert not vocabulary.is_integer
+    assert vocabulary.is_named
 
 
 def test_integer_labels_stay() -> None:
     vocabulary = Vocabulary.build(["10", "-2", "9", "10"])
-    assert vocabulary.is_integer
+    assert not vocabulary.is_named
     assert vocabulary.lines() == ("-2", "9", "10")
     assert [vocabulary.id_of(label) for label in ("10", "9", "-2", "3")] == [10, 9, -2, None]
     assert vocabulary.text_of("10") == "10"
@@ -186,7 +186,7 @@ def test_integer_labels_stay() -> None:
 @pytest.mark.parametrize("odd", ["007", "+1", "-0", "1.0", "1e3", "٣", "9223372036854775808", "x"])
 def test_one_label_that_is_no_integer_makes_all_text(odd: str) -> None:
     vocabulary = Vocabulary.build(["1", "10", "2", odd])
-    assert not vocabulary.is_integer
+    assert vocabulary.is_named
     assert vocabulary.lines() == tuple(sorted(["1", "10", "2", odd]))
     assert {vocabulary.id_of(label) for label in vocabulary.lines()} == {0, 1, 2, 3}
 
@@ -194,7 +194,7 @@ def test_one_label_that_is_no_integer_makes_all_text(odd: str) -> None:
 def test_no_labels() -> None:
     for labels in ([], [""]):
         vocabulary = Vocabulary.build(labels)
-        assert (vocabulary.lines(), vocabulary.is_integer) == ((), False)
+        assert vocabulary.lines() == ()
         assert vocabulary.id_of("cat") is None
 
 
@@ -215,7 +215,6 @@ def test_class_names_give_the_order() -> None:
 
 def test_integer_labels_are_indices_of_class_names() -> None:
     vocabulary = Vocabulary.build(["0", "1", "2"], ["cat", "dog"])
-    assert vocabulary.is_integer
     assert [vocabulary.id_of(label) for label in ("0", "1", "2", "-1")] == [0, 1, None, None]
     assert [vocabulary.text_of(label) for label in ("0", "1", "2")] == ["cat", "dog", "2"]
     assert vocabulary.lines() == ("cat", "dog")
@@ -246,7 +245,7 @@ def test_vocabulary_is_bijective_whatever_the_order(labels: list[str]) -> None:
     ids = {vocabulary.id_of(label) for label in labels}
     assert None not in ids
     assert len(ids) == len(distinct) == len(vocabulary.lines())
-    if not vocabulary.is_integer:
+    if vocabulary.is_named:
         assert ids == set(range(len(distinct)))
         assert all(
             vocabulary.lines()[vocabulary.id_of(x) or 0] == vocabulary.text_of(x) for x in labels
@@ -256,7 +255,7 @@ def test_vocabulary_is_bijective_whatever_the_order(labels: list[str]) -> None:
 @given(st.sets(INTEGERS, min_size=1))
 def test_integers_are_their_own_ids(labels: set[str]) -> None:
     vocabulary = Vocabulary.build(labels)
-    assert vocabulary.is_integer
+    assert not vocabulary.is_named
     assert {label: vocabulary.id_of(label) for label in labels} == {x: int(x) for x in labels}
     assert [int(line) for line in vocabulary.lines()] == sorted(map(int, labels))
 
