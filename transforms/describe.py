@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -19,6 +20,7 @@ from transforms.core.records import Found
 from transforms.core.shards import ShardName, shard_index
 from transforms.core.stats import ShardSummary
 from transforms.fetch import ReadAhead, reading_threads
+from transforms.match import is_local
 
 Wanted = tuple[str, int | str]
 """A record: the name of its shard, and its number or its key there."""
@@ -81,8 +83,12 @@ class DatasetDescriber:
 
     def sha256(self, image: Mapping[str, Any]) -> str | None:
         """Of an image's file; None when it cannot be read any more, or has changed."""
+        uri = full_uri(self._root, image["path"])
+        # What has become a FIFO or a device may never end.
+        if is_local(uri) and not os.path.isfile(uri):
+            return None
         with contextlib.suppress(OSError):
-            data = files.read_bytes(full_uri(self._root, image["path"]))
+            data = files.read_bytes(uri)
             # A record has the one, an image that was left out the other.
             is_content = image.get("content") in (None, content_hash(data))
             if is_content and image.get("md5") in (None, md5_hash(data)):

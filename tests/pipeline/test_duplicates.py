@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,16 @@ import pytest
 import tensorflow as tf
 
 from tests.images import saved, scene
-from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
+from tests.pipeline.commands import (
+    ROOT,
+    Dataset,
+    arguments,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+)
 from transforms import files
 from transforms.core.pillow_images import exif_of
 
@@ -242,6 +253,33 @@ def test_a_run_that_goes_on_tells_the_same(
     assert digests(output) == digests(reported.folder)
     taken_over = staged.items() & kept.items()
     assert bool(taken_over) == (before == "report")
+
+
+@pytest.mark.parametrize(
+    "change", ["vanishes", "is_rewritten", "becomes_a_fifo", "becomes_a_device"]
+)
+def test_a_kept_image_that_changes_before_it_is_stored(change: str, tmp_path: Path) -> None:
+    """It was compared; its copy was left out, and nobody can say its SHA-256 any more."""
+    for name in ("a", "b"):
+        write(tmp_path / "in" / f"{name}.jpg", saved(scene(1, *SIZE), "JPEG"))
+    write(tmp_path / "in/c.jpg", saved(scene(2, *SIZE), "JPEG"))
+    words = arguments(
+        images=f"{tmp_path}/in/*.jpg",
+        label_from="none",
+        dedupe="drop",
+        max_rejected=1,
+        output=tmp_path / "out",
+    )
+    command = [sys.executable, "-m", "tests.hostile.changing", "in/a.jpg", change, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    made = Dataset(tmp_path / "out")
+    assert {line["key"]: line["reason"] for line in made.rejected} == {
+        "a.jpg": "unreadable",
+        "b.jpg": "duplicate_image",
+    }
+    [group] = duplicates_of(made)["exact"]["listed"]
+    assert (group["sha256"], keys(group)) == (None, {"a.jpg", "b.jpg"})
 
 
 BOXES = "id,xmin,ymin,xmax,ymax,label\n"
