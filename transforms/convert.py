@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from transforms.core.check import ImageInfo, Limits, examine_image
 from transforms.core.columns import RowValues
@@ -167,10 +167,8 @@ class ImageConverter:
             checked = checked._replace(raw=shown.data)
         if self._embedder is None:
             return checked
-        from transforms.core.embeddings import input_pixels
-
         shape = self._embedder.input_shape
-        pixels = self._guarded(note, input_pixels, stored.data, stored.info.format, shape)
+        pixels = self._guarded(note, model_pixels, stored.data, stored.info.format, shape)
         return checked._replace(pixels=pixels)
 
     def _guarded(
@@ -218,6 +216,14 @@ def stored_pixels(data: bytes, pixels: PixelOptions, limits: Limits) -> StoredIm
         from transforms.core.pixels import raw_pixels
 
         return raw_pixels(data, pixels, limits=limits)
+
+
+def model_pixels(data: bytes, format_: str, shape: tuple[int, int, int]) -> Any:
+    """What a model gets of an image: see `input_pixels`."""
+    with _DECODING:
+        from transforms.core.embeddings import input_pixels
+
+        return input_pixels(data, format_, shape)
 
 
 def _check_shape(features: Iterable[Feature], info: ImageInfo) -> None:

@@ -27,6 +27,9 @@ Result = TypeVar("Result")
 
 STAGING = ".staging"
 
+# What follows the name of a local file while `write_whole` writes it.
+PARTIAL = ".partial"
+
 _CHUNK = 1 << 20
 _AS_STORED = CompressionTypes.UNCOMPRESSED
 
@@ -142,7 +145,7 @@ def write_whole(path: str, data: bytes, *, must_be_new: bool = False) -> None:
     if gcs.is_gcs(path):
         gcs.write(path, data, generation=0 if must_be_new else None)
         return
-    staged = path + ".partial"
+    staged = path + PARTIAL
     with open_writer(staged) as file:
         file.write(data)
     rename(staged, path)

@@ -283,7 +283,8 @@ class _PublishFn(beam.DoFn):
         former = files.join(self._staging, FORMER)
         if files.exists(manifest):
             files.rename(manifest, former)
-        names = set(json.loads(files.read_text(files.join(self._staging, SMALL)) or "[]"))
+        begun = json.loads(files.read_text(files.join(self._staging, SMALL)) or "[]")
+        names = {*begun, *(f"{name}{files.PARTIAL}" for name in begun)}
         if (replaced := files.read_manifest(former)) is not None:
             names |= {REPORT, *replaced["files"], *(s["file"] for s in manifest_shards(replaced))}
         self._remove(names - keep)

@@ -12,7 +12,7 @@ import pytest
 from tests.images import picture, saved
 from transforms import convert
 from transforms.convert import ImageConverter
-from transforms.core import pixels
+from transforms.core import embeddings, pixels
 from transforms.core.check import Limits
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.layouts import LAYOUTS
@@ -138,28 +138,48 @@ def test_pixels_are_changed_between_reading_and_encoding(tmp_path: Path) -> None
     assert isinstance(loaded[2], CheckedImage) and loaded[2].data == files["3.png"]
 
 
+class NoModel:
+    """Takes pixels as a model does, and leaves them alone."""
+
+    input_shape = (8, 8, 3)
+    input_bytes = 768
+
+    def setup(self) -> None:
+        pass
+
+    def embed(self, loaded: Any) -> Any:
+        return loaded
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "options"),
+    [
+        (pixels, "change_pixels", {"pixels": PixelOptions("png")}),
+        (embeddings, "input_pixels", {"embedder": NoModel()}),
+    ],
+)
 def test_no_more_images_are_decoded_at_once_than_there_are_cores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, options: dict[str, Any]
 ) -> None:
     data = saved(picture("RGB", 300, 400), "JPEG")
     (tmp_path / "1.jpg").write_bytes(data)
-    lock, original = Lock(), pixels.change_pixels
+    lock, original = Lock(), getattr(module, name)
     running = highest = 0
 
-    def change_pixels(*arguments: Any, **options: Any) -> Any:
+    def counted(*arguments: Any, **keywords: Any) -> Any:
         nonlocal running, highest
         with lock:
             running += 1
             highest = max(highest, running)
         try:
-            return original(*arguments, **options)
+            return original(*arguments, **keywords)
         finally:
             with lock:
                 running -= 1
 
-    monkeypatch.setattr(pixels, "change_pixels", change_pixels)
+    monkeypatch.setattr(module, name, counted)
     monkeypatch.setattr(convert, "_DECODING", BoundedSemaphore(2))
-    made = converter(tmp_path, limits=Limits(10**6, 10**6), pixels=PixelOptions("png"))
+    made = converter(tmp_path, limits=Limits(10**6, 10**6), **options)
     made._read_ahead = ReadAhead(threads=8)
     loaded = list(made.load([planned("1.jpg", len(data))] * 40))
     assert all(isinstance(each, CheckedImage) for each in loaded)

@@ -233,10 +233,11 @@ def test_a_former_manifest_goes_first(
     assert manifest_of(output)["options"]["seed"] == 1
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "features.json"])
 def test_small_files_of_a_former_run_go(
-    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    with failing(monkeypatch, "manifest.json"), pytest.raises(OSError, match="the bucket is gone"):
+    with failing(monkeypatch, name), pytest.raises(OSError, match="the bucket is gone"):
         convert(config)
     convert(dataclasses.replace(config, gzip=True))
     convert(dataclasses.replace(config, gzip=True, output=str(tmp_path / "fresh")))
