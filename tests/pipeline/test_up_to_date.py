@@ -66,6 +66,15 @@ def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Pat
     assert snapshot(made.folder) == before
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"duplicates": {"exact": 1}}'])
+def test_statistics_that_somebody_changed_are_left_out(
+    dataset: Dataset, flags: dict[str, Any], text: str
+) -> None:
+    (dataset.folder / "statistics.json").write_text(text)
+    ran = convert(output=dataset.folder, **flags)
+    assert (ran.code, ran.out.split(":")[0]) == (0, "up to date")
+
+
 def test_overwrite_replaces_the_dataset_and_removes_what_is_stale(
     dataset: Dataset, flags: dict[str, Any], tmp_path: Path
 ) -> None:
