@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.beam_import import import_beam
 from pipeline.errors import run_command
@@ -28,19 +30,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines
     from transforms import files
-    from transforms.core.manifest import MANIFEST, REPORT, STATISTICS
+    from transforms.core.manifest import MANIFEST, REPORT
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
     manifest, counters = convert(config, beam_flags, progress=flags.progress)
     seconds = time.monotonic() - started
-    text = files.read_text(files.join(config.output, STATISTICS))
     lines = convert_lines(
         manifest,
         config.output,
         seconds=seconds,
         up_to_date=is_finished,
-        statistics=json.loads(text) if text else None,
+        statistics=_statistics(config.output, manifest),
     )
     for line in lines:
         print(line)
@@ -49,6 +50,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"report   {report}")
     if counters:
         print(f"metrics  {', '.join(f'{name} {count}' for name, count in counters.items())}")
+
+
+def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
+    """The content of `statistics.json`; None when there is none, or somebody changed it."""
+    from transforms import files
+    from transforms.core.manifest import STATISTICS, crc32c_hex
+
+    listed = manifest["files"].get(STATISTICS)
+    if listed is not None:
+        with contextlib.suppress(OSError):
+            data = files.read_bytes(files.join(output, STATISTICS))
+            return json.loads(data) if crc32c_hex(data) == listed["crc32c"] else None
+    return None
 
 
 if __name__ == "__main__":

@@ -84,14 +84,23 @@ def test_a_file_of_the_same_size_with_other_bytes_does_not(
     before = snapshot(dataset.folder)
     path = tmp_path / "in" / "cat" / "cat-0.jpg"
     data = bytearray(path.read_bytes())
-    # A component's number, which decides no more than how it is named.
-    assert data[:4] == b"\xff\xd8\xff\xe0"
+    # The version of its JFIF header, which shows no pixel.
+    assert data[6:11] == b"JFIF\0"
     data[11] ^= 1
     path.write_bytes(data)
     ran = convert(output=dataset.folder, **flags)
     assert ran.code == 2
     assert "holds a dataset of other inputs" in ran.error()
     assert snapshot(dataset.folder) == before
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"duplicates": {"exact": 1}}'])
+def test_statistics_that_somebody_changed_are_left_out(
+    dataset: Dataset, flags: dict[str, Any], text: str
+) -> None:
+    (dataset.folder / "statistics.json").write_text(text)
+    ran = convert(output=dataset.folder, **flags)
+    assert (ran.code, ran.out.split(":")[0]) == (0, "up to date")
 
 
 def test_overwrite_replaces_the_dataset_and_removes_what_is_stale(

@@ -117,13 +117,12 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
             TensorFlow, so damaged pixels pass.
 
     Returns:
-        The size and the channels TensorFlow would give. In mode `header` they are what the header
-        promises.
+        The size and the channels TensorFlow would give; in mode `header`, what the header promises.
 
     Raises:
         RejectedImageError: with reason `EMPTY_FILE`, `TOO_MANY_BYTES`, `NOT_AN_IMAGE`,
             `TOO_MANY_PIXELS`, `TOO_COSTLY` or `CORRUPT_IMAGE`.
-        ValueError: `mode` is neither of the two.
+        ValueError: `mode` is neither.
     """
     return examine_image(data, limits=limits, mode=mode, looks=False).info
 
@@ -169,9 +168,8 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
     except headers.CostlyImageError as error:
         raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from None
     except headers.BrokenHeaderError as error:
-        raise RejectedImageError(
-            Reason.CORRUPT_IMAGE, f"broken {format_} header: {error}"
-        ) from None
+        detail = f"broken {format_} header: {error}"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail) from None
     if header.pixels > limits.max_pixels:
         frames = f" in {header.frames} frames" if header.frames > 1 else ""
         planes = f" in {header.planes} planes" if header.planes > 1 else ""

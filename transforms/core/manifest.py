@@ -27,7 +27,10 @@ REPORT = "report.html"
 # Raise it when the same options and inputs give other bytes, or the manifest another shape.
 FORMAT_VERSION = 1
 
-_KEYS = ("recipe", "options_digest", "options", "features", "ledger", "rejected", "splits", "files")
+# What a manifest has, and of which kind each is.
+_TEXTS = ("recipe", "options_digest", "root", "labels")
+_MAPPINGS = ("options", "inputs", "versions", "ledger", "rejected", "splits", "files")
+_KINDS = dict.fromkeys(_TEXTS, str) | dict.fromkeys(_MAPPINGS, dict) | {"features": list}
 
 _SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
 
@@ -258,8 +261,10 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
             f"{told}an older image-tfrecords wrote it; use that one, or convert again into "
             "another folder"
         )
-    if missing := [key for key in _KEYS if key not in manifest]:
+    if missing := [key for key in _KINDS if key not in manifest]:
         raise ManifestError(f"{path} is not a manifest of this tool: it lacks {missing[0]!r}")
+    if odd := [key for key, kind in _KINDS.items() if not isinstance(manifest[key], kind)]:
+        raise ManifestError(f"{path} was edited: its {odd[0]!r} cannot be read")
     try:
         shards = manifest_shards(manifest)
         lacking = [key for shard in shards for key in _SHARD_KEYS if key not in shard]

@@ -121,6 +121,14 @@ def test_another_file_is_no_manifest(text: str) -> None:
         parse_manifest(text, "out/manifest.json")
 
 
+@pytest.mark.parametrize("key", ["options", "inputs", "versions", "features", "labels", "rejected"])
+@pytest.mark.parametrize("value", [None, 5])
+def test_a_value_of_another_kind_is_an_edit(key: str, value: object) -> None:
+    text = to_text({**manifest(), key: value})
+    with pytest.raises(ManifestError, match=f"^m was edited: its '{key}' cannot be read"):
+        parse_manifest(text, "m")
+
+
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, "1", None])
 def test_another_version_is_refused(version: object) -> None:
     text = json.dumps({**manifest(), "format_version": version})
