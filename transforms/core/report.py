@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.rejections import Rejection
 from transforms.core.report_charts import Flow, flow, histogram, shares
@@ -20,6 +21,9 @@ from transforms.core.report_tables import (
     shown,
 )
 from transforms.core.shown_text import format_bytes
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _PAGE = Path(__file__).parent / "report_page"
 
@@ -72,6 +76,19 @@ def render(sources: Sources) -> str:
 
 
 def _render(sources: Sources, share: float) -> str:
+    script = (_PAGE / "script.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page_template().render(
+        **view(sources, share),
+        style=(_PAGE / "style.css").read_text("utf-8"),
+        script=script,
+        script_digest=digest,
+    )
+
+
+@functools.cache
+def page_template() -> Template:
+    """The template of the page, compiled once in a process: that takes longer than to fill it."""
     # What brings it is a start-up that commands without a report do not need.
     import jinja2
 
@@ -83,14 +100,7 @@ def _render(sources: Sources, share: float) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"number": _number, "bytes": format_bytes, "shown": shown}
-    script = (_PAGE / "script.js").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("page.html").render(
-        **view(sources, share),
-        style=(_PAGE / "style.css").read_text("utf-8"),
-        script=script,
-        script_digest=digest,
-    )
+    return environment.get_template("page.html")
 
 
 def _number(value: int) -> str:
