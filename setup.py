@@ -32,7 +32,7 @@ TEST_REQUIRES = [
     "hypothesis>=6.100,<7",
     "mypy>=2.4,<3",
     "pytest>=9,<10",
-    "pytest-xdist>=3.6,<4",
+    "pytest-xdist>=3.8,<4",
     "ruff>=0.17,<0.18",
     "tensorflow-datasets>=4.9.10,<5",
 ]

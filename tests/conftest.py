@@ -20,6 +20,12 @@ CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a slow test come first: last, one worker would run them while the others wait."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def draw(path: Path, *, seed: int = 0) -> None:
     """Draws a JPEG of a few hundred bytes; another seed is another picture."""
     path.parent.mkdir(parents=True, exist_ok=True)

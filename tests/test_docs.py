@@ -81,6 +81,7 @@ def run_in_turn(commands: Iterable[str]) -> None:
         assert ran.code == 0, f"{command}\n{ran.out}{ran.err}"
 
 
+@pytest.mark.slow
 def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
     commands = [
         line

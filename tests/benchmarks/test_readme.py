@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "benchmarks" / "README.md").read_text()
 COMMANDS = [
@@ -22,6 +24,7 @@ def test_every_benchmark_has_a_command_that_is_run() -> None:
     assert scripts == {shlex.split(command)[1].split("/")[1] for command in COMMANDS}
 
 
+@pytest.mark.slow
 def test_commands_of_the_readme_run(tmp_path: Path) -> None:
     (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
     for command in COMMANDS:

@@ -18,6 +18,8 @@ import pytest
 from tests.conftest import draw
 from tests.pipeline.commands import ROOT, arguments, convert, digests
 
+pytestmark = pytest.mark.slow
+
 SHARDS = 2
 RANDOM_KILLS = 10
 

@@ -25,6 +25,8 @@ from tests.servers.dataflow import DataflowServer, Job, serve_dataflow
 from tests.servers.gcs import CREDENTIALS, GcsServer
 from transforms.metrics import NAMESPACE
 
+pytestmark = pytest.mark.slow
+
 BUCKET = "dataflow-submission"
 IMAGE = "europe-docker.pkg.dev/my-project/r/convert:1"
 VARIABLES = {

@@ -337,6 +337,7 @@ def _largest() -> Iterator[tuple[str, Case]]:
     yield "png_of_1_gb_in_100_pixels", (png_of(10, chunks=hidden), "", "(10, 10, 3)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [_too_large, _too_costly, _no_images, _lies, _largest])
 def test_bombs(default: Checker, kind: Callable[[], Iterator[tuple[str, Case]]]) -> None:
     count = 0
