@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
 from transforms.core.csv_lines import LabelsError
 from transforms.core.layouts import LAYOUTS
-from transforms.dataset import _LIMITS, FindImages, LabelImages, WriteDataset
+from transforms.dataset import FindImages, LabelImages, WriteDataset
 
 DOCUMENT = ROOT / "docs" / "python_api.md"
 
@@ -188,4 +189,5 @@ def test_wrong_arguments_are_told_at_once(folder: Path) -> None:
 
 def test_limits_are_those_of_the_command() -> None:
     flags, _ = parse_flags("convert", ["--images=a", "--output=b"])
-    assert tuple(_LIMITS) == (flags.max_pixels, flags.max_bytes)
+    limits = inspect.signature(WriteDataset).parameters["limits"].default
+    assert tuple(limits) == (flags.max_pixels, flags.max_bytes)
