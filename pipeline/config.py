@@ -144,7 +144,7 @@ class ConvertConfig:
             "csv_encoding": self.csv_encoding,
             "key": self.key,
             "class_names": list(self.class_names) if self.class_names is not None else None,
-            "splits": {name: share for name, share in self.splits},
+            "splits": dict(self.splits),
             "split_from": self.split_from,
             "split_column": self.columns.split_name if self.columns else None,
             "group_by": self.columns.group_name if self.columns else None,

@@ -27,6 +27,7 @@ from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
 from transforms.core.manifest import MANIFEST
+from transforms.core.shown_text import printable, redacted
 from transforms.core.stats import LedgerError
 from transforms.publish import OUTCOME
 
@@ -119,7 +120,8 @@ def _final_counters(result: Any) -> dict[str, int]:
         return read_counters(result)
     except Exception as error:
         # The job is done; that nobody can say what it counted is no failure.
-        print(f"the runner gives no metrics: {one_line(error)}", file=sys.stderr)
+        told = printable(redacted(one_line(error)))
+        print(f"the runner gives no metrics: {told}", file=sys.stderr)
         return {}
 
 

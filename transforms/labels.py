@@ -60,26 +60,31 @@ class RowReader:
     def _read_listing(
         self, path: str, images: RowImages
     ) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
-        read = 0
+        read = found = 0
         malformed: list[Rejection] = []
 
         def usable(file: BinaryIO) -> Iterator[tuple[str, JoinSide]]:
-            nonlocal read
+            nonlocal read, found
             for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
                 read += 1
                 where = f"{path}:{row.line}"
                 problem = row.detail if isinstance(row, MalformedRow) else ""
                 problem = problem or listed_problem(row.key, path)
                 if isinstance(row, LabelRow) and not problem:
+                    found += 1
                     yield row.key, self._side(row, where)
                 else:
                     reason = Reason.MALFORMED_ROW.value
                     malformed.append(Rejection("row", reason, problem, where, row.key))
 
         with files.open_reader(path) as file:
-            yield from images.find(usable(file), path)
+            for side in images.find(usable(file), path):
+                yield side
+                # As they come: a file may hold little else.
+                yield from malformed
+                malformed.clear()
         yield from malformed
-        yield Count("images_found", read - len(malformed))
+        yield Count("images_found", found)
         yield Count("rows_read", read)
 
     def _describe(

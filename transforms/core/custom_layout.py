@@ -137,18 +137,16 @@ class _Reader:
 
     def _feature(self, name: str, node: yaml.Node) -> Feature:
         if isinstance(node, yaml.ScalarNode):
-            return self._described(name, node, {"source": (node, node)})
+            return self._described(name, {"source": (node, node)})
         given = dict(self._items(node, f"the feature {name!r}"))
         for key, (key_node, _) in given.items():
             if key not in _KEYS:
                 raise self._unknown(key_node, "key", key, _KEYS)
         if "source" not in given:
             raise self._error(node, f"the feature {name!r} has no source")
-        return self._described(name, node, given)
+        return self._described(name, given)
 
-    def _described(
-        self, name: str, node: yaml.Node, given: dict[str, tuple[yaml.Node, yaml.Node]]
-    ) -> Feature:
+    def _described(self, name: str, given: dict[str, tuple[yaml.Node, yaml.Node]]) -> Feature:
         texts = {key: self._text(key, node) for key, (_, node) in given.items() if key != "shape"}
         shape = self._shape(given["shape"][1]) if "shape" in given else None
         source, type_ = texts["source"], texts.get("type", "")
