@@ -15,6 +15,7 @@ from transforms import files
 from transforms.core.manifest import MANIFEST, REJECTED, REPORT, STATISTICS, manifest_shards
 from transforms.core.rejections import Rejection
 from transforms.core.report_tables import MAX_LISTED
+from transforms.core.shown_text import first_line
 from transforms.match import is_local
 from transforms.report_pictures import picture_records, picture_rejected
 
@@ -51,8 +52,9 @@ class _WriteReportFn(beam.DoFn):
             manifest = files.read_manifest(files.join(self._output, MANIFEST))
             write_report(self._output, manifest or {})
         except Exception as error:  # of every kind; the dataset is published
-            told = str(error).splitlines()[0] if str(error) else type(error).__name__
-            _LOGGER.warning("%s could not be written (%s): %s", REPORT, self._output, told)
+            _LOGGER.warning(
+                "%s could not be written (%s): %s", REPORT, self._output, first_line(error)
+            )
             yield "failed"
         else:
             yield "written"

@@ -6,12 +6,12 @@ import gzip
 import io
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from transforms import files, gcs
 from transforms.core.examples import decode_example
-from transforms.core.in_flight import call_in_child
+from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.report_tables import SHOWN_TWINS, Place
 from transforms.core.tfrecord import read_records
@@ -90,15 +90,16 @@ def picture_records(
     max_bytes = max(_MIN_PICTURE, min(_MAX_PICTURE, _PICTURE_BYTES // count))
     edge = _EDGE if count <= _MANY else _EDGE_OF_MANY
     wanted = sorted(occurrences)
+    crashed = suspects()
 
-    def picture(record: bytes) -> str:
-        from transforms.core.report_pictures import thumbnail
-
-        return thumbnail(decode_example(record)[name][0], edge=edge, max_bytes=max_bytes)
+    def picture(one: _Wanted, record: bytes) -> str:
+        note = image_note(files.join(output, one.file), one.offset)
+        image = decode_example(record)[name][0]
+        return _guarded_thumbnail(note, crashed, image, edge=edge, max_bytes=max_bytes)
 
     def load(one: _Wanted) -> str | Exception:
         try:
-            return picture(_read_record(files.join(output, one.file), one))
+            return picture(one, _read_record(files.join(output, one.file), one))
         except (LookupError, OSError, ValueError) as error:
             return error
 
@@ -113,10 +114,28 @@ def picture_records(
         else:
             failed.append(result)
     for one, record in _read_compressed(output, wanted, notes):
-        uris[one.file, one.offset] = picture(record)
+        uris[one.file, one.offset] = picture(one, record)
     if failed:
         notes.append(f"{len(failed)} records cannot be read for their pictures: {failed[0]}.")
     return uris
+
+
+def _guarded_thumbnail(
+    note: bytes, crashed: Container[bytes], image: bytes, *, edge: int, max_bytes: int
+) -> str:
+    """A thumbnail, or an empty text where the decoder crashes, which is not the check's.
+
+    The dataset is published by then, so that what crashed once is decoded by another process.
+    """
+    from transforms.core.report_pictures import thumbnail
+
+    if note not in crashed:
+        with in_flight().noted(note):
+            return thumbnail(image, edge=edge, max_bytes=max_bytes)
+    try:
+        return call_in_child(thumbnail, image, edge=edge, max_bytes=max_bytes)
+    except RejectedImageError:
+        return ""
 
 
 def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -36,7 +37,25 @@ def decode_jpeg(data, *args, **kwargs):
 real.decode_jpeg = decode_jpeg
 """
 
+# Python imports it at its start: another decoder, of the report's pictures, crashes likewise.
+CRASHING_PICTURES = """
+import signal
+from PIL.JpegImagePlugin import JpegImageFile
+
+draft = JpegImageFile.draft
+
+def crashing_draft(self, *args):
+    if b"CRASH" in self.info.get("comment", b""):
+        signal.raise_signal(signal.SIGSEGV)
+    return draft(self, *args)
+
+JpegImageFile.draft = crashing_draft
+"""
+
 PLANTED = ("cat/3.jpg", "dog/7.jpg")
+
+# Of those that the report shows.
+SHOWN = ("cat/9.jpg", "dog/0.jpg")
 
 
 @pytest.fixture
@@ -49,12 +68,18 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-def convert(images: Path, *words: str, module: str = "pipeline.convert") -> tuple[int, str]:
+def convert(
+    images: Path,
+    *words: str,
+    module: str = "pipeline.convert",
+    planted: tuple[str, str] = ("simplejpeg.py", CRASHING_DECODER),
+) -> tuple[int, str]:
     """Converts with the crashing decoder: exit code and standard error."""
     folder = images.parent
     for name in ("tmp", "planted"):
         (folder / name).mkdir(exist_ok=True)
-    (folder / "planted" / "simplejpeg.py").write_text(CRASHING_DECODER)
+    name, code = planted
+    (folder / "planted" / name).write_text(code)
     changes = {
         "TMPDIR": str(folder / "tmp"),
         "PYTHONPATH": f"{folder / 'planted'}:{ROOT}",
@@ -114,3 +139,21 @@ def test_a_crash_outside_of_decoders_is_not_tried_again(images: Path) -> None:
     code, told = convert(images, module="crashing")
     assert code == 128 + signal.SIGSEGV
     assert told == "started\n"
+
+
+def test_a_crash_over_a_picture_of_the_report_costs_the_picture(images: Path) -> None:
+    """The dataset is published by then."""
+    for number, name in enumerate(SHOWN):
+        picture = Image.effect_noise((20, 20), 40 + number)
+        picture.save(images / name, "JPEG", comment=b"CRASH")
+    code, told = convert(images, planted=("sitecustomize.py", CRASHING_PICTURES))
+    assert code == 0, told
+    # Both at once, when two threads were at it.
+    assert set(told.splitlines()) == {"a decoder crashed (SIGSEGV); going on without the image"}
+    folder = images.parent / "out"
+    assert rejected(folder) == []
+    samples = json.loads((folder / "statistics.json").read_text("utf-8"))["samples"]
+    keys = {sample["key"] for sample in samples}
+    assert keys > set(SHOWN)
+    page = (folder / "report.html").read_text("utf-8")
+    assert page.count("data:image/jpeg") == len(keys) - len(SHOWN)
