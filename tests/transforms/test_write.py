@@ -253,13 +253,12 @@ def test_beside_a_finished_dataset_only_recipes_are_made(tmp_path: Path) -> None
 
 def manifest_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
     """What a manifest must have."""
-    keys = ("options", "features", "ledger", "rejected", "files")
     return {
         "format_version": FORMAT_VERSION,
-        "recipe": "",
-        "options_digest": "",
+        **dict.fromkeys(("recipe", "options_digest", "root", "labels"), ""),
+        **dict.fromkeys(("options", "inputs", "versions", "ledger", "rejected", "files"), {}),
+        "features": [],
         "splits": {"train": {"shards": shards}},
-        **{key: {} for key in keys},
     }
 
 

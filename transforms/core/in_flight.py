@@ -168,7 +168,8 @@ def _answer() -> None:
         result = function(*args, **kwargs)
     except RejectedImageError as error:
         result = error
-    with answer:
+    # Whoever asked may have crashed meanwhile.
+    with contextlib.suppress(BrokenPipeError), answer:
         pickle.dump(result, answer)
 
 
