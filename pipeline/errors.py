@@ -50,9 +50,6 @@ def run_command(main: Callable[[], None], command: str) -> int:
         main()
         # What is left would be written when Python ends, where no one catches it.
         sys.stdout.flush()
-    except DatasetError as error:
-        print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
-        return error.exit_code
     except KeyboardInterrupt as interrupt:
         told = str(interrupt) or "the same command goes on where it stopped"
         print(f"{command}: interrupted; {told}", file=sys.stderr)
@@ -61,10 +58,10 @@ def run_command(main: Callable[[], None], command: str) -> int:
         # `| head` has read enough. Python would flush the rest once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
-    except OSError as error:
+    except (DatasetError, OSError) as error:
         # A disk that is full or a bucket that is out of reach can be so at any moment.
         print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
-        return FAILED
+        return error.exit_code if isinstance(error, DatasetError) else FAILED
     return DONE
 
 

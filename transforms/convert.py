@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from transforms.core.check import ImageInfo, Limits, examine_image
@@ -13,7 +13,7 @@ from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.exif import orientation_tag
 from transforms.core.fingerprints import content_hash
 from transforms.core.headers import image_format
-from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
+from transforms.core.in_flight import DecoderGuard, image_note
 from transforms.core.keys import full_uri
 from transforms.core.layouts import PIXELS, Feature
 from transforms.core.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
@@ -92,8 +92,7 @@ class ImageConverter:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
         self._read_ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
-        self._suspects = suspects()
-        self._in_flight = in_flight()
+        self._guard = DecoderGuard()
         if self._pixels_asked or not self._pixels.changes_nothing:
             from transforms.core.pillow_images import quiet_pillow
 
@@ -137,9 +136,9 @@ class ImageConverter:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
         note = image_note(full_uri(self._root, image.path), image.version)
         if self._pixels_only:
-            stored = self._guarded(note, stored_pixels, data, self._pixels, self._limits)
+            stored = self._guard.call(note, stored_pixels, data, self._pixels, self._limits)
         else:
-            stored = self._guarded(
+            stored = self._guard.call(
                 note,
                 stored_image,
                 data,
@@ -163,25 +162,15 @@ class ImageConverter:
         if self._pixels_asked:
             shown = stored
             if not self._pixels_only:
-                shown = self._guarded(note, stored_pixels, stored.data, AS_THEY_ARE, self._limits)
+                shown = self._guard.call(
+                    note, stored_pixels, stored.data, AS_THEY_ARE, self._limits
+                )
             checked = checked._replace(raw=shown.data)
         if self._embedder is None:
             return checked
         shape = self._embedder.input_shape
-        pixels = self._guarded(note, model_pixels, stored.data, stored.info.format, shape)
+        pixels = self._guard.call(note, model_pixels, stored.data, stored.info.format, shape)
         return checked._replace(pixels=pixels)
-
-    def _guarded(
-        self,
-        note: bytes,
-        function: Callable[Parameters, Result],
-        *args: Parameters.args,
-        **kwargs: Parameters.kwargs,
-    ) -> Result:
-        if note in self._suspects:
-            return call_in_child(function, *args, **kwargs)
-        with self._in_flight.noted(note):
-            return function(*args, **kwargs)
 
     def _held_bytes(self, image: ShardImage) -> int:
         pixels = _DECODED_TIMES * image.size if self._pixels_asked else 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -20,7 +19,6 @@ from transforms.core.records import Found
 from transforms.core.shards import ShardName, shard_index
 from transforms.core.stats import ShardSummary
 from transforms.fetch import ReadAhead, reading_threads
-from transforms.match import is_local
 
 Wanted = tuple[str, int | str]
 """A record: the name of its shard, and its number or its key there."""
@@ -84,8 +82,7 @@ class DatasetDescriber:
     def sha256(self, image: Mapping[str, Any]) -> str | None:
         """Of an image's file; None when it cannot be read any more, or has changed."""
         uri = full_uri(self._root, image["path"])
-        # What has become a FIFO or a device may never end.
-        if is_local(uri) and not os.path.isfile(uri):
+        if not files.is_regular(uri):
             return None
         with contextlib.suppress(OSError):
             data = files.read_bytes(uri)

@@ -50,6 +50,11 @@ def read_sidecar(path: str) -> Sidecar | None:
     return None if text is None else Sidecar.from_text(text)
 
 
+def is_regular(path: str) -> bool:
+    """Whether reading a path ends: what is local may have become a FIFO or a device since."""
+    return not is_local(path) or os.path.isfile(path)
+
+
 def exists(path: str) -> bool:
     """Whether a file is there."""
     if gcs.is_gcs(path):

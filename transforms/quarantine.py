@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 
 import apache_beam as beam
@@ -13,7 +12,6 @@ from transforms.core.keys import full_uri
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
 from transforms.core.stats import ShardSummary
-from transforms.match import is_local
 from transforms.metrics import counter
 
 _CHUNK = 1 << 20
@@ -108,7 +106,7 @@ class _UnreadableError(Exception):
 
 
 def _chunks(source: str) -> Iterator[bytes]:
-    if is_local(source) and not os.path.isfile(source):
+    if not files.is_regular(source):
         raise _UnreadableError
     try:
         with files.open_reader(source) as file:

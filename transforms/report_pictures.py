@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from transforms import files, gcs
 from transforms.core.examples import decode_example
-from transforms.core.in_flight import call_in_child, image_note, in_flight, suspects
+from transforms.core.in_flight import DecoderGuard, call_in_child, image_note
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.report_tables import SHOWN_TWINS, Place
 from transforms.core.tfrecord import read_records
@@ -90,12 +89,18 @@ def picture_records(
     max_bytes = max(_MIN_PICTURE, min(_MAX_PICTURE, _PICTURE_BYTES // count))
     edge = _EDGE if count <= _MANY else _EDGE_OF_MANY
     wanted = sorted(occurrences)
-    crashed = suspects()
+    guard = DecoderGuard()
 
     def picture(one: _Wanted, record: bytes) -> str:
+        from transforms.core.report_pictures import thumbnail
+
         note = image_note(files.join(output, one.file), one.offset)
         image = decode_example(record)[name][0]
-        return _guarded_thumbnail(note, crashed, image, edge=edge, max_bytes=max_bytes)
+        try:
+            return guard.call(note, thumbnail, image, edge=edge, max_bytes=max_bytes)
+        except RejectedImageError:
+            # It crashes a decoder that is not the check's; the dataset is published by now.
+            return ""
 
     def load(one: _Wanted) -> str | Exception:
         try:
@@ -118,24 +123,6 @@ def picture_records(
     if failed:
         notes.append(f"{len(failed)} records cannot be read for their pictures: {failed[0]}.")
     return uris
-
-
-def _guarded_thumbnail(
-    note: bytes, crashed: Container[bytes], image: bytes, *, edge: int, max_bytes: int
-) -> str:
-    """A thumbnail, or an empty text where the decoder crashes, which is not the check's.
-
-    The dataset is published by then, so that what crashed once is decoded by another process.
-    """
-    from transforms.core.report_pictures import thumbnail
-
-    if note not in crashed:
-        with in_flight().noted(note):
-            return thumbnail(image, edge=edge, max_bytes=max_bytes)
-    try:
-        return call_in_child(thumbnail, image, edge=edge, max_bytes=max_bytes)
-    except RejectedImageError:
-        return ""
 
 
 def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -228,8 +215,7 @@ def picture_rejected(rejections: Iterable[Rejection]) -> dict[str, str]:
 def _read_original(path: str) -> bytes:
     """The beginning of a rejected file, nothing when it is gone."""
     try:
-        # What is no regular file, such as a FIFO, may never end.
-        if is_local(path) and not os.path.isfile(path):
+        if not files.is_regular(path):
             return b""
         return files.read_range(path, 0, _FILE_BYTES)
     except (OSError, ValueError):

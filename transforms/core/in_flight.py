@@ -158,6 +158,34 @@ def call_in_child(
     return result
 
 
+class DecoderGuard:
+    """Calls decoders so that one that crashes costs its image, on the next try.
+
+    Made before the threads that share it; it knows what had crashed by then.
+    """
+
+    def __init__(self) -> None:
+        self._suspects = suspects()
+        self._in_flight = in_flight()
+
+    def call(
+        self,
+        note: bytes,
+        function: Callable[Parameters, Result],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result:
+        """Calls a function under the note of its image, or elsewhere if that is a suspect.
+
+        Raises:
+            RejectedImageError: what the function raises, or see `call_in_child`.
+        """
+        if note in self._suspects:
+            return call_in_child(function, *args, **kwargs)
+        with self._in_flight.noted(note):
+            return function(*args, **kwargs)
+
+
 def _answer() -> None:
     """Does what `call_in_child` asks for on the standard input, and answers on the output."""
     # What libraries print must not get into the answer.
