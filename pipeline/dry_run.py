@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -22,12 +23,16 @@ from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
 
 
 class _MeasureShardFn(beam.DoFn):
+    """Counts the images of a shard and their bytes; the bytes of rows are in the totals."""
+
+    def __init__(self, *, of_rows: bool) -> None:
+        # The element cannot tell: decoded in another process, it is neither of the two classes.
+        self._of_rows = of_rows
+
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
-        name, images = shard
-        planned = list(images)
-        # Of rows, the totals know it.
-        size = sum(image.size for image in planned if isinstance(image, ShardImage))
-        yield ShardSummary(file=name, recipe="", records=len(planned), image_bytes=size)
+        name, planned = shard
+        sizes = [0 if self._of_rows else cast(ShardImage, image).size for image in planned]
+        yield ShardSummary(file=name, recipe="", records=len(sizes), image_bytes=sum(sizes))
 
 
 class _SumUpFn(beam.DoFn):
@@ -99,7 +104,9 @@ def plan_dataset(
 
     def construct(pipeline: beam.Pipeline) -> None:
         plan = build_plan(pipeline, config)
-        measured = plan.planned.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn())
+        measured = plan.planned.shards | "Measure shards" >> beam.ParDo(
+            _MeasureShardFn(of_rows=config.of_rows)
+        )
         _ = (
             pipeline
             | "Once" >> beam.Create([None])

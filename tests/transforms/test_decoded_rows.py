@@ -1,0 +1,195 @@
+"""No step needs more of a record than its fields: another process decodes it to another class."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+
+from tests.engines import dataset
+from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
+from tests.transforms.beam import collect, make_pipeline
+from tests.transforms.decoded_rows import all_steps, everything_decoded
+from transforms.core.records import JoinSide
+from transforms.dataset import FindImages, LabelImages, WriteDataset
+
+TABLE = "id,size,name\n" + "".join(f"{number},{number * 2},n{number}\n" for number in range(40))
+
+Run = Callable[[Path, Path], Ran]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images, boxes and a table; some of all kinds are rejected, and some are equal."""
+    folder = dataset.make_inputs(tmp_path_factory.mktemp("decoded"), images=40)
+    photos = folder / "photos"
+    # TensorFlow is asked about these, and takes seconds to import.
+    for name in ("corrupt_image.jpg", "not_an_image.jpg"):
+        (photos / name).unlink()
+    (photos / "photo-00002.jpg").write_bytes((photos / "photo-00001.jpg").read_bytes())
+    (folder / "table.csv").write_text(TABLE)
+    rows = [f"photos/{path.name},cat" for path in sorted(photos.glob("photo-*"))]
+    (folder / "listed.csv").write_text("\n".join(["image_uri,label", *rows]))
+    return folder
+
+
+def words(inputs: Path, output: Path) -> list[str]:
+    return dataset.flags(inputs, output)
+
+
+def of_images(inputs: Path, output: Path) -> Ran:
+    more = arguments(dedupe="drop", quarantine=output / "rejected")
+    return convert(*words(inputs, output / "set"), *more)
+
+
+def of_single_files(inputs: Path, output: Path) -> Ran:
+    images = inputs / "photos" / "photo-*"
+    return convert(images=images, label_from="none", files="per_image", output=output)
+
+
+def of_a_list(inputs: Path, output: Path) -> Ran:
+    return convert(labels=inputs / "listed.csv", output=output)
+
+
+def of_rows(inputs: Path, output: Path) -> Ran:
+    return convert(labels=inputs / "table.csv", layout="rows", label_key="id", output=output)
+
+
+def plan_of_images(inputs: Path, output: Path) -> Ran:
+    return plan(*words(inputs, output))
+
+
+def plan_of_rows(inputs: Path, output: Path) -> Ran:
+    return plan(labels=inputs / "table.csv", layout="rows", label_key="id", output=output)
+
+
+def verified(inputs: Path, output: Path) -> Ran:
+    convert(images=inputs / "photos" / "photo-*", label_from="none", output=output)
+    return verify(output)
+
+
+def found(inputs: Path, output: Path) -> Ran:
+    images = FindImages([f"{inputs}/photos/photo-*"], root=str(inputs))
+    return _own(images, WriteDataset(str(output), root=str(inputs)))
+
+
+def given(inputs: Path, output: Path) -> Ran:
+    paths = sorted((inputs / "photos").glob("photo-*"))
+    pairs = beam.Create([(str(path), "cat") for path in paths])
+    return _own(pairs, LabelImages(), WriteDataset(str(output)))
+
+
+def _own(*steps: Any) -> Ran:
+    graph = make_pipeline()
+    value: Any = graph
+    for number, step in enumerate(steps):
+        value = value | f"Step {number}" >> step
+    graph.run().wait_until_finish()
+    return Ran(0, "", "")
+
+
+RUNS = [
+    of_images,
+    of_single_files,
+    of_a_list,
+    of_rows,
+    plan_of_images,
+    plan_of_rows,
+    verified,
+    found,
+    given,
+]
+
+
+class Outcome(NamedTuple):
+    """How a run ended, what it left, and the steps that it ran."""
+
+    ran: Ran
+    files: dict[str, str]
+    steps: set[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def decoded(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Run], Outcome]:
+    """Runs with decoded rows, each once."""
+
+    @functools.cache
+    def run(run: Run) -> Outcome:
+        output = tmp_path_factory.mktemp("decoded") / run.__name__
+        with everything_decoded() as steps:
+            ran = run(inputs, output)
+        return Outcome(ran, _files(output), steps)
+
+    return run
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_steps_take_decoded_rows(
+    run: Run, decoded: Callable[[Run], Outcome], inputs: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / run.__name__
+    as_made = run(inputs, output)
+    assert as_made.code == 0, as_made.err
+    ran, files, steps = decoded(run)
+    assert steps
+    assert ran.err == as_made.err
+    assert _lines(ran) == _lines(as_made)
+    assert files == _files(output)
+
+
+def test_every_step_is_run(decoded: Callable[[Run], Outcome]) -> None:
+    """A new DoFn or CombineFn needs a run of those above, or one more of these."""
+    run = {step for each in RUNS for step in decoded(each).steps}
+    assert all_steps() - run == set()
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return digests(folder) if folder.exists() else {}
+
+
+def _lines(ran: Ran) -> list[str]:
+    """What was printed, without seconds and without the folder."""
+    return [
+        re.sub(r"/\S*/", "", line) for line in ran.out.splitlines() if not line.startswith("speed")
+    ]
+
+
+class _AskFn(beam.DoFn):
+    def process(self, side: JoinSide, sides: Iterable[JoinSide]) -> Iterator[tuple[str, bool]]:
+        assert not any(isinstance(each, JoinSide) for each in sides)
+        yield side.path, isinstance(side, JoinSide)
+
+
+class _FirstFn(beam.CombineFn):
+    def create_accumulator(self) -> list[bool]:
+        return []
+
+    def add_input(self, accumulator: list[bool], side: JoinSide) -> list[bool]:
+        return [*accumulator, isinstance(side, JoinSide)]
+
+    def merge_accumulators(self, accumulators: Iterable[list[bool]]) -> list[bool]:
+        return [each for accumulator in accumulators for each in accumulator]
+
+    def extract_output(self, accumulator: list[bool]) -> list[bool]:
+        return accumulator
+
+
+def test_a_decoded_row_is_of_another_class() -> None:
+    """What the tests above rest on."""
+    side = JoinSide("a.jpg", 1, 2, "cat", "")
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        sides = pipeline | beam.Create([side]).with_output_types(JoinSide)
+        return {
+            "fn": sides | beam.ParDo(_AskFn(), beam.pvalue.AsIter(sides)),
+            "combined": sides | beam.CombineGlobally(_FirstFn()),
+        }
+
+    with everything_decoded(("tests",)) as steps:
+        assert collect(construct) == {"fn": [("a.jpg", False)], "combined": [[False]]}
+    assert {name for _, name in steps} >= {"_AskFn", "_FirstFn"}
