@@ -39,7 +39,7 @@ TEST_REQUIRES = [
 
 setup(
     name="image-tfrecords",
-    version="0.1.0",
+    version="0.2.0",
     description="Images and labels to sharded TFRecords, on Apache Beam.",
     license="Apache-2.0",
     python_requires=">=3.10",
