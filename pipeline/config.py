@@ -9,6 +9,7 @@ from typing import Any
 from transforms.core.check import Limits
 from transforms.core.columns import RowUse, RowValues, row_use
 from transforms.core.csv_rows import CsvColumns
+from transforms.core.decisions import Decision
 from transforms.core.embeddings import Embedding
 from transforms.core.layouts import Feature, with_embedding
 from transforms.core.limits import RejectionLimit
@@ -56,6 +57,7 @@ class ConvertConfig:
         files: `sharded` or `per_image`.
         of_rows: whether records are made of the rows of the label files, without images.
         dedupe: `off`, `report` or `drop`.
+        decisions: what was decided before a job starts; they change no byte of a record.
     """
 
     images: tuple[str, ...]
@@ -89,6 +91,7 @@ class ConvertConfig:
     files: str = "sharded"
     of_rows: bool = False
     dedupe: str = "report"
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -200,6 +203,7 @@ class ConvertConfig:
             features=self.features,
             splits=self.shard_plan.splits,
             of_rows=self.of_rows,
+            decisions=self.decisions,
         )
 
 

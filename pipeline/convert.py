@@ -30,10 +30,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines
     from transforms import files
+    from transforms.core.decisions import decision_lines, from_manifest, later
     from transforms.core.manifest import MANIFEST, REPORT
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
+    for line in decision_lines(() if is_finished else config.decisions):
+        # What follows can take hours.
+        print(line, flush=True)
     manifest, counters = convert(config, beam_flags, progress=flags.progress)
     seconds = time.monotonic() - started
     lines = convert_lines(
@@ -42,6 +46,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         seconds=seconds,
         up_to_date=is_finished,
         statistics=_statistics(config.output, manifest),
+        decided=[
+            *(config.decisions if is_finished else ()),
+            *later(from_manifest(manifest), config.decisions),
+        ],
     )
     for line in lines:
         print(line)

@@ -14,6 +14,7 @@ from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
 from pipeline.launch import run_pipeline
 from transforms import files
+from transforms.core.decisions import label_decisions, to_manifest
 from transforms.core.gathered import Gathered, gather
 from transforms.core.labels import Vocabulary
 from transforms.core.records import Count, ShardImage, ShardRow
@@ -60,8 +61,11 @@ class _SumUpFn(beam.DoFn):
         files.write_whole(self._path, json.dumps(self._describe(gathered)).encode())
 
     def _describe(self, gathered: Gathered) -> dict[str, object]:
-        columns = self._config.columns
-        vocabulary = Vocabulary.build(gathered.totals.labels, self._config.class_names)
+        names = self._config.class_names
+        vocabulary = Vocabulary.build(gathered.totals.labels, names)
+        decided = label_decisions(
+            vocabulary.lines(), is_named=vocabulary.is_named, is_given=names is not None
+        )
         planned = self._config.shard_plan.files(gathered.totals.bytes)
         is_per_image = self._config.files == "per_image"
         splits = {
@@ -80,13 +84,8 @@ class _SumUpFn(beam.DoFn):
         return {
             "of_rows": self._config.of_rows,
             "features": [[f.name, f.type or f.dtype] for f in features],
-            "label_from": self._config.label_from,
             "files": self._config.files,
-            "columns": [columns.key_name, columns.label_name] if columns else None,
-            "box_units": self._config.box_units,
-            "classes": len(vocabulary.lines()),
-            "key": self._config.key,
-            "root": self._config.root,
+            "decided": to_manifest((*self._config.decisions, *decided)),
             "splits": splits,
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.rejections),

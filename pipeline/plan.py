@@ -12,6 +12,7 @@ from typing import Any
 from pipeline.beam_import import import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
+from transforms.core.decisions import decision_lines, from_manifest
 from transforms.core.shown_text import format_bytes, printable
 
 
@@ -40,18 +41,10 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     """The plan for people."""
     from pipeline.summary import ledger_lines, reason_lines
 
+    yield from decision_lines(from_manifest(plan))
     if plan["of_rows"]:
-        key = repr(plan["columns"][0]) if plan["columns"][0] else "file and line"
-        yield f"rows     each is a record; key {key}, paths below {plan['root'] or '.'}"
         types = ", ".join(f"{name} {type_}" for name, type_ in plan["features"])
         yield f"columns  {types}"
-    else:
-        yield f"labels   from {plan['label_from']}, {plan['classes']} classes"
-        if plan["columns"]:
-            yield f"columns  key {plan['columns'][0]!r}, label {plan['columns'][1]!r}"
-        if plan["box_units"]:
-            yield f"boxes    {plan['box_units']} coordinates (--box_units)"
-        yield f"keys     by {plan['key']}, paths below {plan['root'] or '.'}"
     unit = "files" if plan["files"] == "per_image" else "shards"
     records = "rows" if plan["of_rows"] else "images"
     yield f"{'split':<12} {records:>9} {unit:>7} {'bytes':>10}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import glob
 import os
 from typing import Any
 
 from pipeline.config import ConvertConfig, shared_fields
+from pipeline.decided import decide
 from pipeline.errors import UsageError, one_line
 from pipeline.label_flags import label_files, label_rows, label_source, read_classes
 from pipeline.layouts import read_layout
@@ -43,6 +45,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     if is_table(flags):
         try:
             config = table_config(flags)
+            config = dataclasses.replace(config, decisions=decide(flags, config))
         except LabelsError as error:
             raise UsageError(str(error)) from error
         _check_output(config)
@@ -52,7 +55,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         listing = None if flags.images else read_listing(flags)
     except LabelsError as error:
         raise UsageError(str(error)) from error
-    flags = listing.flags if listing else flags
+    given, flags = flags, listing.flags if listing else flags
     sample = listing.sample if listing else sample_images(flags.images)
     label_from = label_source(flags, sample)
     split_from = split_source(flags, sample, label_from)
@@ -91,6 +94,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         files=flags.files,
         dedupe=flags.dedupe,
     )
+    config = dataclasses.replace(config, decisions=decide(given, config))
     _check_output(config)
     return config
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from transforms.core.decisions import Decision, decision_lines
 from transforms.core.manifest import REJECTED
 from transforms.core.rejections import HELP, Reason
 from transforms.core.shown_text import format_bytes, printable
@@ -95,9 +96,23 @@ def convert_lines(
     seconds: float,
     up_to_date: bool,
     statistics: Mapping[str, Any] | None = None,
+    decided: Iterable[Decision] = (),
 ) -> list[str]:
-    """The summary of one run of `convert`."""
-    described = [*dataset_lines(manifest), *duplicate_lines(statistics or {})]
+    """The summary of one run of `convert`.
+
+    Args:
+        manifest: of the dataset.
+        output: its folder.
+        seconds: that the run took.
+        up_to_date: whether the dataset was there already.
+        statistics: the content of `statistics.json`.
+        decided: what was not known when the run began.
+    """
+    described = [
+        *decision_lines(decided),
+        *dataset_lines(manifest),
+        *duplicate_lines(statistics or {}),
+    ]
     where = [f"dataset  {output}", f"rejected {os.path.join(output, REJECTED)}"]
     if up_to_date:
         return [f"up to date: {output} holds this dataset already", *described]

@@ -13,6 +13,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
+from transforms.core.decisions import label_decisions
 from transforms.core.gathered import Gathered, gather
 from transforms.core.keys import full_uri
 from transforms.core.labels import Vocabulary
@@ -216,8 +217,17 @@ class _PublishFn(beam.DoFn):
         data = data_files(gathered.shards)
         small_files = self._small_files(gathered, vocabulary, found, data)
         kind = "text" if vocabulary.is_named else "integer"
+        decided = label_decisions(
+            vocabulary.lines(),
+            is_named=vocabulary.is_named,
+            is_given=self._class_names is not None,
+        )
         manifest = build_manifest(
-            dataclasses.replace(self._dataset, splits=gathered.splits),
+            dataclasses.replace(
+                self._dataset,
+                splits=gathered.splits,
+                decisions=(*self._dataset.decisions, *decided),
+            ),
             gathered.shards,
             ledger,
             data=data,

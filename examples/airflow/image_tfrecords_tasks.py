@@ -17,7 +17,7 @@ PROJECT = os.environ.get("IMAGE_TFRECORDS_PROJECT", "my-project")
 REGION = os.environ.get("IMAGE_TFRECORDS_REGION", "europe-west4")
 BUCKET = os.environ.get("IMAGE_TFRECORDS_BUCKET", "my-bucket")
 IMAGE = os.environ.get(
-    "IMAGE_TFRECORDS_IMAGE", f"{REGION}-docker.pkg.dev/{PROJECT}/images/convert:0.1.0"
+    "IMAGE_TFRECORDS_IMAGE", f"{REGION}-docker.pkg.dev/{PROJECT}/images/convert:0.2.0"
 )
 
 # Airflow chooses the working directory, so a path is absolute or a URL.

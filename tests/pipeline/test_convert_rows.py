@@ -253,7 +253,7 @@ def test_plan_counts_all_rows(folder: Path) -> None:
     )
     assert ran.code == 0, ran.err
     assert "rows     4 read = 4 used" in ran.out
-    assert "boxes    pixel" in ran.out
+    assert "  box units      pixel " in ran.out
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, convert, digests, snapshot
 from tests.pipeline.right_command import check_usage, right_flags, write_inputs
+from transforms.core.manifest import FORMAT_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -97,5 +98,7 @@ class TestFinishedDataset:
 
     @pytest.mark.usefixtures("finished", "no_run")
     def test_a_manifest_without_its_keys(self, dataset: Dataset, folder: Path) -> None:
-        (dataset.folder / "manifest.json").write_text(json.dumps({"format_version": 1}))
+        (dataset.folder / "manifest.json").write_text(
+            json.dumps({"format_version": FORMAT_VERSION})
+        )
         check_usage(convert(**right_flags(folder)), "manifest.json is not a manifest")

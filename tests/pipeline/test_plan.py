@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.pipeline.commands import Ran, make_dataset, plan, snapshot
+from tests.pipeline.decided_table import block
 
 
 def table(ran: Ran) -> dict[str, list[str]]:
@@ -41,9 +42,16 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
     assert planned["train"][1] != "1"
 
     lines = ran.out.splitlines()
-    assert "labels   from csv, 4 classes" in lines
-    assert "columns  key 'id', label 'label'" in lines
-    assert f"keys     by stem, paths below {sample}/images" in lines
+    decided = {line[:15].strip(): line[15:].split("  ")[0].strip() for line in block(ran)}
+    assert decided == {
+        "labels from": "csv",
+        "key column": "'id'",
+        "label column": "'label'",
+        "key": "stem",
+        "splits from": "hash of the key",
+        "root": f"{sample}/images the folder that all of --images share",
+        "labels": "text, 4 classes",
+    }
     assert "images   52 matched = 51 to convert + 1 rejected" in lines
     assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines
     assert sum(line.startswith("        1 ") for line in lines) == 2
@@ -65,8 +73,13 @@ def test_plan_without_a_label_file(photos: Path, tmp_path: Path, label_from: str
     for split, made in dataset.manifest["splits"].items():
         assert planned[split][:2] == [str(made["records"]), str(len(made["shards"]))]
     classes = len(dataset.classes)
-    assert f"labels   from {label_from}, {classes} classes" in ran.out.splitlines()
+    decided = [" ".join(line.split()) for line in block(ran)]
+    assert decided[0] == f"labels from {label_from} given [--label_from]"
+    assert any(line.startswith(f"labels text, {classes} classes ") for line in decided) == (
+        label_from == "directory"
+    )
     assert "columns" not in planned and "rows" not in planned
+    assert not any("column '" in line for line in decided)
 
 
 def test_plan_leaves_a_finished_dataset_alone(photos: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 from pipeline import report
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
 from tests.servers.gcs import GcsServer
-from transforms.core.manifest import manifest_shards
+from transforms.core.manifest import FORMAT_VERSION, manifest_shards
 
 SPLITS = "train=0.7,validation=0.3"
 
@@ -220,9 +220,9 @@ def test_folders_that_hold_no_whole_dataset(tmp_path: Path, dataset: Dataset) ->
     assert ran.code == 2 and "holds no dataset" in ran.error()
     manifest = dataset.folder / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"format_version": 1', '"format_version": 2'))
+    manifest.write_text(text.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 99'))
     ran = make_report(dataset.folder)
-    assert ran.code == 2 and "has format version 2" in ran.error()
+    assert ran.code == 2 and "has format version 99" in ran.error()
     manifest.unlink()
     ran = make_report(dataset.folder)
     assert ran.code == 2 and "holds no dataset" in ran.error()

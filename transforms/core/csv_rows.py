@@ -64,6 +64,7 @@ class CsvColumns(NamedTuple):
         cell_names: further columns whose cells rows carry.
         cells: their indexes.
         is_strict: whether a row must have a cell in every column.
+        because: why these columns were taken for the key's and the label's; empty if unknown.
     """
 
     delimiter: str
@@ -80,6 +81,7 @@ class CsvColumns(NamedTuple):
     cell_names: tuple[str, ...] = ()
     cells: tuple[int, ...] = ()
     is_strict: bool = False
+    because: tuple[str, str] = ("", "")
 
 
 class LabelRow(NamedTuple):

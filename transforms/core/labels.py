@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
@@ -36,6 +37,18 @@ _ID_AND_NAME = re.compile(r"([0-9]+):(.*\S.*)", re.ASCII)
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
 
 IsImageKey = Callable[[str], bool]
+
+
+class FoundColumn(NamedTuple):
+    """A column that was searched for.
+
+    Attributes:
+        at: its index, from 0.
+        because: the evidence for it.
+    """
+
+    at: int
+    because: str
 
 
 def resolve_columns(
@@ -71,10 +84,12 @@ def resolve_columns(
     has_header = finder.has_header(key, label)
     key_at = None if key is None else finder.chosen(key, "--label_key", has_header)
     label_at = None if label is None else finder.chosen(label, "--label_column", has_header)
+    why_key = why_label = "given"
     if key_at is None:
-        key_at = (finder.key_of_header if has_header else finder.key_of_data)(label_at)
+        key_at, why_key = (finder.key_of_header if has_header else finder.key_of_data)(label_at)
     if label_at is None and label_required:
-        label_at = (finder.label_of_header if has_header else finder.label_of_data)(key_at)
+        find_label = finder.label_of_header if has_header else finder.label_of_data
+        label_at, why_label = find_label(key_at)
     if key_at == label_at:
         raise LabelsError(f"CSV {path}: --label_key and --label_column are one column; name two")
     return CsvColumns(
@@ -85,6 +100,7 @@ def resolve_columns(
         key_name=finder.name_of(key_at, has_header),
         label_name=None if label_at is None else finder.name_of(label_at, has_header),
         width=len(finder.names) if has_header else max(len(row) for row in first.rows),
+        because=(why_key, why_label),
     )
 
 
@@ -150,30 +166,32 @@ class _Finder:
             return self._numbered(wanted, flag)
         raise self._missing(wanted, flag)
 
-    def key_of_header(self, label_at: int | None) -> int:
+    def key_of_header(self, label_at: int | None) -> FoundColumn:
         """The only column with a known key name, or the other one of two."""
-        found = self._known(KEY_NAMES, label_at)
+        found, because = self._known(KEY_NAMES, label_at), "a usual name for the key"
         if len(found) > 1 and self.is_image_key:
             found = [at for at in found if self._keys_in(at, self.rows[1:])] or found
+            because = "its cells name images"
         if not found and label_at is None:
             labels = self._known(LABEL_NAMES, None)
             label_at = labels[0] if len(labels) == 1 else None
-        return self._only(found, label_at, "--label_key")
+        return self._only(found, label_at, "--label_key", because)
 
-    def label_of_header(self, key_at: int) -> int:
+    def label_of_header(self, key_at: int) -> FoundColumn:
         """The only column with a known label name, or the other one of two."""
-        return self._only(self._known(LABEL_NAMES, key_at), key_at, "--label_column")
+        found = self._known(LABEL_NAMES, key_at)
+        return self._only(found, key_at, "--label_column", "a usual name for the label")
 
-    def key_of_data(self, label_at: int | None) -> int:
+    def key_of_data(self, label_at: int | None) -> FoundColumn:
         """The column whose cells are most often keys of images, or the other one of two."""
         hits = {at: self._keys_in(at, self.rows) for at in range(len(self.names)) if at != label_at}
         most = max(hits.values(), default=0)
         found = [at for at, count in hits.items() if count == most and most]
-        return self._only(found, label_at, "--label_key")
+        return self._only(found, label_at, "--label_key", "its cells name images")
 
-    def label_of_data(self, key_at: int) -> int:
+    def label_of_data(self, key_at: int) -> FoundColumn:
         """The other column of two."""
-        return self._only([], key_at, "--label_column")
+        return self._only([], key_at, "--label_column", "")
 
     def name_of(self, at: int, has_header: bool) -> str:
         """The column's name, which other files of the same glob are searched for."""
@@ -182,11 +200,11 @@ class _Finder:
         find_column(self.names, self.names[at], path=self.path)  # raises if it is there twice
         return self.names[at]
 
-    def _only(self, found: list[int], other: int | None, flag: str) -> int:
+    def _only(self, found: list[int], other: int | None, flag: str, because: str) -> FoundColumn:
         if not found and len(self.names) == 2 and other is not None:
-            return 1 - other
+            return FoundColumn(1 - other, "the other of two columns")
         if len(found) == 1:
-            return found[0]
+            return FoundColumn(found[0], because)
         which = listed([self.names[at] for at in found] or self.names)
         problem = "several columns may be" if found else "no column is known to be"
         raise LabelsError(

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import google_crc32c
 
+from transforms.core import decisions
+from transforms.core.decisions import Decision
 from transforms.core.image_files import image_file, image_files
 from transforms.core.layouts import Feature
 from transforms.core.rejections import Rejection
@@ -25,7 +27,7 @@ STATISTICS = "statistics.json"
 REPORT = "report.html"
 
 # Raise it when the same options and inputs give other bytes, or the manifest another shape.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 # What a manifest has, and of which kind each is.
 _TEXTS = ("recipe", "options_digest", "root", "labels")
@@ -69,6 +71,7 @@ class Dataset:
         features: features of the Examples.
         splits: names of the splits in their order; empty when the images tell which there are.
         of_rows: whether records are made of rows, without images.
+        decisions: what the tool decided by itself, as far as it is known before the run.
     """
 
     options: Mapping[str, Any]
@@ -77,6 +80,7 @@ class Dataset:
     features: tuple[Feature, ...]
     splits: tuple[str, ...]
     of_rows: bool = False
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -196,6 +200,7 @@ def build_manifest(
         "versions": {name: _version(name) for name in _VERSIONED},
         "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
+        "decided": decisions.to_manifest(dataset.decisions),
         "ledger": dataclasses.asdict(ledger),
         "rejected": dict(rejected),
         **({"pixels": changes} if changes else {}),

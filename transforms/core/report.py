@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from transforms.core.decisions import from_manifest
 from transforms.core.rejections import Rejection
 from transforms.core.report_charts import Flow, flow, histogram, shares
 from transforms.core.report_tables import (
@@ -125,6 +126,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "inputs": _settings({name: value for name, value in manifest["inputs"].items() if value}),
         "options": _settings({k: v for k, v in manifest["options"].items() if v is not None}),
         "versions": _settings(manifest["versions"]),
+        "decided": [[shown(text) for text in each] for each in from_manifest(manifest)],
         "features": manifest["features"],
         "shows_images": any(f["source"] == "image.bytes" for f in manifest["features"]),
         "total_bytes": sum(split["bytes"] for split in splits.values()),

@@ -9,6 +9,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
+from transforms.core.decisions import Decision
 from transforms.core.layouts import LAYOUTS
 from transforms.core.manifest import (
     FORMAT_VERSION,
@@ -32,6 +33,7 @@ DATASET = Dataset(
     root="한강",
     features=LAYOUTS["landmark"],
     splits=("train", "test"),
+    decisions=(Decision("key", "stem", "default", "--key"),),
 )
 SHARDS = (
     ShardSummary("train-00000-of-00002.tfrecord", "r0", 2, 100, "0000000a", 60, {"b": 1, "a": 1}),
@@ -73,6 +75,7 @@ def test_the_manifest_describes_the_dataset() -> None:
             {"name": "id", "source": "image.key", "dtype": "bytes"},
         ],
         "labels": "text",
+        "decided": [{"what": "key", "value": "stem", "because": "default", "flag": "--key"}],
         "ledger": dataclasses.asdict(LEDGER),
         "rejected": {"empty_file": 1},
         "splits": {
@@ -155,6 +158,7 @@ def test_the_digest_does_not_depend_on_places_nor_on_the_order_of_options() -> N
         options=dict(reversed(list(DATASET.options.items()))),
         inputs={},
         root="elsewhere",
+        decisions=(),
     )
     assert moved.digest == DATASET.digest
 

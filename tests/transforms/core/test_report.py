@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.report_sources import make_manifest, make_sources, make_statistics
+from transforms.core.decisions import Decision, to_manifest
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.report import render
 from transforms.core.report_tables import MAX_LISTED, advice
@@ -107,6 +108,15 @@ def test_a_dataset_of_rows_alone() -> None:
     page = render(make_sources(manifest, {}, []))
     assert "images matched" not in page and "<b>10</b> rows read" in page
     assert 'id="class-table"' not in page
+
+
+def test_what_was_decided_is_a_table() -> None:
+    manifest = make_manifest()
+    assert 'id="decided"' not in render(make_sources(manifest, {}, []))
+    manifest["decided"] = to_manifest([Decision("key", "<stem>", "default", "--key")])
+    page = render(make_sources(manifest, {}, []))
+    row = '<th scope="row">key</th><td>&lt;stem&gt;</td><td>default</td>'
+    assert row in page and "<td><code>--key</code></td>" in page
 
 
 def test_an_unknown_reason_is_listed_without_advice() -> None:

@@ -1,0 +1,104 @@
+"""What the flags left open and the inputs decided, for the block "Decided"."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipeline.config import ConvertConfig
+from transforms.core.decisions import Decision, given
+
+_AUTOML = "rows split,image_uri,label, the form of AutoML"
+
+
+def decide(flags: argparse.Namespace, config: ConvertConfig) -> tuple[Decision, ...]:
+    """All decisions that are known before a job starts, in the order in which they are printed.
+
+    Args:
+        flags: as the user gave them.
+        config: what they and the inputs resolve to.
+    """
+    if config.of_rows:
+        return (*_columns(flags, config), _splits(flags, config), _root(config))
+    return (
+        _label_source(flags, config),
+        *_columns(flags, config),
+        *_boxes(flags, config),
+        _key(flags, config),
+        _splits(flags, config),
+        _root(config),
+    )
+
+
+def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+    what, source = "labels from", config.label_from
+    if flags.label_from is not None:
+        return given(what, source, "--label_from")
+    because = {
+        "csv": "--labels is given",
+        "regex": "--label_regex is given",
+        "directory": "the images are in several folders",
+    }
+    return Decision(what, source, because[source], "--label_from")
+
+
+def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
+    columns = config.columns
+    if columns is None:
+        return []
+    # Rows that list images in the form of AutoML set flags that the user left open.
+    because_key, because_label = (
+        _AUTOML if why == "given" and flag is None else why
+        for why, flag in zip(columns.because, (flags.label_key, flags.label_column), strict=True)
+    )
+    if not columns.key_name:
+        return [Decision("key column", "file and line", "no column is given", "--label_key")]
+    name = repr(columns.key_name)
+    key = Decision("key column", name, because_key or "given", "--label_key")
+    if columns.label_name is None:
+        return [key]
+    name = repr(columns.label_name)
+    return [key, Decision("label column", name, because_label, "--label_column")]
+
+
+def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+    if flags.key is not None:
+        return given("key", config.key, "--key")
+    because = "default with --labels and --images"
+    if not config.csv_paths:
+        because = "default without --labels"
+    elif not config.images:
+        because = "default without --images"
+    return Decision("key", config.key, because, "--key")
+
+
+def _boxes(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
+    if config.box_units is None:
+        return []
+    if flags.box_units is not None:
+        return [given("box units", config.box_units, "--box_units")]
+    because = {
+        "pixel": "a number of the first rows is above 1",
+        "normalized": "no number of the first rows is above 1",
+    }
+    return [Decision("box units", config.box_units, because[config.box_units], "--box_units")]
+
+
+def _splits(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+    if config.split_from == "directory":
+        return given("splits from", "first folder", "--split_from")
+    columns = config.columns
+    if config.split_from == "csv" and columns is not None:
+        value = f"column {columns.split_name!r}"
+        if flags.split_from is not None or flags.split_column is not None:
+            return given("splits from", value, "--split_column")
+        because = "a usual name for the split" if columns.has_header else _AUTOML
+        return Decision("splits from", value, because, "--split_column")
+    group = columns.group_name if columns is not None else None
+    what = f"column {group!r}" if group else "the key"
+    shares = ", ".join(f"{name}={share:.6g}" for name, share in config.splits)
+    return Decision("splits from", f"hash of {what}", f"shares {shares}", "--splits")
+
+
+def _root(config: ConvertConfig) -> Decision:
+    because = "the folder that all of --images share" if config.images else "the folder of --labels"
+    return Decision("root", config.root or ".", because)

@@ -1,0 +1,40 @@
+"""The block "Decided" predicts the dataset: each row is an odd input and what comes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.commands import Dataset, convert, plan
+from tests.pipeline.decided_boxes import BOXES
+from tests.pipeline.decided_labels import LABELS
+from tests.pipeline.decided_sources import SOURCES
+from tests.pipeline.decided_table import Row, block, features, lines_of, records, words, write_row
+from transforms.core.decisions import decision_lines, from_manifest
+
+ROWS = [*SOURCES, *LABELS, *BOXES]
+
+
+def squeezed(lines: list[str]) -> list[str]:
+    """Lines without their alignment, which has a test of its own."""
+    return [" ".join(line.split()) for line in lines]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_what_is_printed_predicts_the_dataset(
+    row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_row(row, tmp_path)
+    planned = plan(*words(row), output="out")
+    assert planned.code == 0, planned.err
+    assert squeezed(block(planned)) == squeezed(lines_of(row.decided))
+    ran = convert(*words(row), output="out")
+    assert ran.code == 0, ran.err
+    assert block(ran) == block(planned)
+    dataset = Dataset(Path("out"))
+    stored = decision_lines(from_manifest(dataset.manifest))
+    assert [line.strip() for line in stored[1:]] == block(ran)
+    assert records(dataset, row.shown) == lines_of(row.records)
+    assert set(lines_of(row.features)) <= features(dataset)

@@ -1,0 +1,107 @@
+"""What the tool decided by itself: the value, the evidence for it, and the flag that sets it.
+
+Decisions are printed by `plan` and `convert` as the block "Decided", stored in the manifest under
+`decided` and shown in the report. They describe a dataset and never decide its bytes: no recipe
+and no digest of options contains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.shown_text import printable
+
+TITLE = "Decided"
+"""The first line of the block."""
+
+# Columns of the block, in characters; what is longer moves the rest of its line.
+_WHAT, _VALUE = 14, 20
+
+
+class Decision(NamedTuple):
+    """One thing that was decided.
+
+    Attributes:
+        what: what it is about, such as `label column`; at most 14 characters keep the block
+            aligned.
+        value: what was chosen.
+        because: the evidence, in a few words; see `given` for what a flag set.
+        flag: the flag that sets it, such as `--label_column`; empty when there is none.
+    """
+
+    what: str
+    value: str
+    because: str
+    flag: str = ""
+
+
+def given(what: str, value: str, flag: str) -> Decision:
+    """A decision that a flag made.
+
+    >>> given("key", "path", "--key").because
+    'given'
+    """
+    return Decision(what, value, "given", flag)
+
+
+def decision_lines(decisions: Iterable[Decision]) -> list[str]:
+    """The block for people: its title and a line for each decision; empty without decisions.
+
+    >>> print(*decision_lines([Decision("key", "stem", "default", "--key")]), sep="|")
+    Decided|  key            stem                 default [--key]
+    """
+    lines = [printable(_line(decision)).rstrip() for decision in decisions]
+    return [TITLE, *lines] if lines else []
+
+
+def _line(decision: Decision) -> str:
+    flag = f" [{decision.flag}]" if decision.flag else ""
+    return (
+        f"  {decision.what:<{_WHAT}} {decision.value or '(nothing)':<{_VALUE}} "
+        f"{decision.because}{flag}"
+    )
+
+
+def to_manifest(decisions: Iterable[Decision]) -> list[dict[str, str]]:
+    """What the manifest lists under `decided`."""
+    return [decision._asdict() for decision in decisions]
+
+
+def from_manifest(manifest: Mapping[str, Any]) -> list[Decision]:
+    """The decisions that a manifest lists; none in one that was written without them."""
+    return [
+        Decision(*(str(entry.get(name, "")) for name in Decision._fields))
+        for entry in manifest.get("decided", ())
+    ]
+
+
+def later(decisions: Iterable[Decision], earlier: Iterable[Decision]) -> list[Decision]:
+    """The decisions that were not among earlier ones: what only reading all inputs could tell."""
+    known = {decision.what for decision in earlier}
+    return [decision for decision in decisions if decision.what not in known]
+
+
+def label_decisions(lines: Sequence[str], *, is_named: bool, is_given: bool) -> list[Decision]:
+    """What only all labels tell: whether they are integers, and how many classes there are.
+
+    Args:
+        lines: the lines of `labels.txt`.
+        is_named: whether ids count these lines from 0.
+        is_given: whether a file of class names says which classes there are.
+
+    >>> label_decisions(["7", "cat"], is_named=True, is_given=False)[0][:3]
+    ('labels', 'text, 2 classes', "'cat' is no integer; ids count sorted labels from 0")
+    """
+    if not lines:
+        return []
+    count = f"{len(lines)} class{'' if len(lines) == 1 else 'es'}"
+    if not is_named:
+        because = "every label is an integer, which is its id"
+        return [Decision("labels", f"integers, {count}", because, "--class_names")]
+    if is_given:
+        because = "ids count the lines of the file from 0"
+        return [Decision("labels", f"text, {count}", because, "--class_names")]
+    odd = next((line for line in lines if not line.lstrip("-").isdigit()), lines[0])
+    because = f"{odd[:40]!r} is no integer; ids count sorted labels from 0"
+    return [Decision("labels", f"text, {count}", because, "--class_names")]
