@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
+from pipeline.beam_import import configure_file_systems
 from pipeline.errors import run_command
 from pipeline.options import make_parser, parse_flags
 
@@ -43,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     words = list(command_line(sys.argv[1:] if argv is None else argv))
     flags, beam_flags = parse_flags("convert", words)
+    configure_file_systems(beam_flags)
     # After the flags: a wrong one need not wait for Beam.
     from pipeline.graph import build
     from pipeline.launch import run_pipeline

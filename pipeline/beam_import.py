@@ -31,6 +31,21 @@ def import_beam(arguments: Sequence[str]) -> None:
         import apache_beam  # noqa: F401
 
 
+def configure_file_systems(beam_flags: Sequence[str]) -> None:
+    """Gives Beam's file systems their options (`--hdfs_host`, `--s3_endpoint_url` ...) now.
+
+    Beam does so when a pipeline is made, but flags are checked, and inputs listed, before.
+
+    Args:
+        beam_flags: options of Beam.
+    """
+    if beam_flags:
+        from apache_beam.io.filesystems import FileSystems
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        FileSystems.set_options(PipelineOptions(list(beam_flags)))
+
+
 @contextmanager
 def _hidden(packages: Sequence[str]) -> Iterator[None]:
     """Makes imports of packages fail that are not imported yet, as if they were not installed."""

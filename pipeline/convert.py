@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.beam_import import import_beam
+from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
 from pipeline.supervise import supervise
@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags, beam_flags = parse_flags("convert", arguments)
     # After the flags: a wrong one, or --help, need not wait for Beam.
     import_beam(arguments)
+    configure_file_systems(beam_flags)
     from pipeline.launch import convert
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 # As Google Cloud spells a label; a path with neither `.` nor `/` would look the same.
-_JOB_LABEL = re.compile(r"--labels=([a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}|\{.*\})", re.DOTALL)
+_OF_THE_JOB = re.compile(r"--labels=([a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}|\{.*\})", re.DOTALL)
+# The same in any script, since a label may have letters of all of them.
+_KEY_AND_VALUE = re.compile(r"[^\W\d_][\w-]{0,62}=[\w-]{0,63}")
 
 
 def job_labels_apart(words: Iterable[str]) -> Iterator[str]:
@@ -19,5 +21,15 @@ def job_labels_apart(words: Iterable[str]) -> Iterator[str]:
     ['--label=team=vision', '--label={}', '--labels=/d/a=b.csv']
     """
     for word in words:
-        found = _JOB_LABEL.fullmatch(word)
+        found = _OF_THE_JOB.fullmatch(word)
         yield f"--label={found[1]}" if found else word
+
+
+def is_job_label(text: str) -> bool:
+    """Whether a text is a label of a job: KEY=VALUE, or several of them as JSON.
+
+    >>> is_job_label("team=vision"), is_job_label("labels.csv")
+    (True, False)
+    """
+    is_json = text.startswith("{") and text.endswith("}")
+    return is_json or (_KEY_AND_VALUE.fullmatch(text) is not None and text == text.lower())

@@ -7,13 +7,13 @@ the job, also spelt `--label`), and one argparse parser cannot hold both.
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
 from pipeline.job_labels import job_labels_apart
+from pipeline.unknown_flags import refuse_unknown
 from transforms.core.boxes import UNITS
 from transforms.core.check import DEFAULT_LIMITS, MODES
 from transforms.core.duplicates import MODES as DEDUPE_MODES
@@ -63,7 +63,8 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError` instead of printing the usage."""
-        raise UsageError(f"{message}; see --help")
+        # The message of a type names what is wrong with the flag's value.
+        raise UsageError(f"{message.removeprefix('argument ')}; see --help")
 
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -342,47 +343,31 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     """Our flags, and the rest, which Beam knows.
 
     Raises:
-        UsageError: when a flag is wrong, or known to neither.
+        UsageError: when a flag is wrong, missing, or known to neither.
     """
     parser = make_parser(command)
-    flags, rest = parser.parse_known_args(list(job_labels_apart(argv)))
-    if rest:
-        refuse_unknown(rest, parser)
+    # A flag that is missing is often there, misspelt: that one is named first.
+    required = [action for action in parser._actions if action.required]
+    for action in required:
+        action.required = False
+    words = list(job_labels_apart(argv))
+    flags, rest = parser.parse_known_args(words)
+    refuse_unknown(rest, words, parser)
+    for action in required:
+        if getattr(flags, action.dest) is None:
+            name = f"{action.option_strings[0]} {action.metavar}"
+            raise UsageError(f"{name} is missing: give the {action.help}; see --help")
+    _check_once(words, ("--labels", "--label_file"))
     return flags, rest
+
+
+def _check_once(words: Sequence[str], names: Sequence[str]) -> None:
+    """Refuses a flag that is given twice, of which argparse would take the last."""
+    given = [word for word in words if word.partition("=")[0] in names]
+    if len(given) > 1:
+        raise UsageError(f"{names[0]} is given twice: give a glob, which names several files")
 
 
 def default_of(name: str) -> Any:
     """What a flag of `convert` is when it is not given."""
     return make_parser("convert").parse_args(["--output", "-"]).__dict__[name]
-
-
-def refuse_unknown(rest: list[str], parser: argparse.ArgumentParser) -> None:
-    """Refuses words that neither a parser of ours nor Beam's options know.
-
-    Raises:
-        UsageError: one of them is unknown.
-    """
-    # Beam takes a second to import, and few runs have options of its.
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    known = _option_strings(parser)
-    unknown: list[str] = []
-
-    def compare(beam_parser: argparse.ArgumentParser) -> None:
-        # Beam's own error is its usage, page after page.
-        beam_parser.error = parser.error  # type: ignore[method-assign]
-        known.extend(_option_strings(beam_parser))
-        unknown.extend(beam_parser.parse_known_args(rest)[1])
-
-    PipelineOptions(rest).get_all_options(add_extra_args_fn=compare, retain_unknown_options=True)
-    for word in unknown:
-        if not word.startswith("-"):
-            raise UsageError(f"unexpected argument {word!r}; quote globs: --images 'photos/*.jpg'")
-        flag = word.split("=")[0]
-        close = difflib.get_close_matches(flag, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else "see --help"
-        raise UsageError(f"unknown flag {flag}; {hint}")
-
-
-def _option_strings(parser: argparse.ArgumentParser) -> list[str]:
-    return [string for action in parser._actions for string in action.option_strings]

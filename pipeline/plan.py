@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.beam_import import import_beam
+from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
 from transforms.core.decisions import decision_lines, from_manifest
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     flags, beam_flags = parse_flags("plan", arguments)
     import_beam(arguments)
+    configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
     from pipeline.preflight import check_flags
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, one_line, run_command
 from pipeline.options import OneLineParser
+from pipeline.unknown_flags import check_words
 from transforms.core.shown_text import format_bytes
 
 
@@ -21,7 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = OneLineParser(prog="python -m pipeline.report", allow_abbrev=False)
     parser.add_argument("output", metavar="OUT", help="folder of a dataset")
     arguments = sys.argv[1:] if argv is None else argv
-    output = parser.parse_args(list(arguments)).output
+    flags, unknown = parser.parse_known_args(list(arguments))
+    check_words(unknown, arguments, parser)
+    output = flags.output
     import_beam(arguments)
     from pipeline.dataset import open_dataset
     from transforms import files

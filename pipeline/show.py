@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.options import OneLineParser, at_least_one, typed
+from pipeline.unknown_flags import check_words
 from transforms.core.image_files import file_stem
 from transforms.core.shown_text import format_bytes, printable
 
@@ -39,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         DatasetError: a record cannot be read, or none matches.
     """
     arguments = sys.argv[1:] if argv is None else argv
-    flags = _make_parser().parse_args(list(arguments))
+    parser = _make_parser()
+    flags, unknown = parser.parse_known_args(list(arguments))
+    check_words(unknown, arguments, parser)
     import_beam(arguments)
     from pipeline.records import read_records, select
 

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.beam_import import import_beam
+from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, run_command
-from pipeline.options import PROGRESS_STYLES, OneLineParser, refuse_unknown
+from pipeline.options import PROGRESS_STYLES, OneLineParser
+from pipeline.unknown_flags import refuse_unknown
 from transforms.core.layouts import COLUMN
 from transforms.core.shown_text import format_bytes, printable
 
@@ -29,9 +30,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     parser = _make_parser()
     flags, beam_flags = parser.parse_known_args(list(arguments))
-    if beam_flags:
-        refuse_unknown(beam_flags, parser)
+    refuse_unknown(beam_flags, list(arguments), parser)
     import_beam(arguments)
+    configure_file_systems(beam_flags)
     from pipeline.check_dataset import check_dataset
     from pipeline.dataset import open_dataset
 

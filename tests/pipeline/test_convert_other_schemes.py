@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from tests.pipeline.commands import SMALL_FILES, check_sound, convert, digests, make_dataset
+from tests.pipeline.commands import (
+    SMALL_FILES,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+)
 from tests.servers import mem_filesystem
 from tests.servers.mem_filesystem import FILES, MemFileSystem
 
@@ -99,3 +108,18 @@ def test_overwriting_leaves_only_the_new_dataset() -> None:
         "test-00000-of-00001.tfrecord",
         "train-00000-of-00001.tfrecord",
     ]
+
+
+def test_options_of_the_file_system_count_from_the_first_listing(
+    labels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beam gives them to its file systems when a pipeline is made; inputs are listed before."""
+    endpoints: list[str] = []
+
+    def record(_: MemFileSystem, pipeline_options: PipelineOptions) -> None:
+        endpoints.append(pipeline_options.view_as(S3Options).s3_endpoint_url)
+
+    monkeypatch.setattr(MemFileSystem, "__init__", record)
+    monkeypatch.setattr(FileSystems, "_pipeline_options", None)
+    ran = plan("--s3_endpoint_url=http://minio", **{**FLAGS, "images": "mem://photos/none*"})
+    assert (ran.code, set(endpoints)) == (2, {"http://minio"}), ran.err
