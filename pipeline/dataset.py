@@ -6,7 +6,7 @@ import glob
 import os
 from typing import Any
 
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import UsageError, input_error
 from pipeline.path_flags import check_path
 from transforms import files
 from transforms.core.manifest import MANIFEST, ManifestError
@@ -26,7 +26,7 @@ def open_dataset(output: str) -> dict[str, Any]:
     except ManifestError as error:
         raise UsageError(str(error)) from error
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {one_line(error)}") from error
+        raise input_error(f"cannot read {path}", error) from error
     if manifest is None:
         raise UsageError(f"{output} holds no dataset: {_missing(output, path)}")
     return manifest

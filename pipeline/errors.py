@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from transforms.core.file_errors import is_final
 from transforms.core.shown_text import first_line, printable, redacted
 
 DONE = 0
@@ -63,6 +64,23 @@ def run_command(main: Callable[[], None], command: str) -> int:
         print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
         return error.exit_code if isinstance(error, DatasetError) else FAILED
     return DONE
+
+
+def input_error(message: str, error: Exception) -> DatasetError:
+    """What to raise before a job when an input or an output cannot be used.
+
+    Args:
+        message: what cannot be done, without the reason.
+        error: why.
+
+    Returns:
+        a `UsageError`; when the same command may succeed later, a `DatasetError` that says so: a
+        scheduler tries its exit code again.
+    """
+    told = f"{message}: {one_line(error)}"
+    if not isinstance(error, OSError) or error.errno is None or is_final(error):
+        return UsageError(told)
+    return DatasetError(f"{told}; run the same command again")
 
 
 def one_line(error: Exception) -> str:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import UsageError, input_error
 from pipeline.layouts import Layout
 from pipeline.path_flags import check_path, read_flag_file
 from pipeline.samples import ImageSample, list_inputs, why_empty
@@ -155,7 +155,7 @@ def open_csv(path: str) -> Iterator[BinaryIO]:
         with files.open_reader(path) as file:
             yield file
     except OSError as error:
-        raise UsageError(f"cannot read --labels {path}: {one_line(error)}") from error
+        raise input_error(f"cannot read --labels {path}", error) from error
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.errors import DatasetError, UsageError, one_line
+from pipeline.errors import DatasetError, UsageError, input_error, one_line
 from transforms import files, gcs
 from transforms.match import is_local
 
@@ -109,7 +109,7 @@ class BucketLock:
         try:
             self._take(output)
         except OSError as error:
-            raise UsageError(f"cannot write to --output {output}: {one_line(error)}") from error
+            raise input_error(f"cannot write to --output {output}", error) from error
         beating = threading.Thread(target=self._keep_beating, name="lock", daemon=True)
         # Not SIGINT, which is ignored in what a shell starts in the background.
         former = signal.signal(_TAKEN_OVER, signal.default_int_handler)

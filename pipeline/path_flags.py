@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import UsageError, input_error
 from transforms import files, gcs
 from transforms.core.shown_text import holds_secret
 
@@ -49,7 +49,7 @@ def read_flag_file(flag: str, path: str) -> str:
     try:
         text = files.read_text(path)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {flag} {path}: {one_line(error)}") from error
+        raise input_error(f"cannot read {flag} {path}", error) from error
     if text is None:
         raise UsageError(f"there is no file {flag} {path}")
     return text

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.decided import decide
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import UsageError, input_error
 from pipeline.label_flags import label_files, label_rows, label_source, read_classes
 from pipeline.layouts import read_layout
 from pipeline.listing_flags import read_listing
@@ -172,7 +172,7 @@ def _check_output(config: ConvertConfig) -> None:
     except ManifestError as error:
         raise UsageError(f"{error}; or choose another --output") from error
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read --output {config.output}: {one_line(error)}") from error
+        raise input_error(f"cannot read --output {config.output}", error) from error
     if former is None and gcs.is_gcs(config.output):
         _check_bucket_output(config.output)
     if former is not None and not config.overwrite:
@@ -239,4 +239,4 @@ def _probe(flag: str, folder: str, inner: str) -> None:
         files.write_whole(probe, b"")
         files.remove(probe)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot write to {flag} {folder}: {one_line(error)}") from error
+        raise input_error(f"cannot write to {flag} {folder}", error) from error

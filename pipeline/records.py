@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.dataset import open_dataset
-from pipeline.errors import DatasetError, UsageError, one_line
+from pipeline.errors import DatasetError, UsageError, input_error, one_line
 from pipeline.path_flags import check_path
 from transforms import files
 from transforms.core.examples import decode_example
@@ -58,7 +58,7 @@ def select(paths: Sequence[str], split: str | None) -> Selection:
             return _of_dataset(paths[0], open_dataset(paths[0]), split)
         found = dict(_loose_files(paths))
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {paths[0]}: {one_line(error)}") from error
+        raise input_error(f"cannot read {paths[0]}", error) from error
     if split is not None:
         found = {path: name for path, name in found.items() if name.startswith(f"{split}-")}
         if not found:

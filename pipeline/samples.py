@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import UsageError, input_error
 from transforms import files, gcs
 from transforms.core.keys import fixed_root, image_key
 from transforms.match import is_local, list_files
@@ -64,6 +64,7 @@ def list_inputs(pattern: str, flag: str) -> Iterator[Any]:
 
     Raises:
         UsageError: it cannot be listed.
+        DatasetError: it could not be listed this time.
     """
     try:
         yield from list_files(pattern)
@@ -73,7 +74,7 @@ def list_inputs(pattern: str, flag: str) -> Iterator[Any]:
                 f"no permission to read the folder {error.filename!r}, "
                 f"which {flag} {pattern!r} needs"
             ) from error
-        raise UsageError(f"cannot list {flag} {pattern!r}: {one_line(error)}") from error
+        raise input_error(f"cannot list {flag} {pattern!r}", error) from error
 
 
 def why_empty(pattern: str) -> str:

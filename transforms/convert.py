@@ -11,6 +11,7 @@ from transforms.core.check import ImageInfo, Limits, examine_image
 from transforms.core.columns import RowValues
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.exif import orientation_tag
+from transforms.core.file_errors import check_final
 from transforms.core.fingerprints import content_hash
 from transforms.core.headers import image_format
 from transforms.core.in_flight import DecoderGuard, image_note
@@ -117,17 +118,25 @@ class ImageConverter:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
 
     def _read(self, image: ShardImage) -> bytes:
+        """The bytes of an image's file.
+
+        Raises:
+            RejectedImageError: it is too large, or can never be read.
+            TransientError: another try may succeed: the shard fails, not the image.
+        """
         if image.size > self._limits.max_bytes:
             detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
             raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+        uri = full_uri(self._root, image.path)
         try:
             return read_file(
-                full_uri(self._root, image.path),
+                uri,
                 size=image.size,
                 version=image.version,
                 max_bytes=self._limits.max_bytes,
             )
         except OSError as error:
+            check_final(error, uri)
             raise RejectedImageError(
                 Reason.UNREADABLE, error.strerror or first_line(error)
             ) from error

@@ -10,6 +10,7 @@ import apache_beam as beam
 
 from transforms import gcs
 from transforms.core.duplicates import find_equal
+from transforms.core.file_errors import check_final
 from transforms.core.fingerprints import md5_hash
 from transforms.core.keys import full_uri
 from transforms.core.records import Count, Found, LabelledImage, Prints
@@ -161,7 +162,9 @@ class _HashFn(beam.DoFn):
         uri = full_uri(self._root, image.path)
         try:
             return self._md5(uri, image), image
-        except OSError:
+        except OSError as error:
+            # Left out for a while only, it would be kept beside an equal one.
+            check_final(error, uri)
             return f"unreadable {image.key}", image
 
     def _md5(self, uri: str, image: LabelledImage) -> str:

@@ -9,12 +9,18 @@ import functools
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from http import HTTPStatus
 from typing import TypeVar
 
 from transforms import files, gcs
+from transforms.core.file_errors import ChangedError, is_final
+from transforms.core.shown_text import first_line
+from transforms.gcs_retry import GATE
 from transforms.match import is_local
+from transforms.metrics import count_throttled
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -24,6 +30,9 @@ _AHEAD_OF_CORE = 16
 
 # Files in flight for each thread that mostly waits for an answer.
 _AHEAD_OF_THREAD = 2
+
+# Seconds between the tries to read a local file that fails for a reason that may pass.
+_PAUSES = (0.1, 0.5, 2.0)
 
 # Bytes read ahead in this process, whatever the number of consumers.
 _MAX_BYTES = 64 << 20
@@ -48,10 +57,39 @@ def read_file(uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         return _read_local(uri, size, version)
     if gcs.is_gcs(uri):
         return gcs.read(uri, generation=version, max_bytes=max_bytes)
-    return files.read_bytes(uri)
+    return _read_elsewhere(uri)
 
 
 def _read_local(path: str, size: int, version: int) -> bytes:
+    """A local file; on a network file system, many an error passes."""
+    for pause in _PAUSES:
+        try:
+            return _read_once(path, size, version)
+        except OSError as error:
+            if is_final(error):
+                raise
+        time.sleep(pause)
+    return _read_once(path, size, version)
+
+
+def _read_elsewhere(uri: str) -> bytes:
+    """A file through Beam, whose file systems raise whatever their clients do.
+
+    Raises:
+        OSError: of a kind that `is_final` knows.
+    """
+    try:
+        return files.read_bytes(uri)
+    except Exception as error:
+        code = getattr(error, "code", None)
+        if code == HTTPStatus.FORBIDDEN:
+            raise PermissionError(errno.EACCES, first_line(error), uri) from error
+        if code == HTTPStatus.NOT_FOUND or not files.exists(uri):
+            raise FileNotFoundError(errno.ENOENT, "no such file", uri) from error
+        raise OSError(errno.EIO, first_line(error), uri) from error
+
+
+def _read_once(path: str, size: int, version: int) -> bytes:
     # Otherwise it would wait for somebody to write to what has become a FIFO.
     with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
         _check_unchanged(file.fileno(), path, size, version)
@@ -77,7 +115,7 @@ def _check_unchanged(descriptor: int, path: str, size: int, version: int) -> Non
 
 
 def _overwritten(path: str) -> OSError:
-    return OSError(errno.ESTALE, "it was overwritten meanwhile", path)
+    return ChangedError(errno.ESTALE, "it was overwritten meanwhile", path)
 
 
 def reading_threads(root: str, *, waits: bool = False) -> int:
@@ -152,6 +190,7 @@ class ReadAhead:
         pool = _shared_pool(self._threads)
         waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
         in_flight = 0
+        shut = GATE.shut_seconds
         with _CONSUMERS.one_more():
             try:
                 for item in items:
@@ -170,3 +209,5 @@ class ReadAhead:
             finally:
                 for future, _ in waiting:
                     future.cancel()
+                # Beam's counters belong to the thread that runs the step, not to the pool's.
+                count_throttled(GATE.shut_seconds - shut)

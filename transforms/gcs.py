@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
+from transforms.core.file_errors import ChangedError, FinalError
 from transforms.core.globs import glob_regex, literal_prefix
-from transforms.gcs_errors import RETRY_SECONDS, ChangedError, first_line, told
+from transforms.gcs_errors import first_line, told
+from transforms.gcs_retry import retry as _retry
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
@@ -208,7 +210,8 @@ def _get_media(uri: str, generation: int | None) -> tuple[bytes, str]:
         raise ConnectionError(errno.EIO, first_line(error)) from error
     data: bytes = response.data
     if response.status != HTTPStatus.OK:
-        raise from_http_status(response.status, data.decode(errors="replace"))
+        text = data.decode(errors="replace")
+        raise from_http_status(response.status, text, response=response)
     _check_hash(data, response.headers.get("X-Goog-Hash", ""))
     return data, response.headers.get("Content-Encoding", "")
 
@@ -377,22 +380,12 @@ def _blob(uri: str) -> Blob:
     return client().bucket(bucket).blob(name)
 
 
-@functools.lru_cache(maxsize=1)
-def _retry() -> Any:
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    # Every request here names a generation or may be repeated.
-    return DEFAULT_RETRY.with_delay(initial=0.2, maximum=20, multiplier=2).with_timeout(
-        RETRY_SECONDS
-    )
-
-
 def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
     inflater = zlib.decompressobj(wbits=31)
     try:
         plain = inflater.decompress(data, 0 if max_bytes is None else max_bytes + 1)
     except zlib.error as error:
-        raise OSError(errno.EIO, f"its gzip encoding is damaged ({error})", uri) from error
+        raise FinalError(errno.EIO, f"its gzip encoding is damaged ({error})", uri) from error
     if max_bytes is not None and len(plain) > max_bytes:
         raise OSError(errno.EFBIG, "its gzip encoding grows beyond --max_bytes", uri)
     return plain

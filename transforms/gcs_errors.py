@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Iterator
+from http import HTTPStatus
+
+from transforms.core.file_errors import ChangedError, FinalError
 
 # Seconds that failed requests are repeated for, with growing pauses.
 RETRY_SECONDS = 120
 
-
-class ChangedError(OSError):
-    """A precondition on a generation failed."""
+# Answers that blame the request, and yet another try may help.
+_MAY_PASS = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 @contextlib.contextmanager
@@ -32,7 +34,7 @@ def told(uri: str, *, missing: str = "no such object") -> Iterator[None]:
 
 def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
     from google.api_core import exceptions
-    from google.auth.exceptions import DefaultCredentialsError
+    from google.auth.exceptions import DefaultCredentialsError, RefreshError
 
     text = first_line(error)
     if isinstance(error, exceptions.NotFound):
@@ -42,12 +44,15 @@ def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
         return ChangedError(errno.ESTALE, "it was overwritten meanwhile", uri)
     if isinstance(error, (exceptions.Forbidden, exceptions.Unauthorized)):
         return PermissionError(errno.EACCES, f"no permission: {text}", uri)
-    if isinstance(error, DefaultCredentialsError):
-        advice = "run `gcloud auth application-default login`"
-        return PermissionError(errno.EACCES, f"no Google credentials: {advice}", uri)
+    if isinstance(error, (DefaultCredentialsError, RefreshError)) and not error.retryable:
+        # Without an errno: it says nothing of the object, and no other try helps.
+        return OSError("no Google credentials: run `gcloud auth application-default login`")
     if isinstance(error, exceptions.RetryError):
         detail = f"no answer in {RETRY_SECONDS} s of retries: {first_line(error.cause)}"
         return OSError(errno.ETIMEDOUT, detail, uri)
+    if isinstance(error, exceptions.ClientError) and error.code not in _MAY_PASS:
+        # The service understood the request and will refuse it again.
+        return FinalError(errno.EIO, text, uri)
     return OSError(errno.EIO, text, uri)
 
 

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from transforms import gcs
+from transforms.core.file_errors import check_final
 from transforms.core.listed import MISSING, listed_key, listed_path, listed_uri
 from transforms.core.records import JoinSide
 from transforms.fetch import ReadAhead
@@ -53,13 +54,14 @@ def find_file(uri: str) -> tuple[int, int]:
     """Bytes and version of a file or an object; the version is `MISSING` when there is none.
 
     Raises:
-        OSError: the bucket cannot be asked.
+        OSError: the bucket or the file system gives no answer.
     """
     if gcs.is_gcs(uri):
         stored = gcs.find(uri)
         return (stored.size, stored.generation) if stored else (0, MISSING)
     try:
         status = os.stat(uri)
-    except OSError:
+    except OSError as error:
+        check_final(error, uri)
         return 0, MISSING
     return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else (0, MISSING)

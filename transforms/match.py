@@ -16,6 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from transforms import gcs
 from transforms.core.csv_rows import label_text
+from transforms.core.file_errors import check_final
 from transforms.core.keys import image_key, relative_path
 from transforms.core.path_labels import PathRules
 from transforms.core.records import Count, JoinSide
@@ -66,8 +67,9 @@ def list_files(pattern: str) -> Iterator[FoundFile]:
     for path in _expand_glob(pattern):
         try:
             status = os.stat(path)
-        except OSError:
+        except OSError as error:
             # A dangling link, or gone since it was listed: reading it will say which.
+            check_final(error, path)
             yield FoundFile(path, 0, 0)
             continue
         if stat.S_ISREG(status.st_mode):

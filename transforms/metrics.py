@@ -12,14 +12,17 @@
 | shards_reused | shards | Convert and write each shard |
 | shard_msec | milliseconds for one shard, a distribution | Convert and write each shard |
 | images_quarantined | images | Copy rejected images |
+| cumulativeThrottlingSeconds | seconds in which 429 held requests back | each step that reads |
 | images_not_quarantined | images that cannot be read | Copy rejected images |
 
+The seconds are in Beam's namespace `gcsio`, all else in `image_tfrecords`.
 In `dataset.LabelImages`, `images_found` is counted by "Look images up".
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import os
 import threading
@@ -35,6 +38,16 @@ NAMESPACE = "image_tfrecords"
 def counter(name: str) -> Any:
     """A Beam counter in the project's namespace."""
     return Metrics.counter(NAMESPACE, name)
+
+
+def count_throttled(seconds: float) -> None:
+    """Counts seconds in which a service refused requests, as Dataflow's autoscaler reads them.
+
+    It goes by this name, and Beam's own requests to buckets count in this namespace: workers that
+    wait for a quota need no more workers.
+    """
+    if seconds > 0:
+        Metrics.counter("gcsio", "cumulativeThrottlingSeconds").inc(math.ceil(seconds))
 
 
 def distribution(name: str) -> Any:

@@ -164,7 +164,8 @@ class _PublishFn(beam.DoFn):
             self._fail(
                 "inputs_differ",
                 f"--output {self._output} holds a dataset of other inputs (images or labels were "
-                "added, removed or changed since). Use --overwrite or another --output",
+                "added, removed or changed since, or can be read now). Use --overwrite or another "
+                "--output",
             )
         listed = manifest_shards(manifest)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from transforms import files
+from transforms.core.file_errors import check_final
 from transforms.core.keys import full_uri
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
@@ -84,7 +85,7 @@ def copy_file(source: str, target: str) -> bool:
         False when it cannot be read.
 
     Raises:
-        OSError: the copy cannot be written.
+        OSError: the copy cannot be written, or another try may read the file.
     """
     folder, name = target.rsplit("/", 1)
     # As long as it is, a name may have no room for more.
@@ -113,4 +114,5 @@ def _chunks(source: str) -> Iterator[bytes]:
             while chunk := file.read(_CHUNK):
                 yield chunk
     except OSError as error:
+        check_final(error, source)
         raise _UnreadableError from error

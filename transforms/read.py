@@ -1,15 +1,18 @@
-"""Reading TFRecord files back."""
+"""Reading back what a dataset holds: TFRecord files, and which images it left out."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 import google_crc32c
 
 from transforms import files
+from transforms.core.manifest import REJECTED
+from transforms.core.rejections import Reason
 from transforms.core.tfrecord import read_records
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -91,3 +94,21 @@ def open_records(path: str) -> Iterator[Iterator[bytes]]:
     """
     with open_stored(path) as stored:
         yield stored_records(stored)
+
+
+def unreadable_keys(output: str) -> frozenset[str]:
+    """The keys of the images that a published dataset left out because they were unreadable."""
+    path = files.join(output, REJECTED)
+    if not files.exists(path):
+        return frozenset()
+    keys = set()
+    with files.open_reader(path) as lines:
+        for line in lines:
+            # Hundreds of thousands of rows may have no image; few images are unreadable.
+            if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
+                continue
+            with contextlib.suppress(ValueError, TypeError, RecursionError):
+                entry = json.loads(line)
+                if entry["reason"] == Reason.UNREADABLE:
+                    keys.add(str(entry["key"]))
+    return frozenset(keys)

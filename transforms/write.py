@@ -25,6 +25,7 @@ from transforms.core.shards import ShardName, ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.fetch import ReadAhead
 from transforms.metrics import PROGRESS, counter, distribution
+from transforms.read import unreadable_keys
 from transforms.tally import Tally
 
 Planned = ShardImage | ShardRow
@@ -32,6 +33,9 @@ Planned = ShardImage | ShardRow
 _LOGGER = logging.getLogger(__name__)
 
 _FINGERPRINTS = "fingerprints"
+
+# In the place of a recipe: an image of the shard can be read that could not.
+_READABLE = "readable"
 
 beam.coders.registry.register_coder(Prints, beam.coders.RowCoder)
 
@@ -186,7 +190,9 @@ class _WriteShardFn(beam.DoFn):
         manifest = files.join(self._output, MANIFEST)
         self._compare_only = not self._overwrite and files.exists(manifest)
         self._published: dict[str, dict[str, Any]] = {}
+        self._unreadable: frozenset[str] = frozenset()
         if self._compare_only:
+            self._unreadable = unreadable_keys(self._output)
             self._read_published(manifest)
         else:
             files.make_directory(self._staging)
@@ -203,6 +209,7 @@ class _WriteShardFn(beam.DoFn):
         images = sorted(unordered)
         recipe = shard_recipe(self._options_digest, name, images)
         if self._compare_only:
+            recipe = _READABLE if self._is_readable_now(images) else recipe
             yield ShardSummary(file=name, recipe=self._compared(name, recipe, images))
             return
         finished = self._finished(name, recipe)
@@ -214,6 +221,19 @@ class _WriteShardFn(beam.DoFn):
         if self._converter.fingerprints:
             for prints in index.prints(name):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, prints)
+
+    def _is_readable_now(self, images: list[Planned]) -> bool:
+        """Whether an image that could not be read for the dataset can be read now.
+
+        A permission that was given since changes no version, so no recipe.
+        """
+        if not self._unreadable:
+            return False
+        missed = (image for image in images if image.key in self._unreadable)
+        return any(
+            isinstance(result, CheckedImage) or result.reason != Reason.UNREADABLE
+            for result in self._converter.load(missed)
+        )
 
     def _compared(self, name: str, recipe: str, images: list[Planned]) -> str:
         """The recipe of a published shard if it would be written again byte by byte.

@@ -49,7 +49,7 @@ class Reason(str, enum.Enum):
 
 
 HELP: dict[Reason, str] = {
-    Reason.UNREADABLE: "the file could not be read; check that it exists and its permissions",
+    Reason.UNREADABLE: "the file can never be read; check that it exists and its permissions",
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",

@@ -1,0 +1,177 @@
+"""A read that may succeed later fails the run, not the image: no dataset has holes from it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.metrics import MetricsFilter
+
+from tests.pipeline.commands import Ran, convert, digests, make_dataset
+from tests.servers.gcs import GcsServer
+from tests.transforms.beam import convert as run_graph
+from tests.transforms.beam import make_config
+from transforms import fetch, gcs, gcs_retry
+
+IMAGES = "gs://photos/in/*/*.jpg"
+LOST = "photos/in/dog/dog-4.jpg"
+
+
+@pytest.fixture
+def photos_bucket(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
+    """`gs://photos/in/<class>/<name>`, in a process that gives up after half a second."""
+    gcs.make_bucket("photos")
+    gcs.put_folder("photos", "in/", photos)
+    gcs.reset()
+    _give_up_soon(monkeypatch)
+    return gcs
+
+
+def _give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    soon = gcs_retry.retry().with_timeout(0.5).with_delay(0.05, 0.1, 2)
+    monkeypatch.setattr(gcs, "_retry", lambda: soon)
+    monkeypatch.setattr(gcs_retry, "_FIRST_PAUSE", 0.1)
+    monkeypatch.setattr(gcs_retry, "_LONGEST_PAUSE", 0.2)
+
+
+def run(output: Path, **flags: Any) -> Ran:
+    """Converts what is in the bucket; one image in a hundred may be left out."""
+    flags = {"images": IMAGES, "output": output, "num_shards": 3, "max_rejected": "50%", **flags}
+    return convert(**flags)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 408])
+def test_an_object_that_gives_no_answer_fails_the_run(
+    photos_bucket: GcsServer, tmp_path: Path, status: int
+) -> None:
+    photos_bucket.set_faults([{"kind": "media", "object": LOST, "status": status}])
+    ran = run(tmp_path / "out")
+    assert ran.code == 1, ran.out
+    error = ran.error()
+    assert f"cannot read gs://{LOST}: no answer in 120 s of retries" in error
+    assert "run the same command again, it keeps the finished shards; nothing published" in error
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+    photos_bucket.reset()
+    assert run(tmp_path / "out").code == 0
+    reads = photos_bucket.media_gets()
+    assert 0 < len(reads) < 18  # finished shards are not read again
+    assert set(reads.values()) == {1}
+    photos_bucket.reset()
+    undisturbed = make_dataset(tmp_path / "all", images=IMAGES, num_shards=3, max_rejected="50%")
+    assert undisturbed.ledger["records_written"] == 18
+    assert {n: d for n, d in digests(tmp_path / "out").items() if n.endswith("tfrecord")} == {
+        n: d for n, d in digests(tmp_path / "all").items() if n.endswith("tfrecord")
+    }
+
+
+@pytest.mark.parametrize("status", [403, 404, 400])
+def test_what_is_final_is_rejected(photos_bucket: GcsServer, tmp_path: Path, status: int) -> None:
+    photos_bucket.set_faults([{"kind": "media", "object": LOST, "status": status}])
+    assert run(tmp_path / "out").code == 0
+    assert photos_bucket.media_gets()["in/dog/dog-4.jpg"] == 1
+
+
+def test_a_rerun_tries_what_was_unreadable_again(photos_bucket: GcsServer, tmp_path: Path) -> None:
+    fault = {"kind": "media", "object": LOST, "status": 403}
+    photos_bucket.set_faults([fault])
+    assert run(tmp_path / "out").code == 0
+    before = digests(tmp_path / "out")
+    photos_bucket.reset()
+    photos_bucket.set_faults([fault])
+    assert run(tmp_path / "out").out.startswith("up to date")
+    assert photos_bucket.media_gets() == {"in/dog/dog-4.jpg": 1}
+    photos_bucket.reset()
+    ran = run(tmp_path / "out")
+    assert ran.code == 2
+    assert "or can be read now). Use --overwrite" in ran.error()
+    assert digests(tmp_path / "out") == before
+    assert run(tmp_path / "out", overwrite=True).code == 0
+
+
+def test_equal_images_are_not_kept_because_one_gives_no_answer(
+    photos_bucket: GcsServer, photos: Path, tmp_path: Path
+) -> None:
+    copy = (photos / "dog" / "dog-4.jpg").read_bytes()
+    photos_bucket.put("photos", "in/dog/copy.jpg", copy)
+    photos_bucket.set_faults([{"method": "GET", "kind": "object", "object": LOST, "status": 503}])
+    ran = run(tmp_path / "out", dedupe="drop")
+    assert ran.code == 1, ran.out
+    assert f"cannot read gs://{LOST}" in ran.error()
+
+
+def test_throttling_is_waited_for_and_counted(photos_bucket: GcsServer, tmp_path: Path) -> None:
+    photos_bucket.set_faults([{"kind": "media", "status": 429, "count": 3}])
+    config = make_config(Path("unused"), tmp_path / "out", images=(IMAGES,), root="gs://photos/in")
+    result = run_graph(config)
+    assert photos_bucket.counts()["GET media"] == 18 + 3
+    throttled = MetricsFilter().with_namespace("gcsio").with_name("cumulativeThrottlingSeconds")
+    [counted] = result.metrics().query(throttled)["counters"]
+    assert counted.committed >= 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "flags"),
+    [
+        ({"kind": "list", "object": "photos"}, {}),
+        ({"object": "photos/labels.csv"}, {"labels": "gs://photos/labels.csv"}),
+        ({"object": "photos/classes.txt"}, {"class_names": "gs://photos/classes.txt"}),
+        ({"kind": "list", "object": "datasets"}, {"output": "gs://datasets/x"}),
+        ({"kind": "upload"}, {"output": "gs://datasets/x"}),
+    ],
+)
+def test_inputs_that_give_no_answer_before_the_job_are_no_wrong_flags(
+    photos_bucket: GcsServer, tmp_path: Path, fault: dict[str, Any], flags: dict[str, Any]
+) -> None:
+    """A scheduler tries exit code 1 again, and not 2."""
+    photos_bucket.make_bucket("datasets")
+    photos_bucket.put("photos", "labels.csv", b"id,label\ndog-1,dog\n")
+    photos_bucket.put("photos", "classes.txt", b"cat\ndog\nfox\n")
+    photos_bucket.set_faults([{**fault, "status": 503}])
+    ran = run(**{"output": tmp_path / "out", **flags})
+    assert ran.code == 1, ran.out
+    assert "no answer in 120 s of retries" in ran.error()
+    assert ran.error().endswith("run the same command again")
+
+
+def failing_open(monkeypatch: pytest.MonkeyPatch, name: str, numbers: Iterator[int]) -> list[str]:
+    """Lets the opening of a file fail with each of some errors, then succeed."""
+    opened: list[str] = []
+    original = os.open
+
+    def opening(path: Any, *arguments: Any, **keywords: Any) -> int:
+        if str(path).endswith(name):
+            opened.append(str(path))
+            if number := next(numbers, 0):
+                raise OSError(number, os.strerror(number), path)
+        return original(path, *arguments, **keywords)
+
+    monkeypatch.setattr(fetch.os, "open", opening)
+    monkeypatch.setattr(fetch, "_PAUSES", (0.0, 0.0, 0.0))
+    return opened
+
+
+def test_a_local_read_that_fails_for_a_while_is_tried_again(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = iter([errno.ESTALE, errno.EIO, errno.ETIMEDOUT])
+    opened = failing_open(monkeypatch, "dog-1.jpg", numbers)
+    dataset = make_dataset(tmp_path / "out", images=f"{photos}/*/*.jpg")
+    assert len(opened) == 4
+    assert dataset.rejected == []
+
+
+def test_a_local_read_that_goes_on_failing_fails_the_run(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_open(monkeypatch, "dog-1.jpg", iter([errno.EIO] * 4))
+    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out", "max_rejected": "50%"}
+    ran = convert(**flags)
+    assert ran.code == 1
+    assert f"cannot read {photos}/dog/dog-1.jpg: Input/output error; run the same" in ran.error()
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert convert(**flags).code == 0
