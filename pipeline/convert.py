@@ -36,10 +36,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
-    for line in decision_lines(() if is_finished else config.decisions):
-        # What follows can take hours.
-        print(line, flush=True)
-    manifest, counters = convert(config, beam_flags, progress=flags.progress)
+
+    def tell_decisions() -> None:
+        for line in decision_lines(() if is_finished else config.decisions):
+            # What follows can take hours.
+            print(line, flush=True)
+
+    manifest, counters = convert(config, beam_flags, progress=flags.progress, before=tell_decisions)
     seconds = time.monotonic() - started
     lines = convert_lines(
         manifest,

@@ -197,8 +197,20 @@ class Converted(NamedTuple):
     counters: dict[str, int]
 
 
-def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> Converted:
+def convert(
+    config: ConvertConfig,
+    beam_flags: Sequence[str],
+    *,
+    progress: str,
+    before: Callable[[], None] = lambda: None,
+) -> Converted:
     """Runs a conversion.
+
+    Args:
+        config: what to convert.
+        beam_flags: options of Beam.
+        progress: see `show_progress`.
+        before: called when the output folder is ours and the job is about to start.
 
     Raises:
         RejectedError: more images were rejected than may be.
@@ -207,6 +219,7 @@ def convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) 
     """
     with hold_output(config.output):
         check_writable(config)
+        before()
         return _convert(config, beam_flags, progress=progress)
 
 

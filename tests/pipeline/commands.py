@@ -41,6 +41,11 @@ class Ran(NamedTuple):
     out: str
     err: str
 
+    def after_decided(self) -> list[str]:
+        """What it printed without the blocks "Decided"."""
+        lines = self.out.splitlines()
+        return [line for line in lines if line != "Decided" and line[:2] != "  "]
+
     def error(self) -> str:
         """What it said on stderr: one line, meant for people."""
         lines = self.err.splitlines()

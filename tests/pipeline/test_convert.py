@@ -147,7 +147,7 @@ class TestTooManyRejected:
         }
         ran = convert(output=out, **flags)
         message = ran.error()
-        assert (ran.code, ran.out) == (3, "")
+        assert (ran.code, ran.after_decided()) == (3, [])
         for part in ("5 of 52 images", "--max_rejected", "1 corrupt_image", "nothing published"):
             assert part in message
         assert os.listdir(out) == [".staging"]
@@ -211,7 +211,14 @@ class TestLabelSources:
         told = make_dataset(tmp_path / "told", images=f"{photos}/*/*.jpg", label_from="directory")
         inferred = make_dataset(tmp_path / "inferred", images=f"{photos}/*/*.jpg")
         assert labels(told) == stems
-        assert digests(told.folder) == digests(inferred.folder)
+        # Both list what was decided, and why.
+        listed = {"manifest.json", "report.html"}
+        one, other = digests(told.folder), digests(inferred.folder)
+        assert {name for name in one if one[name] != other[name]} == listed
+        manifests = [told.manifest, inferred.manifest]
+        for each in manifests:
+            del each["decided"], each["digest"]
+        assert manifests[0] == manifests[1]
         assert told.classes == list(CLASSES)
 
     def test_an_image_in_no_folder_of_a_class_is_rejected(self, tmp_path: Path) -> None:
@@ -325,7 +332,7 @@ class TestProcess:
             label_from="directory",
             output=tmp_path / "out",
         )
-        assert (ran.code, ran.out) == (3, "")
+        assert (ran.code, ran.after_decided()) == (3, [])
         assert ran.error().startswith("convert: 1 of 1 images rejected")
 
 
