@@ -1,10 +1,11 @@
 """Checks images in a child process with a ceiling on its memory and a time limit for each.
 
-    python -m tests.hostile.checking MAX_PIXELS MAX_BYTES BYTES
+    python -m tests.hostile.checking MAX_PIXELS MAX_BYTES BYTES HOW
 
 reads images from the standard input, each after its length in 8 bytes, and says what became of it
-in a line of JSON. The ceiling is on what the process takes besides what it had after it imported
-TensorFlow and decoded an image of each kind.
+in a line of JSON. HOW is `check`, or `pixels`: then the pixels of each image are changed in several
+ways, and its thumbnail for the report is made. The ceiling is on what the process takes besides
+what it had after it imported TensorFlow and decoded an image of each kind.
 """
 
 from __future__ import annotations
@@ -25,12 +26,23 @@ from tests.hostile.limited import ENVIRONMENT
 from tests.images import picture, saved
 from tests.pipeline.commands import ROOT
 from transforms.core.check import Limits, check_image, import_tensorflow
+from transforms.core.pixel_options import PixelOptions, Resize
+from transforms.core.pixels import change_pixels
 from transforms.core.rejections import RejectedImageError
+from transforms.core.report_pictures import rejected_thumbnails
 
+# Of a core, for each image; on a busy machine that takes longer on the clock.
 SECONDS = 10
+_PATIENCE = 8
 _START_SECONDS = 120
 _LENGTH = struct.Struct("<Q")
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
+# What each image goes through if its pixels are changed.
+_OPTIONS = (
+    PixelOptions(transcode="auto", exif_orientation="apply"),
+    PixelOptions(transcode="jpeg", resize=Resize.parse("shorter=64")),
+    PixelOptions(transcode="png", color="gray"),
+)
 
 
 class Checked(NamedTuple):
@@ -39,7 +51,7 @@ class Checked(NamedTuple):
     Attributes:
         reason: of its rejection, empty when it was accepted.
         detail: of its rejection, else height, width and channels.
-        seconds: that the check took.
+        seconds: of a core that the check took.
     """
 
     reason: str
@@ -60,8 +72,10 @@ class Checker:
         growth: the most bytes of memory that were added to those after the start.
     """
 
-    def __init__(self, limits: Limits, ceiling: int) -> None:
-        self._command = [sys.executable, "-m", __name__, *map(str, (*limits, ceiling))]
+    def __init__(self, limits: Limits, ceiling: int, how: str = "check") -> None:
+        # Changing pixels decodes an image once for each way, and once for its thumbnail.
+        self._seconds = SECONDS * {"check": 1, "pixels": len(_OPTIONS) + 1}[how]
+        self._command = [sys.executable, "-m", __name__, *map(str, (*limits, ceiling)), how]
         self._process: subprocess.Popen[bytes] | None = None
         self.checked = 0
         self.slowest = 0.0
@@ -79,7 +93,9 @@ class Checker:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(_LENGTH.pack(len(data)) + data)
             process.stdin.flush()
-        answer = self._answer(SECONDS, name)
+        answer = self._answer(self._seconds * _PATIENCE, name)
+        if answer["seconds"] > self._seconds:
+            raise BrokenCheckError(f"{name}: {answer['seconds']:.1f} s, more than {self._seconds}")
         self.checked += 1
         self.slowest = max(self.slowest, answer["seconds"])
         self.growth = max(self.growth, answer["growth"])
@@ -142,7 +158,8 @@ def _line_within(stream: IO[bytes], seconds: float) -> bytes | None:
 
 def main() -> None:
     """Answers for one image after the other until the input ends."""
-    max_pixels, max_bytes, ceiling = map(int, sys.argv[1:])
+    max_pixels, max_bytes, ceiling = map(int, sys.argv[1:4])
+    check = {"check": _check, "pixels": _change}[sys.argv[4]]
     limits = Limits(max_pixels=max_pixels, max_bytes=max_bytes)
     answers = os.fdopen(os.dup(1), "w")
     import_tensorflow()
@@ -156,14 +173,14 @@ def main() -> None:
     print("{}", file=answers, flush=True)
     while length := sys.stdin.buffer.read(_LENGTH.size):
         data = sys.stdin.buffer.read(*_LENGTH.unpack(length))
-        answer = _check(data, limits)
+        answer = check(data, limits)
         growth = _memory("VmHWM") - had
         print(json.dumps({**answer, "growth": growth}), file=answers, flush=True)
         del data
 
 
 def _check(data: bytes, limits: Limits) -> dict[str, Any]:
-    started = time.monotonic()
+    started = time.process_time()
     answer: dict[str, Any] = {"reason": ""}
     for mode in ("header", "full"):
         try:
@@ -172,7 +189,24 @@ def _check(data: bytes, limits: Limits) -> dict[str, Any]:
             answer.update(reason=error.reason.value, detail=error.detail)
         except BaseException as error:
             answer["error"] = repr(error)
-    return {**answer, "seconds": time.monotonic() - started}
+    return {**answer, "seconds": time.process_time() - started}
+
+
+def _change(data: bytes, limits: Limits) -> dict[str, Any]:
+    started = time.process_time()
+    answer: dict[str, Any] = {"reason": "", "detail": ""}
+    for options in _OPTIONS:
+        try:
+            answer["detail"] = str(change_pixels(data, options, limits=limits).info[1:])
+        except RejectedImageError as error:
+            answer.update(reason=error.reason.value, detail=error.detail)
+        except BaseException as error:
+            answer["error"] = repr(error)
+    try:
+        rejected_thumbnails([data[: 8 << 20]], edge=112, max_bytes=4096)
+    except BaseException as error:
+        answer["error"] = repr(error)
+    return {**answer, "seconds": time.process_time() - started}
 
 
 def _memory(name: str) -> int:

@@ -22,6 +22,7 @@ from PIL import Image
 
 from tests import images
 from tests.hostile.checking import BrokenCheckError, Checker
+from tests.hostile.costly_files import small_bombs
 from transforms.core.check import DEFAULT_LIMITS as DEFAULT
 from transforms.core.check import Limits
 from transforms.core.headers import MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
@@ -361,5 +362,19 @@ def test_what_takes_too_much_or_dies_would_be_noticed() -> None:
             checker.kill()
             checker.check(b"any", "a file")
         assert checker.check(WHOLE["jpeg"]).reason == ""
+    finally:
+        checker.stop()
+
+
+@pytest.mark.slow
+def test_small_bombs_whose_pixels_are_changed() -> None:
+    """Each is changed in three ways and drawn for the report."""
+    checker = Checker(DEFAULT, ceiling(DEFAULT), "pixels")
+    try:
+        for name, data, reason in small_bombs():
+            checked = checker.check(data, name)
+            assert (name, checked.reason) == (name, reason), checked
+            assert name.startswith("jpeg_2000") or checker.growth < 300 << 20, name
+        stays_within(checker, DEFAULT)
     finally:
         checker.stop()

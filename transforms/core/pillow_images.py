@@ -19,7 +19,13 @@ from PIL import Image, ImageFile, UnidentifiedImageError, _imaging
 from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.check import Limits
+from transforms.core.exif import orientation_of as orientation_in
+from transforms.core.headers import BrokenHeaderError, CostlyImageError
+from transforms.core.jpeg2000 import COST as JPEG2000_COST
+from transforms.core.jpeg2000 import check_jpeg2000
+from transforms.core.portable_maps import check_portable_map, decode_scaled, is_scaled
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.core.tiff import check_tiff
 
 # TGA has no signature: it comes last.
 FOREIGN = ("TIFF", "AVIF", "JPEG2000", "ICO", "PPM", "TGA")
@@ -43,10 +49,13 @@ _SUBFILE_TYPE = 0x00FE
 _THUMBNAIL = 1
 
 _ORIENTATION = 0x0112
-# Formats whose tag TensorFlow passes over; it turns a JPEG XL.
-_TAGGED = ("jpeg", "png", "webp")
-# One of them is in every PNG with an orientation; without one, Pillow would decode the file.
-_PNG_TAGS = (b"eXIf", b"Raw profile type", b"tiff:Orientation")
+
+_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"MM*\0", b"II\0*", b"II+\0", b"MM\0+")
+# The entry of an AVIF that says that an item is EXIF. Its orientation is not used: that of the
+# picture is a property of its own (`irot` and `imir`).
+_AVIF_EXIF = re.compile(rb"(infe[\x02\x03].{3}(?:.{4}|.{6}))Exif", re.DOTALL)
+# How a segment of a JPEG begins that holds EXIF.
+_JPEG_EXIF = re.compile(rb"(\xff\xe1..)Exif", re.DOTALL)
 
 _GREY = ("1", "L", "LA", "La")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
@@ -81,36 +90,60 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
         The image; its pixels are not decoded.
 
     Raises:
-        RejectedImageError: with reason `NOT_AN_IMAGE`, `UNSUPPORTED_IMAGE`, `CORRUPT_IMAGE` or
-            `TOO_MANY_PIXELS`.
+        RejectedImageError: with reason `NOT_AN_IMAGE`, `UNSUPPORTED_IMAGE`, `CORRUPT_IMAGE`,
+            `TOO_MANY_PIXELS` or `TOO_COSTLY`.
     """
     if "ICO" in formats and data.startswith(b"\0\0\1\0"):
         _check_pixels(*_largest_icon(data), limits)
     with _rejecting():
+        safe = _without_tags(data)
         try:
-            image = Image.open(io.BytesIO(data), formats=formats)
+            image = Image.open(io.BytesIO(safe), formats=formats)
         except UnidentifiedImageError:
             raise _unidentified(data, formats) from None
+        if image.format == "PPM":
+            check_portable_map(image)
     if isinstance(image, TiffImageFile) and image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
         detail = "its first page is a thumbnail, as in raw files of cameras"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
-    _check_pixels(*image.size, limits)
+    _check_pixels(*image.size, limits, times=JPEG2000_COST if image.format == "JPEG2000" else 1)
     return image
 
 
+def _without_tags(data: bytes) -> bytes:
+    """The file without tags that Pillow would copy one by one; those of a TIFF are checked.
+
+    Raises:
+        BrokenHeaderError: a TIFF has no directory.
+        CostlyImageError: a TIFF or a JPEG 2000 is made to be slow or large.
+    """
+    if data.startswith(_TIFF_MAGIC):
+        check_tiff(data)
+    elif data.startswith(b"\xff\xd8"):
+        return _JPEG_EXIF.sub(rb"\1skip", data)
+    elif data[4:8] == b"ftyp":
+        return _AVIF_EXIF.sub(rb"\1skip", data)
+    elif data.startswith((b"\xff\x4f\xff\x51", b"\0\0\0\x0cjP")):
+        check_jpeg2000(data)
+    return data
+
+
 def frame_count(image: ImageFile.ImageFile) -> int:
-    """How many frames or pages an opened file has."""
+    """How many frames or pages an opened file has; of a TIFF 2 stands for all above 1."""
     with _rejecting():
+        if isinstance(image, TiffImageFile):
+            return 2 if image.tag_v2.next else 1
         return int(getattr(image, "n_frames", 1))
 
 
 def orientation_of(image: ImageFile.ImageFile) -> int:
-    """The EXIF orientation of an opened image, 1 to 8; 1 when there is none that makes sense."""
-    try:
-        orientation = image.getexif().get(_ORIENTATION, 1)
-    except Exception:  # of every kind; a damaged tag says nothing, and the pixels may be sound
-        return 1
-    return int(orientation) if orientation in TURNS else 1
+    """The orientation of an opened image by its tags, 1 to 8; 1 when there is none."""
+    if isinstance(image, TiffImageFile):
+        tag = image.tag_v2.get(_ORIENTATION)
+        if tag is not None:
+            return tag if tag in TURNS else 1
+    exif, xmp = image.info.get("exif", b""), image.info.get("xmp", b"")
+    return orientation_in(bytes(exif), xmp if isinstance(xmp, bytes) else b"") or 1
 
 
 def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
@@ -119,22 +152,6 @@ def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
     # Pillow gives the size of the turned picture, if the tag is where TIFF has it.
     is_swapped = isinstance(image, TiffImageFile) and image.tag_v2.get(_ORIENTATION) in _SIDEWAYS
     return (width, height) if is_swapped else (height, width)
-
-
-def read_orientation(data: bytes, format_: str, limits: Limits) -> int:
-    """The EXIF orientation of a file of a format that TensorFlow reads, 1 to 8.
-
-    Raises:
-        RejectedImageError: with reason `TOO_MANY_PIXELS`; more than Pillow opens.
-    """
-    if format_ not in _TAGGED or (format_ == "png" and not any(tag in data for tag in _PNG_TAGS)):
-        return 1
-    try:
-        return orientation_of(open_image(data, (format_.upper(),), limits))
-    except RejectedImageError as error:
-        if error.reason is Reason.TOO_MANY_PIXELS:
-            raise
-        return 1
 
 
 def exif_of(orientation: int) -> bytes:
@@ -157,6 +174,8 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
     # Pillow turns a TIFF while it decodes, and forgets the tag.
     orientation = orientation_of(image) if isinstance(image, TiffImageFile) else 1
     with _rejecting():
+        if is_scaled(image):
+            return decode_scaled(image)
         image.load()
         plain = _in_mode(image, _plain_mode(image))
     plain.info.clear()  # what Pillow would write again, such as a colour profile
@@ -183,9 +202,10 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
     return image.convert(mode)
 
 
-def _check_pixels(width: int, height: int, limits: Limits) -> None:
-    if width * height > limits.max_pixels:
-        detail = f"{width}x{height} pixels, more than {limits.max_pixels}"
+def _check_pixels(width: int, height: int, limits: Limits, *, times: int = 1) -> None:
+    if width * height * times > limits.max_pixels:
+        counted = f", which count {times} times" if times > 1 else ""
+        detail = f"{width}x{height} pixels{counted}, more than {limits.max_pixels}"
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
 
 
@@ -224,6 +244,10 @@ def _rejecting() -> Iterator[None]:
         yield
     except (RejectedImageError, MemoryError):
         raise
+    except CostlyImageError as error:
+        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from None
+    except BrokenHeaderError as error:
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, str(error)) from None
     except Image.DecompressionBombError as error:
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, _one_line(error)) from None
     except Exception as error:  # of every kind: OSError, ValueError, SyntaxError, struct.error ...

@@ -25,9 +25,10 @@ from transforms.core.check import (
     examine_image,
 )
 from transforms.core.encode import encode_image
+from transforms.core.exif import orientation_tag
 from transforms.core.headers import Header, image_format
 from transforms.core.looks import look_of_pixels
-from transforms.core.pillow_images import TURNS, open_image, read_orientation
+from transforms.core.pillow_images import TURNS, open_image
 from transforms.core.pixel_options import Original, PixelOptions, StoredImage
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -109,7 +110,7 @@ def change_pixels(
         info, look = examine_image(data, limits=limits, mode=check, looks=looks)
         return StoredImage(data, info, Original(info.height, info.width, 1), ("untouched",), look)
     if options.exif_orientation == "keep" and source.header is not None:
-        source = source._replace(orientation=read_orientation(data, source.format, limits))
+        source = source._replace(orientation=orientation_tag(data, source.format) or 1)
     image, scale = _decode_whole(data, source, target, options, limits)
     recolored = _recolored(image, options)
     stored_format = _stored_format(data, source, recolored, options)
@@ -179,7 +180,7 @@ def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
             return _foreign(opened)
     orientation = 1
     if options.exif_orientation == "apply":
-        orientation = read_orientation(data, header.format, limits)
+        orientation = orientation_tag(data, header.format) or 1
     return _Source(*header[:4], orientation=orientation, frames=header.frames, header=header)
 
 

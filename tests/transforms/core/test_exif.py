@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import random
+import warnings
+import zlib
 
 import pytest
+from PIL import Image
 
-from tests.images import flipped, picture, saved
+from tests.foreign_images import exif
+from tests.hostile.costly_files import (
+    jpeg_with,
+    png_with_exif,
+    png_with_raw_profile,
+    webp_with_exif,
+)
+from tests.images import flipped, picture, png_chunks, png_file, saved
 from transforms.core.exif import orientation_tag
 from transforms.core.pillow_images import exif_of
 
@@ -54,3 +65,67 @@ def test_damage_never_raises(format_: str) -> None:
     for _ in range(500):
         cut = flipped(data, source, 4)[: source.randrange(len(data))]
         assert orientation_tag(cut, format_.lower()) in range(9)
+
+
+XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><a tiff:Orientation="8"/></x:xmpmeta>'
+
+
+@pytest.mark.parametrize("format_", ["JPEG", "WEBP"])
+def test_the_tag_of_xmp_counts_where_there_is_no_other(format_: str) -> None:
+    assert orientation_tag(saved(picture("RGB"), format_, xmp=XMP), format_.lower()) == 8
+    both = saved(picture("RGB"), format_, xmp=XMP, exif=exif_of(3))
+    assert orientation_tag(both, format_.lower()) == 3
+
+
+@pytest.mark.parametrize("packed", [0, 1])
+def test_the_xmp_of_a_png(packed: int) -> None:
+    text = zlib.compress(XMP) if packed else XMP
+    body = b"XML:com.adobe.xmp\0" + bytes([packed, 0]) + b"\0\0" + text
+    assert orientation_tag(png_file(png_chunks(extra=[(b"iTXt", body)])), "png") == 8
+
+
+def test_a_text_of_gigabytes_is_not_inflated() -> None:
+    deflater = zlib.compressobj()
+    text = b"".join([deflater.compress(bytes(1 << 24)), deflater.flush()])
+    body = b"Raw profile type exif\0\0" + text
+    assert orientation_tag(png_file(png_chunks(extra=[(b"zTXt", body)])), "png") == 0
+
+
+def test_a_block_in_the_text_of_a_png() -> None:
+    assert orientation_tag(png_with_raw_profile(exif_of(5)), "png") == 5
+
+
+def test_a_block_in_several_segments() -> None:
+    block = exif_of(7)
+    parts = [block[6:20], block[20:]]
+    data = jpeg_with([b"\xe1Exif\0\0" + part for part in parts])
+    assert orientation_tag(data, "jpeg") == 7
+
+
+def with_block(format_: str, block: bytes) -> bytes:
+    """A picture with an EXIF block, its checksums right."""
+    if format_ == "PNG":
+        return png_with_exif(block[6:])
+    return jpeg_with([b"\xe1" + block]) if format_ == "JPEG" else webp_with_exif(block)
+
+
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP"])
+def test_as_pillow_reads_damaged_blocks(format_: str) -> None:
+    """Of a block with other values, both say the same."""
+    source = random.Random(format_)
+    block = exif(6).tobytes()
+    agreed = 0
+    for _ in range(400):
+        changed = bytearray(block)
+        changed[source.randrange(6, len(block))] = source.choice((0, 1, 3, 4, 5, 6, 8, 18, 255))
+        data = with_block(format_, bytes(changed))
+        ours = orientation_tag(data, format_.lower())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                theirs = Image.open(io.BytesIO(data)).getexif().get(0x0112, 0)
+            except Exception:  # of every kind; the block cannot be read
+                theirs = 0
+        assert ours == (theirs if theirs in range(1, 9) else 0), bytes(changed)
+        agreed += ours != 0
+    assert agreed > 50
