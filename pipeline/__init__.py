@@ -1,1 +1,19 @@
 """The commands: options, the graph, launching. The flow itself is in `graph.py`."""
+
+import sys
+from types import TracebackType
+
+
+def _report_interrupt(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Prints one line when a command is interrupted while it imports its modules."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+# As `python -m` finds the module of a command, not where somebody imports the package.
+if sys.argv[:1] == ["-m"]:
+    sys.excepthook = _report_interrupt

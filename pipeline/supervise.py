@@ -1,4 +1,9 @@
-"""Runs a command in a child process, so that a crashing decoder does not end the run."""
+"""Runs a command in a child process, so that a decoder that crashes or hangs does not end the run.
+
+The child and all that it starts ignore SIGINT: Ctrl-C reaches a whole group of processes, and one
+that is just importing would print a traceback. The parent alone takes it and passes it on to the
+child, once, as SIGUSR1.
+"""
 
 from __future__ import annotations
 
@@ -7,54 +12,173 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
+from typing import Any, NoReturn
 
-from transforms.core.in_flight import suspects
+from pipeline.errors import INTERRUPTED
+from transforms.core.decoding_child import decoding_child
+from transforms.core.in_flight import RUN_VARIABLE, HangWatch, Suspects
 
 # Signals that a process sends to itself by a bug in native code.
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
+# What SIGINT to the parent is to the child.
+_INTERRUPT = signal.SIGUSR1
+
+# How often the parent reads what the child decodes.
+_WATCH_SECONDS = 10.0
+
+# How often, and after how many seconds each time, the notes of a dead process are looked for.
+_LOCK_POLLS = 20
+_LOCK_SECONDS = 0.1
+
 
 def supervise(command: Callable[[], int]) -> int:
-    """Runs a command in a child process, and again when a decoder crashed it.
+    """Runs a command in a child process, and again when a decoder crashed it or hung in it.
 
     Each time at least one more image is known that must be decoded elsewhere, see
-    `transforms.core.in_flight`; finished shards are not written again.
+    `transforms.core.in_flight`; finished shards are not written again. SIGINT is ignored once the
+    command has ended: this process is about to end, too.
 
     Returns:
         the command's exit code; 128 and the signal's number when one ended it.
     """
+    known: frozenset[bytes] = frozenset()
     while True:
-        known = suspects()
-        status = _run_child(command)
+        known |= Suspects().notes
+        watch = _Watch()
+        status = _run_child(command, watch)
         code = os.waitstatus_to_exitcode(status)
-        if code >= 0:
-            return code
-        if -code not in _CRASHES or suspects() <= known:
-            return 128 - code
-        name = signal.Signals(-code).name
-        print(f"a decoder crashed ({name}); going on without the image", file=sys.stderr)
+        if watch.ended and code != 0:
+            why = "hangs"
+        elif -code in _CRASHES:
+            why = f"crashed ({signal.Signals(-code).name})"
+        else:
+            return code if code >= 0 else 128 - code
+        if not _knows_more(known):
+            return code if code >= 0 else 128 - code
+        print(f"a decoder {why}; going on without the image", file=sys.stderr)
 
 
-def _run_child(command: Callable[[], int]) -> int:
+def _knows_more(known: frozenset[bytes]) -> bool:
+    """Whether there are other suspects than these.
+
+    A process that was just being started by the one that died holds its lock for a moment.
+    """
+    for _ in range(_LOCK_POLLS):
+        if not Suspects().notes <= known:
+            return True
+        time.sleep(_LOCK_SECONDS)
+    return False
+
+
+class _Watch:
+    """Ends processes of a run in which a decoder hangs.
+
+    Attributes:
+        run: the name of the run.
+        ended: whether one was ended.
+    """
+
+    def __init__(self) -> None:
+        self.run = uuid.uuid4().hex
+        self.ended = False
+        self._notes = HangWatch(self.run)
+        self._stop = threading.Event()
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watches until the block ends."""
+        thread = threading.Thread(target=self._watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_WATCH_SECONDS):
+            for process in self._notes.hanging(_WATCH_SECONDS):
+                self.ended = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
+
+def _run_child(command: Callable[[], int], watch: _Watch) -> int:
     """The status of a child process that ran the command, as `os.waitpid` gives it."""
     sys.stdout.flush()
     sys.stderr.flush()
     parent_reads, parent_lives = os.pipe()
+    # Until each side is ready for them.
+    signals = {signal.SIGINT, signal.SIGTERM, _INTERRUPT}
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     child = os.fork()
     if child == 0:
         os.close(parent_lives)
-        threading.Thread(target=_end_with_parent, args=(parent_reads,), daemon=True).start()
-        # What `sys.exit` in the child must not do is run the parent's code.
-        sys.exit(command())
+        _be_child(command, watch.run, parent_reads, former)
     os.close(parent_reads)
     try:
         with _passing_signals_on(child):
-            _, status = os.waitpid(child, 0)
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
+            with watch.watching():
+                _, status = os.waitpid(child, 0)
             return status
     finally:
         os.close(parent_lives)
+
+
+def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[int]) -> NoReturn:
+    """Runs the command and ends this process."""
+    os.environ[RUN_VARIABLE] = run
+    is_interrupted = False
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
+            # Somebody does not want to wait any longer.
+            os._exit(INTERRUPTED)
+        is_interrupted = True
+        raise KeyboardInterrupt
+
+    def unraisable(failure: sys.UnraisableHookArgs) -> None:
+        nonlocal is_interrupted
+        if isinstance(failure.exc_value, KeyboardInterrupt):
+            # It came while an object was removed, which cannot raise: once more.
+            is_interrupted = False
+            os.kill(os.getpid(), _INTERRUPT)
+        elif not is_interrupted:
+            sys.__unraisablehook__(failure)
+
+    def thread_failed(failure: threading.ExceptHookArgs) -> None:
+        if not is_interrupted:
+            threading.__excepthook__(failure)
+
+    sys.unraisablehook = unraisable
+    threading.excepthook = thread_failed
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(_INTERRUPT, interrupt)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        code = command()
+    except BaseException:
+        if not is_interrupted:
+            raise
+        # Some libraries raise their own error in its place while they are imported.
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    finally:
+        decoding_child().kill()
+    # What is left is to wait for threads, in code that would print a traceback.
+    signal.signal(_INTERRUPT, lambda *_: os._exit(code))
+    # What `sys.exit` in the child must not do is run the parent's code.
+    sys.exit(code)
 
 
 def _end_with_parent(parent: int) -> None:
@@ -65,18 +189,18 @@ def _end_with_parent(parent: int) -> None:
 
 @contextlib.contextmanager
 def _passing_signals_on(child: int) -> Iterator[None]:
-    """A terminal sends Ctrl-C to both; what ends only the parent must end the child too."""
+    """What ends only the parent must end the child too."""
 
     def pass_on(number: int, _: FrameType | None) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, number)
+            os.kill(child, _INTERRUPT if number == signal.SIGINT else number)
 
-    former = {
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on),
-    }
+    former: Any = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, pass_on)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, pass_on)
     try:
         yield
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, former)

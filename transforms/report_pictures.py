@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from transforms import files, gcs
+from transforms.core.decoder_guard import DecoderGuard
+from transforms.core.decoding_child import Budget, DecodingChild
 from transforms.core.examples import decode_example
-from transforms.core.in_flight import DecoderGuard, call_in_child, image_note
+from transforms.core.in_flight import image_note
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.report_tables import SHOWN_TWINS, Place
 from transforms.core.tfrecord import read_records
@@ -39,6 +41,11 @@ _REASON_PICTURES = 8
 _REJECTED_PICTURES = 48
 _REJECTED_BYTES = 64 << 20
 _FILE_BYTES = 8 << 20
+
+# Processor seconds for a thumbnail of a rejected file, and how many files may end their child
+# before no more are tried.
+_SECONDS = 10.0
+_MAX_FAILURES = 3
 
 # Files of which there is nothing to see, or which were rejected because looking costs too much.
 _UNSEEN = {
@@ -89,11 +96,11 @@ def picture_records(
     max_bytes = max(_MIN_PICTURE, min(_MAX_PICTURE, _PICTURE_BYTES // count))
     edge = _EDGE if count <= _MANY else _EDGE_OF_MANY
     wanted = sorted(occurrences)
-    guard = DecoderGuard()
+    from transforms.core.report_pictures import LIMITS, thumbnail
+
+    guard = DecoderGuard(LIMITS.max_pixels)
 
     def picture(one: _Wanted, record: bytes) -> str:
-        from transforms.core.report_pictures import thumbnail
-
         note = image_note(files.join(output, one.file), one.offset)
         image = decode_example(record)[name][0]
         try:
@@ -200,16 +207,37 @@ def picture_rejected(rejections: Iterable[Rejection]) -> dict[str, str]:
             found[rejection.path] = data
     if not found:
         return {}
-    from transforms.core.report_pictures import rejected_thumbnails
+    return {path: uri for path, uri in _rejected_thumbnails(found) if uri}
 
+
+def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Thumbnails of files that nobody checked, made in a process with limits."""
+    from transforms.core.report_pictures import LIMITS, rejected_thumbnail
+
+    # Of its own: what a decoder may show of a cut file is set for the whole process.
+    child = DecodingChild()
+    budget = Budget.of_pixels(LIMITS.max_pixels)._replace(seconds=_SECONDS)
+    failures = 0
     try:
-        uris = call_in_child(
-            rejected_thumbnails, [*found.values()], edge=_EDGE_OF_MANY, max_bytes=_MAX_PICTURE
-        )
-    except (RejectedImageError, RuntimeError):
-        # One of them crashes a decoder: the page does without all of them.
-        return {}
-    return {path: uri for path, uri in zip(found, uris, strict=True) if uri}
+        for path, data in found.items():
+            try:
+                yield (
+                    path,
+                    child.call(
+                        budget,
+                        rejected_thumbnail,
+                        data,
+                        edge=_EDGE_OF_MANY,
+                        max_bytes=_MAX_PICTURE,
+                    ),
+                )
+            except (RejectedImageError, RuntimeError):
+                # It crashes a decoder or takes too much: the page does without it.
+                failures += 1
+                if failures == _MAX_FAILURES:
+                    return
+    finally:
+        child.close()
 
 
 def _read_original(path: str) -> bytes:

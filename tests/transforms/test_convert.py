@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.images import picture, saved
-from transforms import convert
 from transforms.convert import ImageConverter
-from transforms.core import embeddings, pixels
+from transforms.core import decoder_guard, embeddings, pixels
 from transforms.core.check import Limits
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.layouts import LAYOUTS
@@ -178,7 +177,7 @@ def test_no_more_images_are_decoded_at_once_than_there_are_cores(
                 running -= 1
 
     monkeypatch.setattr(module, name, counted)
-    monkeypatch.setattr(convert, "_DECODING", BoundedSemaphore(2))
+    monkeypatch.setattr(decoder_guard, "_DECODING", BoundedSemaphore(2))
     made = converter(tmp_path, limits=Limits(10**6, 10**6), **options)
     made._read_ahead = ReadAhead(threads=8)
     loaded = list(made.load([planned("1.jpg", len(data))] * 40))

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from pipeline.config import ConvertConfig
+from tests.images import picture, saved
 from tests.transforms.beam import convert, make_config, make_images
-from transforms import files, report, report_pictures
+from transforms import files, report
+from transforms.core.decoding_child import DecodingChild
 from transforms.core.manifest import STATISTICS
 from transforms.core.rejections import Reason, Rejection
 from transforms.report import make_report
@@ -155,18 +157,25 @@ def test_only_so_many_rejected_files_are_read(tmp_path: Path) -> None:
     assert list(found) == [str(tmp_path / name) for name in names[:8]]
 
 
-def test_a_crash_costs_the_pictures_and_nothing_else(
+def test_a_crash_costs_its_picture_and_nothing_else(
     config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     convert(config)
-    (tmp_path / "out" / "rejected.jsonl").write_text(
-        reject(tmp_path / "images" / NAMES[0]).to_json() + "\n"
-    )
-    manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 1}}
+    crashing, sound = tmp_path / "images" / NAMES[0], tmp_path / "other.jpg"
+    sound.write_bytes(saved(picture("RGB"), "JPEG"))
+    lines = [reject(path).to_json() for path in (crashing, sound)]
+    (tmp_path / "out" / "rejected.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 2}}
     assert "what can be decoded" in make_report(config.output, manifest)
-    original = report_pictures.call_in_child
-    monkeypatch.setattr(
-        report_pictures, "call_in_child", lambda *args, **kwargs: original(os.abort)
-    )
+    original, dangerous = DecodingChild.call, {crashing.read_bytes()}
+
+    def call(child: Any, budget: Any, function: Any, data: bytes, **kwargs: Any) -> Any:
+        if data in dangerous:
+            return original(child, budget, os.abort)
+        return original(child, budget, function, data, **kwargs)
+
+    monkeypatch.setattr(DecodingChild, "call", call)
+    assert list(picture_rejected([reject(crashing), reject(sound)])) == [str(sound)]
+    dangerous.add(sound.read_bytes())
     page = make_report(config.output, manifest)
     assert "what can be decoded" not in page and "corrupt_image" in page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image, ImageFile
@@ -52,20 +51,17 @@ def thumbnail(
     return _HEAD + base64.b64encode(_fitting(picture, max_bytes)).decode()
 
 
-def rejected_thumbnails(files: Sequence[bytes], *, edge: int, max_bytes: int) -> list[str]:
-    """Thumbnails of rejected files, as far as they can be decoded; see `thumbnail`.
+def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
+    """The thumbnail of a rejected file, as far as it can be decoded; see `thumbnail`.
 
     For a process of its own: it has Pillow show what there is of a file that is cut, for the whole
     process, and damaged files have crashed decoders.
     """
     quiet_pillow()
     ImageFile.LOAD_TRUNCATED_IMAGES = True
-    return [
-        thumbnail(data, edge=edge, max_bytes=max_bytes, formats=_REJECTED_FORMATS)
-        if _is_cheap(data)
-        else ""
-        for data in files
-    ]
+    if not _is_cheap(data):
+        return ""
+    return thumbnail(data, edge=edge, max_bytes=max_bytes, formats=_REJECTED_FORMATS)
 
 
 def _is_cheap(data: bytes) -> bool:

@@ -11,8 +11,8 @@ from PIL import Image, ImageFile
 
 from examples.make_sample import _png_bomb
 from tests.images import picture, saved, whole_images
-from transforms.core.in_flight import call_in_child
-from transforms.core.report_pictures import rejected_thumbnails, thumbnail
+from transforms.core.decoding_child import Budget, DecodingChild
+from transforms.core.report_pictures import rejected_thumbnail, thumbnail
 
 
 def decoded(uri: str) -> Image.Image:
@@ -20,6 +20,18 @@ def decoded(uri: str) -> Image.Image:
     head, _, data = uri.partition(",")
     assert head == "data:image/jpeg;base64"
     return Image.open(io.BytesIO(base64.b64decode(data)))
+
+
+def rejected(files: list[bytes], max_bytes: int = 2000) -> list[str]:
+    """The thumbnails of rejected files, made in a child."""
+    child, budget = DecodingChild(), Budget.of_pixels(10**6)
+    try:
+        return [
+            child.call(budget, rejected_thumbnail, data, edge=90, max_bytes=max_bytes)
+            for data in files
+        ]
+    finally:
+        child.close()
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "LA", "1"])
@@ -70,14 +82,14 @@ def test_the_same_bytes_every_time() -> None:
 @pytest.mark.parametrize("data", [b"", b"text", _png_bomb()])
 def test_what_shows_nothing_is_empty(data: bytes) -> None:
     assert thumbnail(data, edge=90, max_bytes=2000) == ""
-    assert call_in_child(rejected_thumbnails, [data], edge=90, max_bytes=2000) == [""]
+    assert rejected([data]) == [""]
 
 
 def test_a_cut_file_shows_what_there_is() -> None:
     data = saved(picture("RGB", 300, 400), "JPEG")
     half = data[: len(data) // 2]
     assert thumbnail(half, edge=90, max_bytes=2000) == ""
-    cut, whole = call_in_child(rejected_thumbnails, [half, data], edge=90, max_bytes=4096)
+    cut, whole = rejected([half, data], max_bytes=4096)
     above, below = np.asarray(decoded(cut)).astype(int)[:20], np.asarray(decoded(cut))[-10:]
     assert abs(above - np.asarray(decoded(whole)).astype(int)[:20]).mean() < 12
     assert below.std() < above.std() / 2
@@ -90,7 +102,7 @@ def test_damaged_files_of_every_kind() -> None:
     damaged = [
         data for one in list(whole.values())[:12] for data in [one, one[: len(one) * 2 // 3]]
     ]
-    uris = call_in_child(rejected_thumbnails, damaged, edge=90, max_bytes=2000)
+    uris = rejected(damaged)
     assert len(uris) == len(damaged)
     assert sum(map(bool, uris)) > len(damaged) // 2
     for uri in filter(None, uris):
