@@ -57,6 +57,8 @@ class ConvertConfig:
         files: `sharded` or `per_image`.
         of_rows: whether records are made of the rows of the label files, without images.
         dedupe: `off`, `report` or `drop`.
+        row_places: what local files that rows list may be in, see `listed.top_folder`; None for
+            anywhere.
         decisions: what was decided before a job starts; they change no byte of a record.
     """
 
@@ -91,6 +93,7 @@ class ConvertConfig:
     files: str = "sharded"
     of_rows: bool = False
     dedupe: str = "report"
+    row_places: tuple[str, ...] | None = None
     decisions: tuple[Decision, ...] = ()
 
     @property

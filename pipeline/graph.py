@@ -43,6 +43,11 @@ class Plan(NamedTuple):
     equal: beam.PCollection[Found] | None = None
 
 
+def row_images(config: ConvertConfig) -> RowImages:
+    """What looks up the images that rows list."""
+    return RowImages(root=config.root, key=config.key, places=config.row_places)
+
+
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     """Finds, joins, splits and shards. Only names, sizes and labels move."""
     if config.of_rows:
@@ -56,7 +61,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
             key=config.key,
             encoding=config.csv_encoding,
             keeps_rows=config.row_use.is_asked,
-            images=None if config.images else RowImages(root=config.root, key=config.key),
+            images=None if config.images else row_images(config),
         )
         if config.columns
         else None,

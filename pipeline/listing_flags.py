@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError
@@ -12,9 +14,10 @@ from pipeline.split_flags import add_place_columns
 from transforms.core.csv_rows import FirstRows, find_column, first_rows, header_names
 from transforms.core.keys import fixed_root
 from transforms.core.labels import resolve_columns
-from transforms.core.listed import MISSING, listed_uri, names_image
+from transforms.core.listed import MISSING, listed_uri, names_image, top_folder
 from transforms.core.splits import KNOWN_SPLITS, split_text
 from transforms.listed import find_file
+from transforms.match import is_local
 
 # Rows of which one must name a file that is there.
 _ROWS = 50
@@ -27,11 +30,13 @@ class Listing(NamedTuple):
         flags: the flags, and what the file adds to them.
         sample: the first images.
         files: the label files.
+        places: what local files that rows list may be in, see `top_folder`; None for anywhere.
     """
 
     flags: argparse.Namespace
     sample: ImageSample
     files: LabelFiles
+    places: tuple[str, ...] | None
 
 
 def read_listing(flags: argparse.Namespace) -> Listing:
@@ -67,8 +72,25 @@ def read_listing(flags: argparse.Namespace) -> Listing:
             "paths from the CSV's folder"
         )
     return Listing(
-        flags, ImageSample(uris, fixed_root(paths), False), LabelFiles(paths, columns, first)
+        flags,
+        ImageSample(uris, fixed_root(paths), False),
+        LabelFiles(paths, columns, first),
+        None if flags.allow_outside else _places(paths, uris),
     )
+
+
+def _places(csv_paths: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
+    """Where the label files are, and the images that the first rows name.
+
+    A CSV of absolute paths may be anywhere; what it lists is in one place or a few, and the first
+    rows say which. Only what is an image by its name and is there says so.
+    """
+    places = {top_folder(os.path.abspath(path)) for path in csv_paths if is_local(path)}
+    for uri in filter(is_local, uris):
+        place = top_folder(os.path.abspath(uri))
+        if place not in places and names_image(uri) and find_file(uri)[1] != MISSING:
+            places.add(place)
+    return tuple(sorted(places))
 
 
 def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:

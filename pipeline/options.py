@@ -197,6 +197,11 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
     )
     add("--key", choices=KEY_KINDS, help="what of an image's path a row must name")
     add("--csv_encoding", default="utf-8", metavar="ENC", help="such as cp949 or utf-16")
+    add(
+        "--allow_outside",
+        action="store_true",
+        help="let rows list local files anywhere, not only where the CSV and its first images are",
+    )
     add("--class_names", metavar="FILE", help="class names in the order of their ids, one a line")
 
 

@@ -42,6 +42,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     """
     _check_paths(flags)
     _check_files(flags)
+    _check_listing(flags)
     if is_table(flags):
         try:
             config = table_config(flags)
@@ -93,6 +94,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         split_from=split_from,
         files=flags.files,
         dedupe=flags.dedupe,
+        row_places=listing.places if listing else None,
     )
     config = dataclasses.replace(config, decisions=decide(given, config))
     _check_output(config)
@@ -140,6 +142,11 @@ def _check_files(flags: argparse.Namespace) -> None:
             raise UsageError(
                 f"--{name} does not go with --files per_image: every image is a file of its own"
             )
+
+
+def _check_listing(flags: argparse.Namespace) -> None:
+    if flags.allow_outside and (flags.images or is_table(flags)):
+        raise UsageError("--allow_outside applies only when rows list the images, without --images")
 
 
 def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:

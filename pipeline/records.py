@@ -84,7 +84,7 @@ def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Sel
 
 def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
-        if is_local(path) and os.path.isfile(path):
+        if is_local(path) and files.is_regular(path):
             yield path, os.path.basename(path)
             continue
         found = sorted(file.uri for file in _matches(path))

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import functools
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ from transforms.core.shown_text import first_line
 from transforms.gcs_retry import GATE
 from transforms.match import is_local
 from transforms.metrics import count_throttled
+from transforms.ordinary import is_ordinary
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -108,7 +108,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 def _check_unchanged(descriptor: int, path: str, size: int, version: int) -> None:
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
+    if not is_ordinary(status):
         raise OSError(errno.EINVAL, "it is no regular file any more", path)
     if status.st_size != size or version not in (0, status.st_mtime_ns):
         raise _overwritten(path)

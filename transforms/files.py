@@ -21,6 +21,7 @@ from transforms import gcs
 from transforms.core.fingerprints import Sidecar
 from transforms.core.manifest import parse_manifest
 from transforms.match import is_local
+from transforms.ordinary import is_ordinary_file
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,8 +52,8 @@ def read_sidecar(path: str) -> Sidecar | None:
 
 
 def is_regular(path: str) -> bool:
-    """Whether reading a path ends: what is local may have become a FIFO or a device since."""
-    return not is_local(path) or os.path.isfile(path)
+    """Whether reading a path ends: what is local may be a FIFO, a device or a file of /proc."""
+    return not is_local(path) or is_ordinary_file(path)
 
 
 def exists(path: str) -> bool:

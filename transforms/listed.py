@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from transforms import gcs
 from transforms.core.file_errors import check_final
-from transforms.core.listed import MISSING, listed_key, listed_path, listed_uri
+from transforms.core.listed import (
+    MISSING,
+    OUTSIDE,
+    is_inside,
+    listed_key,
+    listed_path,
+    listed_uri,
+)
 from transforms.core.records import JoinSide
 from transforms.fetch import ReadAhead
+from transforms.match import is_local
+from transforms.ordinary import is_ordinary
 
 
 class RowImages:
@@ -21,11 +29,13 @@ class RowImages:
     Attributes:
         root: the common folder of the label files.
         key: kind of the join key.
+        places: what local files may be in, see `top_folder`; None for anywhere.
     """
 
-    def __init__(self, *, root: str, key: str) -> None:
+    def __init__(self, *, root: str, key: str, places: Collection[str] | None = None) -> None:
         self._root = root
         self._key = key
+        self._places = places
 
     def find(
         self, rows: Iterable[tuple[str, JoinSide]], path: str
@@ -37,13 +47,21 @@ class RowImages:
             path: the label file; names are relative to its folder.
         """
 
+        full_path = os.path.abspath(path) if is_local(path) else path
+
         def look_up(row: tuple[str, JoinSide]) -> tuple[str, JoinSide, JoinSide]:
             uri = listed_uri(row[0], path)
-            return listed_key(uri, kind=self._key, root=self._root), self._image(uri), row[1]
+            is_taken = self._places is None or is_inside(row[0], full_path, self._places)
+            image = self._image(uri) if is_taken else self._outside(uri)
+            return listed_key(uri, kind=self._key, root=self._root), image, row[1]
 
         for key, image, row in ReadAhead(threads=gcs.READERS).map(look_up, rows):
             yield key, image
             yield key, row
+
+    def _outside(self, uri: str) -> JoinSide:
+        """A file that is left alone: not even asked for its size."""
+        return JoinSide(listed_path(uri, self._root), 0, OUTSIDE, "", "")
 
     def _image(self, uri: str) -> JoinSide:
         size, version = find_file(uri)
@@ -64,4 +82,4 @@ def find_file(uri: str) -> tuple[int, int]:
     except OSError as error:
         check_final(error, uri)
         return 0, MISSING
-    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else (0, MISSING)
+    return (status.st_size, status.st_mtime_ns) if is_ordinary(status) else (0, MISSING)

@@ -21,6 +21,7 @@ from transforms.core.keys import image_key, relative_path
 from transforms.core.path_labels import PathRules
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
+from transforms.ordinary import is_ordinary
 
 # Ways through links that lead to one folder; linked in a circle, a dozen folders have millions.
 _MAX_WAYS = 1000
@@ -50,7 +51,7 @@ def is_local(uri: str) -> bool:
 
 
 def list_files(pattern: str) -> Iterator[FoundFile]:
-    """The regular files that a glob matches; `**` crosses folders, hidden files need a dot.
+    """The ordinary files that a glob matches; `**` crosses folders, hidden files need a dot.
 
     Local files are listed one by one as the folders are read, so a million names need no list.
 
@@ -72,7 +73,7 @@ def list_files(pattern: str) -> Iterator[FoundFile]:
             check_final(error, path)
             yield FoundFile(path, 0, 0)
             continue
-        if stat.S_ISREG(status.st_mode):
+        if is_ordinary(status):
             yield FoundFile(path, status.st_size, status.st_mtime_ns)
 
 

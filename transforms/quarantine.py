@@ -11,7 +11,7 @@ from transforms import files
 from transforms.core.file_errors import check_final
 from transforms.core.keys import full_uri
 from transforms.core.records import Count
-from transforms.core.rejections import Rejection
+from transforms.core.rejections import Reason, Rejection
 from transforms.core.stats import ShardSummary
 from transforms.metrics import counter
 
@@ -54,7 +54,8 @@ class _CopyRejectedFn(beam.DoFn):
         self._folder = folder
 
     def process(self, rejection: Rejection) -> Iterator[Count]:
-        if rejection.subject == "image":
+        # A row must not have copied what it may not have read.
+        if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT:
             source = full_uri(self._root, rejection.path)
             if copy_file(source, quarantined(self._folder, rejection)):
                 counter("images_quarantined").inc()

@@ -50,6 +50,7 @@ _MAX_FAILURES = 3
 # Files of which there is nothing to see, or which were rejected because looking costs too much.
 _UNSEEN = {
     Reason.UNREADABLE,
+    Reason.OUTSIDE_ROOT,
     Reason.EMPTY_FILE,
     Reason.TOO_MANY_BYTES,
     Reason.TOO_MANY_PIXELS,

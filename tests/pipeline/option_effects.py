@@ -253,6 +253,11 @@ def _dedupe(without: Made, made: Made) -> None:
     assert _reasons(made) == ["duplicate_image"]
 
 
+def _allow_outside(without: Made, made: Made) -> None:
+    assert _reasons(without) == ["outside_root"]
+    assert _reasons(made) == ["unreadable"]  # there is no such file
+
+
 def _quarantine(without: Made, made: Made) -> None:
     copies = made.dataset.folder.parent / "rejected"
     assert [path.name for path in copies.rglob("*.*")] == ["empty.jpg"]
@@ -282,6 +287,9 @@ ROWS = {
     "--label_column": Row("kind", _label_column, {"labels": "{in}/columns.csv"}),
     "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
     "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),
+    "--allow_outside": Row(
+        True, _allow_outside, {"images": None, "labels": "{in}/outside.csv", **ALL}
+    ),
     "--class_names": Row("{in}/classes.txt", _class_names),
     "--output": Row("{out}/elsewhere", _output, before="{out}/first"),
     "--splits": Row("fit=0.5,eval=0.5", _splits),

@@ -58,6 +58,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("one", "other"):
         draw(folder / "equal" / "cat" / f"{name}.jpg")
     (folder / "empty" / "cat" / "empty.jpg").touch()
+    rows = "image_uri,label\nphotos/cat/cat-0.jpg,cat\n/nowhere/1.jpg,cat\n"
+    (folder / "outside.csv").write_text(rows)
     exif = Image.Exif()
     exif[0x0112] = 6
     (folder / "turned" / "cat").mkdir(parents=True)

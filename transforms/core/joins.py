@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from transforms.core.columns import ONE_LABEL, RowUse, row_place, rows_text
-from transforms.core.listed import MISSING
+from transforms.core.listed import MISSING, OUTSIDE
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
 
@@ -96,6 +96,8 @@ def _label_image(
 ) -> Match | Rejection:
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
+    if image.version == OUTSIDE:
+        return _reject_image(Reason.OUTSIDE_ROOT, "--allow_outside would read it", image, key)
     if label_from == "none" and not rows:
         return Match(image, "", 0, image.split)
     if label_from not in ("csv", "none"):

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Collection
 
 from transforms.core.keys import IMAGE_EXTENSIONS, image_key, relative_path
 
 MISSING = -1
 """The version of an image that a row lists and that is not there."""
+
+OUTSIDE = -2
+"""The version of an image that a row lists and that is outside of where rows may point to."""
+
+# Folders that hold those of different people.
+_HOMES = frozenset({"home", "Users"})
 
 
 def listed_uri(cell: str, csv_path: str) -> str:
@@ -23,6 +30,37 @@ def listed_uri(cell: str, csv_path: str) -> str:
         return cell
     scheme, separator, path = csv_path.rpartition("://")
     return scheme + separator + posixpath.normpath(posixpath.join(posixpath.dirname(path), cell))
+
+
+def top_folder(path: str) -> str:
+    """The place in the file system that an absolute path is in: its first folder.
+
+    Of what is in the home of a user, the user's home.
+
+    >>> top_folder("/data/photos/cat/1.jpg"), top_folder("/home/me/x/../photos/1.jpg")
+    ('/data', '/home/me')
+    >>> top_folder("/1.jpg"), top_folder("/data/../etc/shadow")
+    ('/', '/etc')
+    """
+    folders = posixpath.normpath(path).strip("/").split("/")[:-1]
+    return "/" + "/".join(folders[: 2 if folders[:1] and folders[0] in _HOMES else 1])
+
+
+def is_inside(cell: str, csv_path: str, places: Collection[str]) -> bool:
+    """Whether a cell names a file in one of some places; an object of a bucket always is.
+
+    Args:
+        cell: names a file.
+        csv_path: of the label file, absolute.
+        places: as `top_folder` gives them.
+
+    >>> is_inside("cat/1.jpg", "/data/list.csv", {"/data"})
+    True
+    >>> is_inside("../../etc/shadow", "/data/x/list.csv", {"/data"})
+    False
+    """
+    uri = listed_uri(cell, csv_path)
+    return "://" in uri or top_folder(uri) in places
 
 
 def listed_path(uri: str, root: str) -> str:

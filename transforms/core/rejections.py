@@ -18,6 +18,7 @@ class Reason(str, enum.Enum):
 
     # images: reading and decoding
     UNREADABLE = "unreadable"
+    OUTSIDE_ROOT = "outside_root"
     EMPTY_FILE = "empty_file"
     TOO_MANY_BYTES = "too_many_bytes"
     TOO_MANY_PIXELS = "too_many_pixels"
@@ -50,6 +51,7 @@ class Reason(str, enum.Enum):
 
 HELP: dict[Reason, str] = {
     Reason.UNREADABLE: "the file can never be read; check that it exists and its permissions",
+    Reason.OUTSIDE_ROOT: "a row names a file far from its CSV; --allow_outside if that is meant",
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",

@@ -1,0 +1,59 @@
+"""Which local files are ordinary ones: reading them ends, and gives the bytes that were listed.
+
+A FIFO or a device may never end. Neither may a file of `/proc` or `/sys`, though it says that it is
+regular: the kernel makes its bytes while it is read, and reading can wait or change something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import stat
+from pathlib import Path
+
+# File systems whose files the kernel makes up.
+_MADE_UP = frozenset(
+    "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs fusectl mqueue nfsd "
+    "nsfs proc pstore rpc_pipefs securityfs selinuxfs smackfs sysfs tracefs".split()
+)
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def is_ordinary(status: os.stat_result) -> bool:
+    """Whether a file is regular and on a file system that keeps bytes. No system call."""
+    return stat.S_ISREG(status.st_mode) and status.st_dev not in _made_up_devices()
+
+
+def is_ordinary_file(path: str) -> bool:
+    """Whether a path leads to an ordinary file; links are followed."""
+    try:
+        return is_ordinary(os.stat(path))
+    except (OSError, ValueError):
+        return False
+
+
+@functools.lru_cache(maxsize=1)
+def _made_up_devices() -> frozenset[int]:
+    """The devices of such file systems, read once a process; none where there is no `/proc`."""
+    text = ""
+    with contextlib.suppress(OSError):
+        text = _MOUNTS.read_text(errors="replace")
+    return frozenset(device for line in text.splitlines() if (device := _made_up_device(line)))
+
+
+def _made_up_device(line: str) -> int:
+    """The device of a line of `mountinfo`, 0 when its files are ordinary.
+
+    >>> _made_up_device("24 29 0:22 / /proc rw,relatime - proc proc rw") == os.makedev(0, 22)
+    True
+    >>> _made_up_device("29 1 8:1 / / rw,relatime - ext4 /dev/root rw")
+    0
+    """
+    mount, _, kind = line.partition(" - ")
+    fields = mount.split()
+    if len(fields) < 3 or kind.split(" ")[0] not in _MADE_UP:
+        return 0
+    major, _, minor = fields[2].partition(":")
+    return os.makedev(int(major), int(minor))
