@@ -27,7 +27,7 @@ class ConvertConfig:
 
     Attributes:
         images: globs.
-        root: their longest common folder; record paths are below it.
+        root: the folder below which record paths and keys begin.
         output: the dataset's folder.
         label_from: `csv`, `directory`, `regex` or `none`.
         csv_paths: the label files.

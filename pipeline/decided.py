@@ -18,14 +18,14 @@ def decide(flags: argparse.Namespace, config: ConvertConfig) -> tuple[Decision, 
         config: what they and the inputs resolve to.
     """
     if config.of_rows:
-        return (*_columns(flags, config), _splits(flags, config), _root(config))
+        return (*_columns(flags, config), _splits(flags, config), _root(flags, config))
     return (
         _label_source(flags, config),
         *_columns(flags, config),
         *_boxes(flags, config),
         _key(flags, config),
         _splits(flags, config),
-        _root(config),
+        _root(flags, config),
     )
 
 
@@ -99,6 +99,8 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     return Decision("splits from", f"hash of {what}", f"shares {shares}", "--splits")
 
 
-def _root(config: ConvertConfig) -> Decision:
+def _root(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+    if flags.root is not None:
+        return given("root", config.root or ".", "--root")
     because = "the folder that all of --images share" if config.images else "the folder of --labels"
-    return Decision("root", config.root or ".", because)
+    return Decision("root", config.root or ".", because, "--root")

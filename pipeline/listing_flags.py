@@ -12,7 +12,7 @@ from pipeline.label_flags import LabelFiles, label_paths, open_csv
 from pipeline.samples import ImageSample
 from pipeline.split_flags import add_place_columns
 from transforms.core.csv_rows import FirstRows, find_column, first_rows, header_names
-from transforms.core.keys import fixed_root
+from transforms.core.keys import fixed_root, tidy_root
 from transforms.core.labels import resolve_columns
 from transforms.core.listed import MISSING, listed_uri, names_image, top_folder
 from transforms.core.splits import KNOWN_SPLITS, split_text
@@ -71,9 +71,10 @@ def read_listing(flags: argparse.Namespace) -> Listing:
             f"{columns.key_name!r} names no file in its first rows{shown}: give --images GLOB, or "
             "paths from the CSV's folder"
         )
+    root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
     return Listing(
         flags,
-        ImageSample(uris, fixed_root(paths), False),
+        ImageSample(uris, root, False),
         LabelFiles(paths, columns, first),
         None if flags.allow_outside else _places(paths, uris),
     )

@@ -196,6 +196,12 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
         help="between several labels in one cell, such as |",
     )
     add("--key", choices=KEY_KINDS, help="what of an image's path a row must name")
+    add(
+        "--root",
+        type=typed(_not_empty),
+        metavar="DIR",
+        help="folder below which paths and keys begin; if omitted, the common folder of --images",
+    )
     add("--csv_encoding", default="utf-8", metavar="ENC", help="such as cp949 or utf-16")
     add(
         "--allow_outside",

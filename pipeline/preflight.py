@@ -17,6 +17,7 @@ from pipeline.listing_flags import read_listing
 from pipeline.model import check_model, check_model_flags
 from pipeline.options import default_of
 from pipeline.path_flags import check_path
+from pipeline.root_flags import check_same_root, root_of
 from pipeline.samples import ImageSample, list_inputs, sample_images
 from pipeline.split_flags import split_source
 from pipeline.table_flags import is_table, table_config
@@ -49,7 +50,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
             config = dataclasses.replace(config, decisions=decide(flags, config))
         except LabelsError as error:
             raise UsageError(str(error)) from error
-        _check_output(config)
+        _check_output(flags, config)
         return config
     pixels = _pixel_options(flags)
     try:
@@ -57,7 +58,10 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     except LabelsError as error:
         raise UsageError(str(error)) from error
     given, flags = flags, listing.flags if listing else flags
-    sample = listing.sample if listing else sample_images(flags.images)
+    if listing:
+        sample = listing.sample
+    else:
+        sample = sample_images(flags.images, root_of(flags, "--images", flags.images))
     label_from = label_source(flags, sample)
     split_from = split_source(flags, sample, label_from)
     layout = read_layout(flags, label_from, pixels)
@@ -97,7 +101,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         row_places=listing.places if listing else None,
     )
     config = dataclasses.replace(config, decisions=decide(given, config))
-    _check_output(config)
+    _check_output(flags, config)
     return config
 
 
@@ -127,7 +131,7 @@ def _check_paths(flags: argparse.Namespace) -> None:
     for pattern in flags.images or ():
         check_path("--images", pattern)
     for name in (
-        *("labels", "class_names", "output", "quarantine"),
+        *("labels", "class_names", "root", "output", "quarantine"),
         *("layout", "model", "model_weights"),
     ):
         if getattr(flags, name) is not None:
@@ -170,7 +174,7 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path) if is_local(path) else path
 
 
-def _check_output(config: ConvertConfig) -> None:
+def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
     path = files.join(config.output, MANIFEST)
     try:
         if is_local(config.output):
@@ -182,7 +186,9 @@ def _check_output(config: ConvertConfig) -> None:
         raise input_error(f"cannot read --output {config.output}", error) from error
     if former is None and gcs.is_gcs(config.output):
         _check_bucket_output(config.output)
-    if former is not None and not config.overwrite:
+    if former is not None and config.overwrite:
+        check_same_root(flags, config, former)
+    elif former is not None:
         _check_same_options(config, former)
 
 

@@ -23,7 +23,7 @@ class ImageSample:
 
     Attributes:
         uris: at most `_SAMPLE` of them.
-        root: the globs' common folder.
+        root: the folder below which paths and keys begin.
         is_all: whether there are no more.
     """
 
@@ -40,8 +40,8 @@ class ImageSample:
         return self._keys[kind]
 
 
-def sample_images(globs: list[str]) -> ImageSample:
-    """The first images of all globs.
+def sample_images(globs: list[str], root: str) -> ImageSample:
+    """The first images of all globs, whose paths begin below `root`.
 
     Raises:
         UsageError: a glob matches nothing, or cannot be listed.
@@ -56,7 +56,7 @@ def sample_images(globs: list[str]) -> ImageSample:
             raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
         is_all = is_all and len(found) <= _SAMPLE
         uris += found[:_SAMPLE]
-    return ImageSample(uris, fixed_root(globs), is_all)
+    return ImageSample(uris, root, is_all)
 
 
 def list_inputs(pattern: str, flag: str) -> Iterator[Any]:

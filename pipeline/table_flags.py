@@ -10,6 +10,7 @@ from pipeline.errors import UsageError
 from pipeline.label_flags import label_paths, label_rows, open_csv
 from pipeline.layouts import SAMPLE_ROWS, read_layout_file, with_cells
 from pipeline.options import default_of
+from pipeline.root_flags import root_of
 from pipeline.samples import ImageSample
 from pipeline.split_flags import add_place_columns, split_source
 from transforms.core.columns import row_use
@@ -22,7 +23,6 @@ from transforms.core.csv_rows import (
     header_names,
 )
 from transforms.core.custom_layout import infer_dtypes
-from transforms.core.keys import fixed_root
 from transforms.core.labels import find_further
 from transforms.core.layouts import ROWS, Feature, is_layout_file
 from transforms.core.tables import table_features
@@ -79,7 +79,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
     return ConvertConfig(
         **shared_fields(flags),
         images=(),
-        root=fixed_root([flags.labels]),
+        root=root_of(flags, "--labels", [flags.labels]),
         label_from="none",
         csv_paths=paths,
         columns=columns,

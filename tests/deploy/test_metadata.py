@@ -56,6 +56,7 @@ VALUES = {
     "images": PATHS,
     "labels": PATHS,
     "class_names": PATHS,
+    "root": PATHS._replace(wrong=[""]),
     "output": PATHS,
     "layout": Values(
         ["slim", "tutorial", "landmark", "detection", "rows", "gs://b/a b/my.yaml", "gs://b/l.yml"],

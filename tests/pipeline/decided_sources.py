@@ -16,7 +16,7 @@ SOURCES = [
             labels from    directory        the images are in several folders [--label_from]
             key            path             default without --labels [--key]
             splits from    hash of the key  shares train=1 [--splits]
-            root           pets             the folder that all of --images share
+            root           pets             the folder that all of --images share [--root]
             labels         text, 2 classes  'cat' is no integer; \
                                             ids count sorted labels from 0 [--class_names]
         """,
@@ -37,7 +37,7 @@ SOURCES = [
             label column   'class'          a usual name for the label [--label_column]
             key            stem             default with --labels and --images [--key]
             splits from    hash of the key  shares train=1 [--splits]
-            root           pets             the folder that all of --images share
+            root           pets             the folder that all of --images share [--root]
             labels         integers, 2 classes  every label is an integer, \
                                                 which is its id [--class_names]
         """,
@@ -58,7 +58,7 @@ SOURCES = [
             label column   'column 1'       the other of two columns [--label_column]
             key            path             given [--key]
             splits from    hash of the key  shares all=1 [--splits]
-            root           pets             the folder that all of --images share
+            root           pets             the folder that all of --images share [--root]
             labels         text, 2 classes  'a' is no integer; \
                                             ids count sorted labels from 0 [--class_names]
         """,
@@ -82,7 +82,7 @@ SOURCES = [
             key            path               default without --images [--key]
             splits from    column 'column 1'  rows split,image_uri,label, \
                                               the form of AutoML [--split_column]
-            root           .                  the folder of --labels
+            root           .                  the folder of --labels [--root]
             labels         text, 2 classes    'cat' is no integer; \
                                               ids count sorted labels from 0 [--class_names]
         """,

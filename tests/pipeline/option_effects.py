@@ -89,6 +89,11 @@ def _key(without: Made, made: Made) -> None:
     assert {r["id"] for r in read(made.dataset, LANDMARK)} >= {b"cat-0.jpg", b"dog-1.jpg"}
 
 
+def _root(without: Made, made: Made) -> None:
+    assert filenames(without.dataset)[0].count("/") == 1
+    assert sorted(filenames(made.dataset))[0] == "photos/cat/cat-0.jpg"
+
+
 def _csv_encoding(without: Made, made: Made) -> None:
     assert without.ran.code == 2 and "--csv_encoding cp949" in without.ran.error()
     assert set(labels(made.dataset).values()) == {"고양이"}
@@ -286,6 +291,7 @@ ROWS = {
     "--label_key": Row("other", _label_key, {"labels": "{in}/columns.csv"}),
     "--label_column": Row("kind", _label_column, {"labels": "{in}/columns.csv"}),
     "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
+    "--root": Row("{in}", _root),
     "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),
     "--allow_outside": Row(
         True, _allow_outside, {"images": None, "labels": "{in}/outside.csv", **ALL}

@@ -49,7 +49,7 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
         "label column": "'label'",
         "key": "stem",
         "splits from": "hash of the key",
-        "root": f"{sample}/images the folder that all of --images share",
+        "root": f"{sample}/images the folder that all of --images share [--root]",
         "labels": "text, 4 classes",
     }
     assert "images   52 matched = 51 to convert + 1 rejected" in lines

@@ -54,6 +54,36 @@ def fixed_root(globs: Sequence[str]) -> str:
     return root + "/" if at_top else root
 
 
+def tidy_root(folder: str) -> str:
+    """A folder as `fixed_root` spells it.
+
+    >>> tidy_root("./photos//2024/"), tidy_root("gs://b/x/"), tidy_root("."), tidy_root("/")
+    ('photos/2024', 'gs://b/x', '', '/')
+    """
+    if "://" in folder:
+        return folder.rstrip("/")
+    top = "/" if folder.startswith("/") else ""
+    return top + "/".join(part for part in folder.split("/") if part not in ("", "."))
+
+
+def is_below(glob: str, root: str) -> bool:
+    """Whether everything that a glob matches is below `root`, as `tidy_root` spells it.
+
+    >>> is_below("photos/*/1.jpg", "photos"), is_below("photos*/1.jpg", "photos")
+    (True, False)
+    >>> is_below("./a.jpg", ""), is_below("/a.jpg", "")
+    (True, False)
+    """
+    parts = _fixed_directories(glob)
+    scheme, separator, rest = root.rpartition("://")
+    folders = rest.split("/") if root.strip("/") else [""] if root else []
+    if separator:
+        folders[0] = scheme + separator + folders[0]
+    if not root and ("://" in glob or parts[:1] == [""]):
+        return False
+    return parts[: len(folders)] == folders and ".." not in parts[len(folders) :]
+
+
 def relative_path(uri: str, root: str) -> str:
     """The POSIX path of `uri` below `root`, as `fixed_root` gives it; all of `uri` without a root.
 
