@@ -7,13 +7,12 @@ import fcntl
 import json
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from pipeline.errors import DatasetError, UsageError, input_error, one_line
+from pipeline.lock_owner import Owner, this_process
 from transforms import files, gcs
 from transforms.match import is_local
 
@@ -92,7 +91,7 @@ class BucketLock:
         self._uri = uri
         self._beat = beat
         self._patience = patience
-        self._owner = {"host": socket.gethostname(), "pid": os.getpid()}
+        self._owner = this_process()
         self._beats = 0
         self._generation = 0
         self._is_lost = False
@@ -144,7 +143,7 @@ class BucketLock:
 
     def _write(self, former: int) -> None:
         self._beats += 1
-        text = json.dumps({**self._owner, "beats": self._beats})
+        text = json.dumps({**self._owner._asdict(), "beats": self._beats})
         self._generation = gcs.write(self._uri, text.encode(), generation=former)
 
     def _is_dead(self, generation: int, output: str) -> bool:
@@ -157,10 +156,10 @@ class BucketLock:
             DatasetError: it is alive.
         """
         try:
-            owner = json.loads(gcs.read(self._uri, generation=generation))
-        except (OSError, ValueError):
-            owner = {}
-        if owner.get("host") == self._owner["host"] and not _is_alive(owner["pid"]):
+            owner = Owner.from_text(gcs.read(self._uri, generation=generation))
+        except OSError:
+            owner = Owner.from_text(b"")
+        if owner.has_ended:
             return True
         deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
@@ -168,7 +167,7 @@ class BucketLock:
             if found is None:
                 return False
             if found.generation != generation:
-                who = f" (process {owner.get('pid')} on {owner.get('host')})"
+                who = f" (process {owner.pid} on {owner.host})"
                 raise DatasetError(_busy(output, who))
             time.sleep(self._beat / 10)
         return True
@@ -185,29 +184,6 @@ class BucketLock:
                         self._is_lost = True
                         _interrupt_main_thread()
                     return
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether another process of this machine has this number."""
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended and only its parent has not noticed, as happens in containers."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        # Not on Linux, or gone meanwhile.
-        return False
-    return status.rpartition(")")[2].split()[0] == "Z"
 
 
 def _interrupt_main_thread() -> None:

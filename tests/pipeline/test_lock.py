@@ -15,6 +15,7 @@ import pytest
 
 from pipeline.errors import DatasetError
 from pipeline.lock import BucketLock, hold_output
+from pipeline.lock_owner import this_process
 from tests.pipeline.commands import convert, digests
 from tests.servers.gcs import GcsServer
 
@@ -119,6 +120,31 @@ class TestBucket:
         assert bucket.names("datasets") == ["out/.staging/lock.json"]
         with BucketLock(LOCK, patience=3600).held():
             pass
+
+    @pytest.mark.usefixtures("dropped_sockets")
+    def test_the_live_lock_of_another_container_with_this_host_name_is_respected(
+        self, bucket: GcsServer
+    ) -> None:
+        """Its processes have numbers of their own: there is none with this one here."""
+        owner = this_process()._replace(pid=2**22 + 1, namespace="pid:[4026532999]")
+        put_lock(bucket, owner._asdict())
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(0.05):
+                put_lock(bucket, owner._asdict())
+
+        beating = threading.Thread(target=beat)
+        beating.start()
+        try:
+            with (
+                pytest.raises(DatasetError, match=rf"\(process {owner.pid} on {owner.host}\)"),
+                BucketLock(LOCK, beat=0.05, patience=60).held(),
+            ):
+                pass
+        finally:
+            ended.set()
+            beating.join()
 
     def test_a_run_that_was_taken_over_stops(self, bucket: GcsServer) -> None:
         with (
