@@ -17,7 +17,7 @@ from transforms.core.manifest import Dataset
 from transforms.core.path_labels import PathRules
 from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.placing import Placer
-from transforms.core.shards import ShardPlan
+from transforms.core.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.splits import Splits
 
 
@@ -218,7 +218,7 @@ def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
         "splits": flags.splits,
         "seed": flags.seed,
         "num_shards": flags.num_shards,
-        "shard_size": flags.shard_size,
+        "shard_size": flags.shard_size or DEFAULT_SHARD_SIZE,
         "layout": flags.layout,
         "gzip": flags.compression == "gzip",
         "check": flags.check,

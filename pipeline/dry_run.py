@@ -66,7 +66,7 @@ class _SumUpFn(beam.DoFn):
         decided = label_decisions(
             vocabulary.lines(), is_named=vocabulary.is_named, is_given=names is not None
         )
-        planned = self._config.shard_plan.files(gathered.totals.bytes)
+        planned = self._config.shard_plan.files(gathered.totals.bytes, gathered.totals.images)
         is_per_image = self._config.files == "per_image"
         splits = {
             name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}

@@ -7,12 +7,12 @@ the job, also spelt `--label`), and one argparse parser cannot hold both.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
 from pipeline.job_labels import job_labels_apart
+from pipeline.sizes import parse_shard_size, parse_size
 from pipeline.unknown_flags import refuse_unknown
 from transforms.core.boxes import UNITS
 from transforms.core.check import DEFAULT_LIMITS, MODES
@@ -36,26 +36,7 @@ from transforms.core.splits import parse_splits
 
 _LAYOUTS = (*LAYOUTS, ROWS)
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
 PROGRESS_STYLES = ("auto", "plain", "json", "off")
-
-
-def parse_size(text: str) -> int:
-    """A number of bytes, such as `150MB` or `64MiB`.
-
-    Raises:
-        ValueError: when it is not one, or below 1.
-
-    >>> parse_size("150MB"), parse_size("64MiB")
-    (150000000, 67108864)
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
-    unit = _UNITS.get(match[2].upper()) if match else None
-    if match is None or unit is None or float(match[1]) * unit < 1:
-        raise ValueError(f"{text!r} is not a size: write it like 150MB or 64MiB")
-    return int(float(match[1]) * unit)
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -238,10 +219,9 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add("--num_shards", type=typed(_shard_number), metavar="N", help="shards of each split")
     add(
         "--shard_size",
-        type=typed(parse_size),
-        default="150MB",
+        type=typed(parse_shard_size),
         metavar="SIZE",
-        help="plan shards of about this size",
+        help="plan shards of about this size, at least 1MB; if omitted: 150MB",
     )
     add(
         "--layout",

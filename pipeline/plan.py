@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     """The plan for people."""
-    from pipeline.summary import ledger_lines, reason_lines
+    from pipeline.summary import ledger_lines, reason_lines, shard_warnings
 
     yield from decision_lines(from_manifest(plan))
     if plan["of_rows"]:
@@ -54,6 +54,9 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
         yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from ledger_lines(plan["ledger"], written="to convert")
     yield from reason_lines(plan["rejected"])
+    yield from shard_warnings(
+        (name, split["images"], split["files"]) for name, split in plan["splits"].items()
+    )
     yield f"nothing written; convert would write {output}"
 
 

@@ -139,6 +139,8 @@ def _check_paths(flags: argparse.Namespace) -> None:
 
 
 def _check_files(flags: argparse.Namespace) -> None:
+    if flags.num_shards is not None and flags.shard_size is not None:
+        raise UsageError("--num_shards does not go with --shard_size: give one of them")
     if flags.files == "sharded":
         return
     for name in ("num_shards", "shard_size"):

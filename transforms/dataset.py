@@ -27,7 +27,7 @@ from transforms.core.path_labels import PathRules
 from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.placing import Placer
 from transforms.core.records import Count, JoinSide
-from transforms.core.shards import ShardPlan
+from transforms.core.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.splits import Splits, parse_splits
 from transforms.fetch import ReadAhead
 from transforms.join import JoinedImages, JoinLabels, ReadInputs
@@ -215,7 +215,7 @@ class WriteDataset(beam.PTransform):
         class_names: Sequence[str] | None = None,
         root: str = "",
         num_shards: int | None = None,
-        shard_size: int = 150_000_000,
+        shard_size: int = DEFAULT_SHARD_SIZE,
         gzip: bool = False,
         pixels: PixelOptions = AS_THEY_ARE,
         check: str = "full",

@@ -87,7 +87,7 @@ class _AssignShardFn(beam.DoFn):
         self._totals = totals
         PROGRESS.plan(sum(totals.images.values()))
         self._vocabulary = Vocabulary.build(totals.labels, self._class_names)
-        self._files = self._plan.files(totals.bytes)
+        self._files = self._plan.files(totals.bytes, totals.images)
 
 
 class PlanShards(beam.PTransform):

@@ -172,7 +172,7 @@ class _AssignRowsFn(beam.DoFn):
     def process(self, batch: str, totals: PlanTotals) -> Iterable[tuple[str, str]]:
         if totals is not self._totals:
             self._totals = totals
-            self._files = self._plan.files(totals.bytes)
+            self._files = self._plan.files(totals.bytes, totals.images)
             PROGRESS.plan(sum(totals.images.values()))
         shards: defaultdict[str, list[list[Any]]] = defaultdict(list)
         path, rows = from_batch(batch)

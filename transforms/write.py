@@ -162,7 +162,7 @@ class _FindEmptyFn(beam.DoFn):
         self, totals: PlanTotals, written: Iterable[ShardSummary]
     ) -> Iterator[tuple[str, list[Planned]]]:
         there = {shard.file for shard in written}
-        for names in self._plan.files(totals.bytes).values():
+        for names in self._plan.files(totals.bytes, totals.images).values():
             for name in names:
                 if name not in there:
                     yield name, []

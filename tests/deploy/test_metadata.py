@@ -50,7 +50,7 @@ class Values(NamedTuple):
 PATHS = Values(["gs://b/a b/*.jpg", "gs://my-b.x_1/d"], [], ["d/*.jpg", "/d", "s3://b/d", "gs://b"])
 SIZES = Values(
     ["150MB", "64MiB", "1.5GB", "10KB", "1000B", "150000000"],
-    ["", "0", "0MB", "-1MB", "MB", "150 TB", "1e6", "64M", "1,5GB"],
+    ["", "0", "0MB", "-1MB", "MB", "150 TB", "1e6", "64M", "1,5GB", "64"],
 )
 VALUES = {
     "images": PATHS,
@@ -78,7 +78,9 @@ VALUES = {
     ),
     "seed": Values(["0", "-7", "123456789012345678"], ["", "x", "1.5", "--1", "9" * 39]),
     "num_shards": Values(["1", "64", "99999"], ["", "0", "-1", "x", "1.5", "100000"]),
-    "shard_size": SIZES,
+    "shard_size": Values(
+        ["150MB", "64MiB", "1.5GB", "2000KB"], [*SIZES.wrong, "150000000", "100KB", "1000B"]
+    ),
     "max_bytes": SIZES,
     "resize": Values(
         ["shorter=256", "longer=9", "640x480", "65500x1,never_enlarge", "shorter=1,never_enlarge"],

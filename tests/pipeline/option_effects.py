@@ -306,7 +306,7 @@ ROWS = {
     "--split_column": Row("set", _split_column, {"labels": "{in}/places.csv"}),
     "--seed": Row(5, _seed),
     "--num_shards": Row(3, _shards),
-    "--shard_size": Row("1.2KB", _shards),
+    "--shard_size": Row("1MB", _shards, {"images": "{in}/large/*.png", "label_from": "none"}),
     "--layout": Row("tutorial", _layout),
     "--box_units": Row("pixel", _box_units, {"labels": "{in}/boxes.csv", "layout": "detection"}),
     "--label_separator": Row(

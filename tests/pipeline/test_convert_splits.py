@@ -101,15 +101,6 @@ def test_the_order_does_not_depend_on_the_number_of_shards(many: Path, tmp_path:
     assert filenames(one) == filenames(seven)
 
 
-def test_shard_size_decides_how_many(many: Path, tmp_path: Path) -> None:
-    total = sum(path.stat().st_size for path in many.glob("*.jpg"))
-    dataset = make(tmp_path / "out", many, shard_size=f"{total / 4000:.3f}KB")
-    assert len(dataset.shards()) == 4
-    sizes = [(dataset.folder / name).stat().st_size for name in dataset.shards()]
-    assert max(sizes) < 2 * min(sizes)
-    assert len(make(tmp_path / "default", many).shards()) == 1
-
-
 def test_a_split_without_images_still_has_its_shard(photos: Path, tmp_path: Path) -> None:
     dataset = make_dataset(
         tmp_path / "out", images=f"{photos}/*/*.jpg", splits="train=0.999999,rare=0.000001"

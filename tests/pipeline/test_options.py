@@ -60,6 +60,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty" / "cat" / "empty.jpg").touch()
     rows = "image_uri,label\nphotos/cat/cat-0.jpg,cat\n/nowhere/1.jpg,cat\n"
     (folder / "outside.csv").write_text(rows)
+    (folder / "large").mkdir()
+    for seed in range(3):
+        large = saved(picture("RGB", 520, 520, seed=seed), "PNG", compress_level=0)
+        (folder / "large" / f"{seed}.png").write_bytes(large)
     exif = Image.Exif()
     exif[0x0112] = 6
     (folder / "turned" / "cat").mkdir(parents=True)

@@ -22,7 +22,7 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
         "images": f"{sample}/images/*/*",
         "labels": sample / "labels.csv",
         "splits": "train=0.7,validation=0.2,test=0.1",
-        "shard_size": "100KB",
+        "num_shards": 3,
     }
     before = snapshot(tmp_path), snapshot(sample)
     ran = plan(output=tmp_path / "out", **flags)

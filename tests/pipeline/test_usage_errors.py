@@ -252,6 +252,13 @@ CASES = {
     "too_many_shards": Case(("--num_shards", "99999"), {"num_shards": 100000}),
     "shards_that_are_no_number": Case(("--num_shards", "'few'"), {"num_shards": "few"}),
     "shard_size_without_meaning": Case(("--shard_size", "150MB"), {"shard_size": "big"}),
+    "shard_size_without_a_unit": Case(
+        ("--shard_size", "'64' has no unit: did you mean 64MB?"), {"shard_size": 64}
+    ),
+    "shard_size_and_num_shards": Case(
+        ("--num_shards does not go with --shard_size",), {"shard_size": "150MB", "num_shards": 4}
+    ),
+    "max_bytes_without_a_unit": Case(("--max_bytes", "did you mean 64MB?"), {"max_bytes": 64}),
     "shard_size_of_nothing": Case(("--shard_size", "'0MB'"), {"shard_size": "0MB"}),
     "max_rejected_over_all": Case(("--max_rejected", "'200%'"), {"max_rejected": "200%"}),
     "negative_max_rejected": Case(("--max_rejected", "'-1'"), {"max_rejected": -1}),

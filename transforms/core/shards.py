@@ -13,6 +13,9 @@ from transforms.core.splits import splits_in_order
 # The largest shard number that the file name has room for.
 MAX_SHARDS = 99_999
 
+# Bytes that a shard holds when nobody says otherwise.
+DEFAULT_SHARD_SIZE = 150_000_000
+
 _NAME = re.compile(
     r"(?P<split>[A-Za-z][A-Za-z0-9_]*)-(?P<number>\d{5})-of-(?P<total>\d{5})\.tfrecord(?P<gz>\.gz)?"
 )
@@ -52,20 +55,39 @@ class ShardName(NamedTuple):
         return cls(match["split"], number, total, match["gz"] is not None)
 
 
-def shard_count(total_bytes: int, *, shard_size: int, num_shards: int | None) -> int:
+def shard_count(total_bytes: int, records: int, *, shard_size: int, num_shards: int | None) -> int:
     """How many shards a split gets: `num_shards` if given, else as many as its bytes fill.
+
+    Only `num_shards` makes more shards than there are records.
 
     Args:
         total_bytes: listed bytes of the split's images.
+        records: planned records of the split.
         shard_size: bytes that one shard should hold.
         num_shards: a fixed number for each split, or None.
 
-    >>> shard_count(430_000_000, shard_size=150_000_000, num_shards=None)
+    >>> shard_count(430_000_000, 4000, shard_size=150_000_000, num_shards=None)
     3
+    >>> shard_count(430_000_000, 2, shard_size=150_000_000, num_shards=None)
+    2
     """
     if num_shards is not None:
         return num_shards
-    return min(MAX_SHARDS, max(1, -(-total_bytes // shard_size)))
+    return max(1, min(MAX_SHARDS, records, -(-total_bytes // shard_size)))
+
+
+def empty_shards_warning(split: str, records: int, shards: int) -> str | None:
+    """What is wrong with more shards than records; None when there are enough records.
+
+    >>> empty_shards_warning("train", 47, 300)
+    "split 'train' has 47 records in 300 shards: at least 253 are empty; lower --num_shards"
+    """
+    if shards <= max(1, records):
+        return None
+    return (
+        f"split {split!r} has {records} records in {shards} shards: at least {shards - records} "
+        "are empty; lower --num_shards"
+    )
 
 
 def shard_index(order: int, count: int) -> int:
@@ -113,18 +135,26 @@ class ShardPlan(NamedTuple):
     num_shards: int | None
     gzip: bool
 
-    def files(self, split_bytes: Mapping[str, int]) -> dict[str, list[str]]:
+    def files(
+        self, split_bytes: Mapping[str, int], split_records: Mapping[str, int]
+    ) -> dict[str, list[str]]:
         """The names of every split's shards, in their order.
 
         Args:
             split_bytes: listed bytes of each split's images; none is 0.
+            split_records: planned records of each split; none is 0.
 
         Raises:
             LabelsError: see `splits_in_order`.
         """
         splits = self.splits or splits_in_order(split_bytes)
-        return {split: self._names(split, split_bytes.get(split, 0)) for split in splits}
+        return {
+            split: self._names(split, split_bytes.get(split, 0), split_records.get(split, 0))
+            for split in splits
+        }
 
-    def _names(self, split: str, total_bytes: int) -> list[str]:
-        count = shard_count(total_bytes, shard_size=self.shard_size, num_shards=self.num_shards)
+    def _names(self, split: str, total_bytes: int, records: int) -> list[str]:
+        count = shard_count(
+            total_bytes, records, shard_size=self.shard_size, num_shards=self.num_shards
+        )
         return [str(ShardName(split, index, count, self.gzip)) for index in range(count)]

@@ -14,6 +14,7 @@ from transforms.core.shards import (
     MAX_SHARDS,
     ShardName,
     ShardPlan,
+    empty_shards_warning,
     shard_count,
     shard_index,
     shard_recipe,
@@ -100,22 +101,39 @@ def test_every_shard_takes_an_equal_range(count: int, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize(
-    ("total", "size", "number", "count"),
+    ("total", "records", "size", "number", "count"),
     [
-        (0, 100, None, 1),
-        (1, 100, None, 1),
-        (100, 100, None, 1),
-        (101, 100, None, 2),
-        (200, 100, None, 2),
-        (10**15, 1, None, MAX_SHARDS),
-        (MAX_SHARDS, 1, None, MAX_SHARDS),
-        (2**53 + 1, 2**53, None, 2),  # no float rounds the rest away
-        (0, 100, 7, 7),
-        (10**15, 1, 1, 1),
+        (0, 0, 100, None, 1),
+        (1, 1, 100, None, 1),
+        (100, 9, 100, None, 1),
+        (101, 9, 100, None, 2),
+        (200, 9, 100, None, 2),
+        (10**15, 10**9, 1, None, MAX_SHARDS),
+        (MAX_SHARDS, MAX_SHARDS, 1, None, MAX_SHARDS),
+        (2**53 + 1, 9, 2**53, None, 2),  # no float rounds the rest away
+        (913_600, 51, 64, None, 51),  # no more shards than records ...
+        (900, 1, 100, None, 1),
+        (0, 0, 100, 7, 7),  # ... unless they are asked for
+        (900, 3, 100, 300, 300),
+        (10**15, 10**9, 1, 1, 1),
     ],
 )
-def test_shard_count(total: int, size: int, number: int | None, count: int) -> None:
-    assert shard_count(total, shard_size=size, num_shards=number) == count
+def test_shard_count(total: int, records: int, size: int, number: int | None, count: int) -> None:
+    assert shard_count(total, records, shard_size=size, num_shards=number) == count
+
+
+@given(st.integers(0, 10**9), st.integers(0, 1000), st.integers(1, 10**6))
+def test_a_size_plans_no_more_shards_than_records(total: int, records: int, size: int) -> None:
+    assert 1 <= shard_count(total, records, shard_size=size, num_shards=None) <= max(1, records)
+
+
+@pytest.mark.parametrize(
+    ("records", "shards", "empty"), [(0, 1, 0), (3, 3, 0), (3, 4, 1), (47, 300, 253), (0, 2, 2)]
+)
+def test_more_shards_than_records_are_warned_of(records: int, shards: int, empty: int) -> None:
+    warning = empty_shards_warning("train", records, shards)
+    assert (warning is not None) == (empty > 0)
+    assert warning is None or f"at least {empty} are empty" in warning
 
 
 def test_the_recipe_is_the_same_for_ever() -> None:
@@ -162,17 +180,18 @@ def test_different_images_have_different_recipes(
 
 def test_files_of_a_plan_by_bytes() -> None:
     plan = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=True)
-    assert plan.files({"test": 50, "train": 201, "other": 900}) == {
+    records = {"test": 5, "train": 5, "other": 5}
+    assert plan.files({"test": 50, "train": 201, "other": 900}, records) == {
         "train": [f"train-0000{number}-of-00003.tfrecord.gz" for number in range(3)],
         "test": ["test-00000-of-00001.tfrecord.gz"],
         "none": ["none-00000-of-00001.tfrecord.gz"],
     }
-    assert list(plan.files({})) == ["train", "test", "none"]
+    assert list(plan.files({}, {})) == ["train", "test", "none"]
 
 
 def test_files_of_a_plan_by_number() -> None:
     plan = ShardPlan(("train", "test"), shard_size=1, num_shards=2, gzip=False)
-    assert plan.files({"train": 10**9}) == {
+    assert plan.files({"train": 10**9}, {"train": 9}) == {
         split: [f"{split}-0000{number}-of-00002.tfrecord" for number in range(2)]
         for split in ("train", "test")
     }
