@@ -25,7 +25,7 @@ from report import MB, markdown_table
 from soak_files import IMAGES, KINDS, LABELS, Plan, Record, Rejected, build_files
 
 from transforms.core.examples import decode_example
-from transforms.core.manifest import MANIFEST, REJECTED
+from transforms.core.output_names import MANIFEST, REJECTED
 from transforms.core.tfrecord import read_records
 
 _ROOT = Path(__file__).resolve().parent.parent

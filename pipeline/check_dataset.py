@@ -13,13 +13,8 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from pipeline.errors import DatasetError, UsageError, one_line
 from pipeline.launch import is_local_runner, run_pipeline
 from transforms import files
-from transforms.core.manifest import (
-    LABELS,
-    MANIFEST,
-    REJECTED,
-    content_digest,
-    manifest_shards,
-)
+from transforms.core.manifest import content_digest, manifest_shards
+from transforms.core.output_names import LABELS, MANIFEST, REJECTED
 from transforms.core.verify import (
     Problem,
     RecordVerifier,
@@ -87,7 +82,7 @@ def check_dataset(
 def _labels(output: str) -> list[str]:
     """The lines of `labels.txt`; where it is damaged that is a problem of its own."""
     try:
-        text = files.read_text(files.join(output, LABELS)) or ""
+        text = files.read_text(files.join(output, LABELS), follow_links=False) or ""
     except (OSError, UnicodeDecodeError):
         return []
     return text.split("\n")[:-1]
@@ -122,7 +117,9 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
             elif found != listed["crc32c"]:
                 yield Problem(name, None, "was changed since the dataset was written")
             elif name == REJECTED:
-                for detail in rejected_problems(manifest, files.read_text(path) or ""):
+                for detail in rejected_problems(
+                    manifest, files.read_text(path, follow_links=False) or ""
+                ):
                     yield Problem(name, None, detail)
         except (OSError, UnicodeDecodeError) as error:
             yield Problem(name, None, f"cannot be read: {one_line(error)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.summary import convert_lines
     from transforms import files
     from transforms.core.decisions import decision_lines, from_manifest, later
-    from transforms.core.manifest import MANIFEST, REPORT
+    from transforms.core.output_names import MANIFEST, REPORT
 
     config = check_flags(flags)
     is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
@@ -67,13 +66,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     """The content of `statistics.json`; None when there is none, or somebody changed it."""
     from transforms import files
-    from transforms.core.manifest import STATISTICS, crc32c_hex
+    from transforms.core.json_text import parse_json
+    from transforms.core.manifest import crc32c_hex
+    from transforms.core.output_names import STATISTICS
 
     listed = manifest["files"].get(STATISTICS)
     if listed is not None:
         with contextlib.suppress(OSError):
-            data = files.read_bytes(files.join(output, STATISTICS))
-            return json.loads(data) if crc32c_hex(data) == listed["crc32c"] else None
+            data = files.read_bytes(files.join(output, STATISTICS), follow_links=False)
+            return parse_json(data) if crc32c_hex(data) == listed["crc32c"] else None
     return None
 
 

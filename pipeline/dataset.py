@@ -9,7 +9,8 @@ from typing import Any
 from pipeline.errors import UsageError, input_error
 from pipeline.path_flags import check_path
 from transforms import files
-from transforms.core.manifest import MANIFEST, ManifestError
+from transforms.core.manifest import ManifestError, manifest_shards
+from transforms.core.output_names import MANIFEST, ForeignNameError
 from transforms.match import is_local, list_files
 
 
@@ -23,7 +24,9 @@ def open_dataset(output: str) -> dict[str, Any]:
     path = files.join(output, MANIFEST)
     try:
         manifest = files.read_manifest(path)
-    except ManifestError as error:
+        if manifest is not None:
+            files.check_folders(output, (shard["file"] for shard in manifest_shards(manifest)))
+    except (ManifestError, ForeignNameError) as error:
         raise UsageError(str(error)) from error
     except (OSError, ValueError) as error:
         raise input_error(f"cannot read {path}", error) from error

@@ -26,10 +26,9 @@ from pipeline.preflight import check_writable
 from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
-from transforms.core.manifest import MANIFEST
+from transforms.core.output_names import MANIFEST, OUTCOME
 from transforms.core.shown_text import printable, redacted
 from transforms.core.stats import LedgerError
-from transforms.publish import OUTCOME
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"

@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from pipeline.errors import DatasetError, UsageError, input_error, one_line
 from pipeline.lock_owner import Owner, this_process
 from transforms import files, gcs
+from transforms.core.output_names import LOCK
 from transforms.match import is_local
-
-# The object of a bucket's lock, in the staging folder.
-LOCK = "lock.json"
 
 # Ends the wait of a run that another one took over.
 _TAKEN_OVER = signal.SIGUSR1

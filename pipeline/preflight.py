@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import glob
 import os
+import uuid
 from typing import Any
 
 from pipeline.config import ConvertConfig, shared_fields
@@ -27,9 +28,11 @@ from transforms.core.csv_rows import CsvColumns
 from transforms.core.globs import glob_regex
 from transforms.core.keys import relative_path
 from transforms.core.layouts import is_layout_file
-from transforms.core.manifest import MANIFEST, ManifestError
+from transforms.core.manifest import ManifestError
+from transforms.core.output_names import MANIFEST, PROBE, ForeignNameError
 from transforms.core.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.match import is_local
+from transforms.staging import check_output
 
 
 def check_flags(flags: argparse.Namespace) -> ConvertConfig:
@@ -182,7 +185,8 @@ def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
         if is_local(config.output):
             _check_local_output(config.output)
         former = files.read_manifest(path)
-    except ManifestError as error:
+        check_output(config.output, former, ())
+    except (ManifestError, ForeignNameError) as error:
         raise UsageError(f"{error}; or choose another --output") from error
     except (OSError, ValueError) as error:
         raise input_error(f"cannot read --output {config.output}", error) from error
@@ -248,7 +252,8 @@ def check_writable(config: ConvertConfig) -> None:
 
 
 def _probe(flag: str, folder: str, inner: str) -> None:
-    probe = files.join(inner, "probe")
+    # A name of its own: a user's folder may hold a file called probe.
+    probe = files.join(inner, f"{PROBE}.{uuid.uuid4().hex}")
     try:
         files.make_directory(inner)
         files.write_whole(probe, b"")

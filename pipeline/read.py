@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from transforms.core.check import import_tensorflow
 from transforms.core.layouts import SIZES, Feature
 from transforms.core.pixel_options import stored_shape
 from transforms.core.tfds_metadata import supervised_keys
+from transforms.local_files import is_plain_file
+from transforms.match import is_local
 
 # Shards read at once. Fixed, since it decides the order of the records.
 _INTERLEAVED = 16
@@ -70,9 +73,13 @@ def load(
         )
     if image_size is not None and not decode:
         raise UsageError("image_size resizes decoded images: leave out decode=False")
-    tf = import_tensorflow()
     listed = manifest["splits"][split]
     paths = [files.join(output, shard["file"]) for shard in listed["shards"]]
+    for path in paths:
+        # TensorFlow would follow a link, and wait for ever for a FIFO.
+        if is_local(path) and os.path.lexists(path) and not is_plain_file(path):
+            raise UsageError(f"{path} is no regular file: copy the dataset as files")
+    tf = import_tensorflow()
     records = _records(tf, paths, seed if shuffle else None)
     records = records.apply(tf.data.experimental.assert_cardinality(listed["records"]))
     parser = _Parser(tf, features, stored_shape(manifest["options"]), image_size, decode)

@@ -12,7 +12,7 @@ from pipeline.errors import DatasetError, UsageError, input_error, one_line
 from pipeline.path_flags import check_path
 from transforms import files
 from transforms.core.examples import decode_example
-from transforms.core.manifest import LABELS, MANIFEST
+from transforms.core.output_names import LABELS, MANIFEST
 from transforms.core.record_fields import RecordFields
 from transforms.core.tfrecord import TFRecordError
 from transforms.match import is_local, list_files
@@ -77,7 +77,10 @@ def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Sel
     names = [shard["file"] for each in chosen.values() for shard in each["shards"]]
     sources = {feature["name"]: feature["source"] for feature in manifest["features"]}
     is_named = manifest["labels"] == "text"
-    lines = (files.read_text(files.join(output, LABELS)) or "").split("\n")[:-1] if is_named else ()
+    lines: Sequence[str] = ()
+    if is_named:
+        text = files.read_text(files.join(output, LABELS), follow_links=False)
+        lines = (text or "").split("\n")[:-1]
     found = {files.join(output, name): name for name in names}
     return Selection(found, RecordFields(sources, lines), manifest)
 
@@ -108,17 +111,19 @@ def _matches(path: str) -> Iterator[Any]:
 
 
 def read_records(
-    found: dict[str, str], matches: Callable[[dict[str, Any]], bool]
+    selection: Selection, matches: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Record]:
     """The records of files that match, in their order.
 
     Raises:
         DatasetError: a record cannot be read.
     """
-    for path, name in found.items():
+    # Links that a user names are followed, those of a dataset are not.
+    follow_links = selection.manifest is None
+    for path, name in selection.files.items():
         number = 0
         try:
-            with open_records(path) as records:
+            with open_records(path, follow_links=follow_links) as records:
                 for number, record in enumerate(records):
                     example = decode_example(record)
                     if matches(example):

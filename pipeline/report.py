@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_beam(arguments)
     from pipeline.dataset import open_dataset
     from transforms import files
-    from transforms.core.manifest import REPORT
+    from transforms.core.output_names import REPORT
     from transforms.report import write_report
 
     manifest = open_dataset(output)

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return is_class and (flags.key is None or fields.has_key(example, flags.key))
 
     shown = 0
-    for record in itertools.islice(read_records(selection.files, matches), flags.limit):
+    for record in itertools.islice(read_records(selection, matches), flags.limit):
         _show(record, flags, selection)
         shown += 1
     if read and not shown:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from transforms.core.decisions import Decision, decision_lines
-from transforms.core.manifest import REJECTED
+from transforms.core.output_names import REJECTED
 from transforms.core.rejections import HELP, Reason
 from transforms.core.shards import empty_shards_warning
 from transforms.core.shown_text import format_bytes, printable

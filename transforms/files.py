@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -17,9 +16,10 @@ import google_crc32c
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from transforms import gcs
+from transforms import gcs, local_files
 from transforms.core.fingerprints import Sidecar
 from transforms.core.manifest import parse_manifest
+from transforms.core.output_names import PARTIAL, ForeignNameError, is_staged
 from transforms.match import is_local
 from transforms.ordinary import is_ordinary_file
 
@@ -27,9 +27,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 STAGING = ".staging"
-
-# What follows the name of a local file while `write_whole` writes it.
-PARTIAL = ".partial"
 
 _CHUNK = 1 << 20
 _AS_STORED = CompressionTypes.UNCOMPRESSED
@@ -47,7 +44,7 @@ def sidecar(output: str, shard: str, recipe: str) -> str:
 
 def read_sidecar(path: str) -> Sidecar | None:
     """What describes a staged shard; None when it is gone, cut or damaged."""
-    text = read_text(path)
+    text = read_text(path, follow_links=False)
     return None if text is None else Sidecar.from_text(text)
 
 
@@ -63,10 +60,21 @@ def exists(path: str) -> bool:
     return bool(FileSystems.exists(path))
 
 
-def open_reader(path: str) -> AbstractContextManager[BinaryIO]:
-    """A file's bytes as stored."""
+def open_reader(path: str, *, follow_links: bool = True) -> AbstractContextManager[BinaryIO]:
+    """A file's bytes as stored.
+
+    Args:
+        path: the file.
+        follow_links: whether a local path may be a link: those that a user names, but none that
+            is read from a file in an output folder.
+
+    Raises:
+        OSError: it cannot be read, or a local path is no regular file.
+    """
     if gcs.is_gcs(path):
         return gcs.open_reader(path)
+    if is_local(path):
+        return local_files.open_regular(path, follow_links=follow_links)
     stream: AbstractContextManager[BinaryIO] = FileSystems.open(path, compression_type=_AS_STORED)
     return stream
 
@@ -76,6 +84,7 @@ def open_writer(path: str) -> AbstractContextManager[Any]:
     if gcs.is_gcs(path):
         return gcs.open_writer(path)
     if is_local(path):
+        # A new file: what is there may be a link to one elsewhere.
         return _open_synced(path)
     stream: AbstractContextManager[Any] = FileSystems.create(path, compression_type=_AS_STORED)
     return stream
@@ -84,44 +93,44 @@ def open_writer(path: str) -> AbstractContextManager[Any]:
 @contextlib.contextmanager
 def _open_synced(path: str) -> Iterator[Any]:
     """Its bytes are on the disk before it gets its name, so that a crash cannot leave half."""
-    with FileSystems.create(path, compression_type=_AS_STORED) as stream:
+    with local_files.create(path) as stream:
         yield stream
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def read_bytes(path: str) -> bytes:
+def read_bytes(path: str, *, follow_links: bool = True) -> bytes:
     """All bytes of a file; what a bucket keeps with gzip encoding is decompressed.
+
+    Args:
+        path: the file.
+        follow_links: see `open_reader`.
 
     Raises:
         OSError: it cannot be read.
     """
     if gcs.is_gcs(path):
         return gcs.read(path)
-    with open_reader(path) as file:
+    with open_reader(path, follow_links=follow_links) as file:
         return bytes(file.read())
 
 
-def read_text(path: str) -> str | None:
-    """The content of a file, or None when there is none."""
+def read_text(path: str, *, follow_links: bool = True) -> str | None:
+    """The content of a file, or None when there is none; see `read_bytes`."""
     # A bucket says so itself; of other file systems, not all raise the same.
     if not gcs.is_gcs(path) and not exists(path):
         return None
     try:
-        return read_bytes(path).decode()
+        return read_bytes(path, follow_links=follow_links).decode()
     except FileNotFoundError:
         return None
 
 
-def read_range(path: str, offset: int, length: int) -> bytes:
-    """A part of a file as stored; fewer bytes where it ends.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+def read_range(path: str, offset: int, length: int, *, follow_links: bool = True) -> bytes:
+    """A part of a file as stored; fewer bytes where it ends; see `read_bytes`."""
     if gcs.is_gcs(path):
         return gcs.read_range(path, offset, length)
-    with open_reader(path) as file:
+    with open_reader(path, follow_links=follow_links) as file:
         file.seek(offset)
         return bytes(file.read(length))
 
@@ -132,7 +141,7 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     Raises:
         ManifestError: it is no manifest, or of a version that this code does not know.
     """
-    text = read_text(path)
+    text = read_text(path, follow_links=False)
     return None if text is None else parse_manifest(text, path)
 
 
@@ -168,10 +177,12 @@ def rename(source: str, target: str, *, is_synced: bool = True) -> None:
     if gcs.is_gcs(target):
         gcs.move(source, target)
         return
-    if not is_local(target):
+    if is_local(target):
+        os.replace(source, target)
+    else:
         # Hadoop renames onto nothing that is there.
         _delete(target)
-    FileSystems.rename([source], [target])
+        FileSystems.rename([source], [target])
     if is_synced:
         sync_folder(os.path.dirname(target))
 
@@ -233,21 +244,78 @@ def sync_folder(folder: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file; nothing there is fine."""
+    """Removes a file; nothing there is fine, a folder is an error."""
     if gcs.is_gcs(path):
         gcs.remove(path)
+    elif is_local(path):
+        local_files.remove(path)
     else:
         _delete(path)
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder with all that is in it; nothing there is fine."""
-    if not is_local(path):
-        # Object stores have no folder that could go with what is in it.
-        for name in names_below(path):
-            remove(join(path, name))
+    """Removes a staging folder; nothing there is fine.
+
+    Raises:
+        ForeignNameError: something is in it that this tool does not write; nothing was removed.
+    """
+    if is_local(path):
+        local_files.remove_staging(path)
+        return
+    # Object stores have no folder that could go with what is in it.
+    for name in staged_names(path):
+        remove(join(path, name))
     if not gcs.is_gcs(path):
         _delete(path)
+
+
+def staged_names(staging: str) -> list[str]:
+    """All files below a staging folder, relative to it, sorted.
+
+    Raises:
+        ForeignNameError: one is none that this tool writes there.
+    """
+    if is_local(staging):
+        return local_files.staged_names(staging)
+    names = names_below(staging)
+    if foreign := [name for name in names if not is_staged(name)]:
+        raise ForeignNameError(
+            f"{join(staging, foreign[0])!r:.300} is nothing that this tool writes into its staging "
+            "folder: move it away"
+        )
+    return names
+
+
+def check_folders(output: str, names: Iterable[str]) -> None:
+    """Checks that the folders of a dataset's files are in it, and no links that lead elsewhere.
+
+    Args:
+        output: the dataset's folder.
+        names: its files, by their paths below it.
+
+    Raises:
+        ForeignNameError: one is not.
+    """
+    if is_local(output):
+        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
+            local_files.check_folder(join(output, folder))
+
+
+def check_replaced(output: str, names: Iterable[str]) -> None:
+    """Checks that files of a dataset can be written or removed: none is a folder.
+
+    Args:
+        output: the dataset's folder.
+        names: its files, by their paths below it.
+
+    Raises:
+        ForeignNameError: one is.
+    """
+    names = list(names)
+    check_folders(output, names)
+    if is_local(output):
+        for name in names:
+            local_files.check_file(join(output, name))
 
 
 def names_below(folder: str) -> list[str]:
@@ -261,15 +329,10 @@ def names_below(folder: str) -> list[str]:
 
 
 def _delete(path: str) -> None:
+    """Removes what is neither local nor in a bucket of Google."""
     if exists(path):
         try:
-            if not is_local(path):
-                FileSystems.delete([path])
-            # Beam takes a path for a glob: of `run[1]` it finds nothing, of `run*` far too much.
-            elif os.path.isdir(path):
-                shutil.rmtree(path)
-            else:
-                os.remove(path)
+            FileSystems.delete([path])
         except OSError:
             if exists(path):
                 raise
@@ -297,6 +360,8 @@ def has_size(path: str, size: int) -> bool:
     if gcs.is_gcs(path):
         stored = gcs.find(path)
         return stored is not None and stored.size == size
+    if is_local(path):
+        return local_files.has_size(path, size)
     return exists(path) and FileSystems.get_filesystem(path).size(path) == size
 
 
@@ -312,7 +377,7 @@ def checksum(path: str) -> str | None:
     if not exists(path):
         return None
     crc = 0
-    with open_reader(path) as file:
+    with open_reader(path, follow_links=False) as file:
         while chunk := file.read(_CHUNK):
             crc = google_crc32c.extend(crc, chunk)
     return f"{crc:08x}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -19,43 +18,33 @@ from transforms.core.keys import full_uri
 from transforms.core.labels import Vocabulary
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
-    LABELS,
-    MANIFEST,
-    REJECTED,
-    REPORT,
-    STATISTICS,
     DataFile,
     Dataset,
     build_manifest,
     data_files,
     dataset_recipe,
     manifest_shards,
-    possible_files,
     to_text,
+)
+from transforms.core.output_names import (
+    FORMER,
+    LABELS,
+    MANIFEST,
+    OUTCOME,
+    REJECTED,
+    SCHEMA,
+    SMALL,
+    STATISTICS,
 )
 from transforms.core.pixel_options import stored_shape
 from transforms.core.records import Count, Found
 from transforms.core.rejections import Rejection
-from transforms.core.schema import SCHEMA, schema_text
+from transforms.core.schema import schema_text
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
 from transforms.core.tfds_metadata import tfds_files
 from transforms.describe import DatasetDescriber
 from transforms.metrics import PROGRESS
-
-# Why a run did not publish, left in the staging folder for its launcher to read.
-OUTCOME = "outcome.json"
-
-# The manifest of the dataset that is being replaced, in the staging folder.
-FORMER = "former.json"
-
-# The names of the small files that are being written, in the staging folder: those of a run that
-# is killed meanwhile are of no use to one with other options, which may write fewer.
-SMALL = "small_files.json"
-
-# A staged shard, its sidecar, or what a run that was killed had written of it.
-_STAGED = re.compile(
-    r"(?P<shard>(?P<file>[^/]+\.tfrecord(?:\.gz)?)\.[0-9a-f]{32})(?:\.json|\.[0-9a-f]{32}\.partial)?"
-)
+from transforms.staging import check_output, staged_files
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -238,8 +227,10 @@ class _PublishFn(beam.DoFn):
             files=small_files,
         )
         keep = {file.file for file in data}
-        self._remove_former(keep | set(small_files))
-        self._drop_stale({f"{shard.file}.{shard.recipe}" for shard in gathered.shards}, keep)
+        there = files.read_manifest(files.join(self._output, MANIFEST))
+        left = check_output(self._output, there, keep | set(small_files))
+        self._remove_former(left.names - keep - set(small_files))
+        self._drop_stale(left.shards - {(s.file, s.recipe) for s in gathered.shards}, keep)
         files.write_whole(files.join(self._staging, SMALL), json.dumps([*small_files]).encode())
         for folder in sorted({name.rpartition("/")[0] for name in keep} - {""}):
             files.make_directory(files.join(self._output, folder))
@@ -285,51 +276,38 @@ class _PublishFn(beam.DoFn):
             small_files[STATISTICS] = describer.describe(gathered.statistics, found)
         return small_files
 
-    def _remove_former(self, keep: set[str]) -> None:
+    def _remove_former(self, names: Set[str]) -> None:
         """Removes a former dataset: its manifest first, then the files that get no successor.
 
         The manifest waits in the staging folder, so that a rerun still knows those shards.
         """
         manifest = files.join(self._output, MANIFEST)
-        former = files.join(self._staging, FORMER)
         if files.exists(manifest):
-            files.rename(manifest, former)
-        begun = json.loads(files.read_text(files.join(self._staging, SMALL)) or "[]")
-        names = {*begun, *(f"{name}{files.PARTIAL}" for name in begun)}
-        if (replaced := files.read_manifest(former)) is not None:
-            names |= {REPORT, *replaced["files"], *(s["file"] for s in manifest_shards(replaced))}
-        self._remove(names - keep)
+            files.rename(manifest, files.join(self._staging, FORMER))
+        self._remove(names)
 
-    def _remove(self, names: set[str]) -> None:
-        """Removes files of records, and the folders that they leave empty."""
+    def _remove(self, names: Set[str]) -> None:
+        """Removes files of former datasets, and the folders that they leave empty."""
+        files.check_replaced(self._output, names)
         paths = [files.join(self._output, name) for name in sorted(names)]
         for _ in files.for_each(files.remove, paths, self._output):
             pass
         for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
             files.remove_if_empty(files.join(self._output, folder))
 
-    def _drop_stale(self, ours: set[str], keep: set[str]) -> None:
+    def _drop_stale(self, stale: Set[tuple[str, str]], keep: Set[str]) -> None:
         """Forgets the shards of a former run with other inputs or options that did not end.
 
         Some may have got their final names already; their sidecars are still staged.
         """
-        found = (_STAGED.fullmatch(name) for name in files.names_below(self._staging))
-        stale = {match["shard"]: match["file"] for match in found if match}
-        stale = {shard: file for shard, file in stale.items() if shard not in ours}
         names: set[str] = set()
-        for shard, file in stale.items():
-            names |= {file, *self._image_files(shard)}
+        for file, recipe in stale:
+            names |= staged_files(self._output, file, recipe)
         self._remove(names - keep)
         if stale:
             _LOGGER.warning(
                 "dropped %d shards staged by a former run with other inputs or options", len(stale)
             )
-
-    def _image_files(self, staged: str) -> set[str]:
-        """All names that the images of a staged shard may have got, if each has a file."""
-        sidecar = files.read_sidecar(files.join(self._staging, f"{staged}.json"))
-        summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
-        return set() if summary is None else possible_files(summary)
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 import google_crc32c
 
 from transforms import files
-from transforms.core.manifest import REJECTED
+from transforms.core.json_text import parse_json
+from transforms.core.output_names import REJECTED
 from transforms.core.rejections import Reason
 from transforms.core.tfrecord import read_records
 
@@ -62,13 +62,17 @@ class ChecksummedReader:
 
 
 @contextlib.contextmanager
-def open_stored(path: str) -> Iterator[ChecksummedReader]:
+def open_stored(path: str, *, follow_links: bool = True) -> Iterator[ChecksummedReader]:
     """A file's bytes as stored.
+
+    Args:
+        path: the file.
+        follow_links: see `files.open_reader`.
 
     Raises:
         OSError: it cannot be opened.
     """
-    with files.open_reader(path) as file:
+    with files.open_reader(path, follow_links=follow_links) as file:
         yield ChecksummedReader(file)
 
 
@@ -85,14 +89,18 @@ def stored_records(stored: ChecksummedReader) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def open_records(path: str) -> Iterator[Iterator[bytes]]:
+def open_records(path: str, *, follow_links: bool = True) -> Iterator[Iterator[bytes]]:
     """The records of a TFRecord file, compressed by gzip or not.
+
+    Args:
+        path: the file.
+        follow_links: see `files.open_reader`.
 
     Raises:
         TFRecordError: while reading, at the first record that is damaged.
         OSError: when the file cannot be opened.
     """
-    with open_stored(path) as stored:
+    with open_stored(path, follow_links=follow_links) as stored:
         yield stored_records(stored)
 
 
@@ -102,13 +110,13 @@ def unreadable_keys(output: str) -> frozenset[str]:
     if not files.exists(path):
         return frozenset()
     keys = set()
-    with files.open_reader(path) as lines:
+    with files.open_reader(path, follow_links=False) as lines:
         for line in lines:
             # Hundreds of thousands of rows may have no image; few images are unreadable.
             if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
                 continue
-            with contextlib.suppress(ValueError, TypeError, RecursionError):
-                entry = json.loads(line)
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                entry = parse_json(line)
                 if entry["reason"] == Reason.UNREADABLE:
                     keys.add(str(entry["key"]))
     return frozenset(keys)

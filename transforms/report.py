@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,9 @@ from typing import Any
 import apache_beam as beam
 
 from transforms import files
-from transforms.core.manifest import MANIFEST, REJECTED, REPORT, STATISTICS, manifest_shards
+from transforms.core.json_text import parse_json
+from transforms.core.manifest import content_digest, manifest_shards
+from transforms.core.output_names import MANIFEST, REJECTED, REPORT, STATISTICS
 from transforms.core.rejections import Rejection
 from transforms.core.report_tables import MAX_LISTED
 from transforms.core.shown_text import first_line
@@ -95,7 +96,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
     rejections = _read_rejections(output, manifest, notes)
     with ThreadPoolExecutor(1) as pool:
         # In another process, while this one reads the shards.
-        rejected = pool.submit(picture_rejected, rejections)
+        rejected = pool.submit(picture_rejected, rejections, manifest["root"])
         try:
             pictures = picture_records(output, manifest, statistics, notes)
         except _DAMAGE as error:
@@ -134,28 +135,48 @@ def _read_statistics(
     output: str, manifest: Mapping[str, Any], notes: list[str]
 ) -> Mapping[str, Any]:
     try:
-        text = files.read_text(files.join(output, STATISTICS))
+        text = files.read_text(files.join(output, STATISTICS), follow_links=False)
         if text is None:
             if STATISTICS in manifest["files"]:
                 notes.append(f"{STATISTICS} is missing: no sizes, no samples, no duplicates here.")
             return {}
-        return dict(json.loads(text))
+        return dict(parse_json(text))
     except (OSError, TypeError, ValueError) as error:
         notes.append(f"{STATISTICS} cannot be read ({error!s:.100}).")
         return {}
 
 
+def _rejection(fields: Any) -> Rejection:
+    """A line of `rejected.jsonl`.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    rejection = Rejection(**fields)
+    if not all(isinstance(field, str) for field in rejection):
+        raise ValueError("a line is no rejection")
+    return rejection
+
+
 def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) -> list[Rejection]:
-    """The first lines of each reason; the file may have one for every image there is."""
+    """The first lines of each reason; the file may have one for every image there is.
+
+    None of a file that is not the one that the run wrote: its paths are opened for their pictures.
+    """
     wanted = {reason: min(count, MAX_LISTED) for reason, count in manifest["rejected"].items()}
     left = sum(wanted.values())
     found: list[Rejection] = []
     if not left:
         return found
+    path = files.join(output, REJECTED)
     try:
-        with files.open_reader(files.join(output, REJECTED)) as lines:
+        listed = manifest["files"].get(REJECTED, {}).get("crc32c")
+        if content_digest(manifest) != manifest.get("digest") or files.checksum(path) != listed:
+            notes.append(f"{REJECTED} is left out: it or {MANIFEST} is missing or was edited.")
+            return found
+        with files.open_reader(path, follow_links=False) as lines:
             for line in lines:
-                rejection = Rejection(**json.loads(line))
+                rejection = _rejection(parse_json(line))
                 if wanted.get(rejection.reason, 0):
                     wanted[rejection.reason] -= 1
                     left -= 1

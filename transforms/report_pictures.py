@@ -13,6 +13,9 @@ from transforms.core.decoder_guard import DecoderGuard
 from transforms.core.decoding_child import Budget, DecodingChild
 from transforms.core.examples import decode_example
 from transforms.core.in_flight import image_note
+from transforms.core.keys import is_inside
+from transforms.core.manifest import manifest_shards
+from transforms.core.output_names import STATISTICS
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.report_tables import SHOWN_TWINS, Place
 from transforms.core.tfrecord import read_records
@@ -86,10 +89,14 @@ def picture_records(
         KeyError, TypeError: the statistics are not in the shape that they should have.
     """
     name = next((f["name"] for f in manifest["features"] if f["source"] == "image.bytes"), None)
+    listed = {shard["file"] for shard in manifest_shards(manifest)}
+    shown = [i for i in _shown_images(statistics) if _is_readable(i)]
+    if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
+        notes.append(f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset.")
     occurrences = Counter(
         _Wanted(image["file"], image["offset"], image["length"])
-        for image in _shown_images(statistics)
-        if image["file"] and image["length"] <= _MAX_RECORD
+        for image in shown
+        if image["file"] in listed
     )
     if name is None or not occurrences:
         return {}
@@ -133,6 +140,11 @@ def picture_records(
     return uris
 
 
+def _is_readable(image: Mapping[str, Any]) -> bool:
+    """Whether a record is small enough; of one that was left out, there is no place at all."""
+    return not image["file"] or (0 <= image["offset"] and 0 <= image["length"] <= _MAX_RECORD)
+
+
 def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from statistics.get("samples", ())
     duplicates = statistics.get("duplicates") or {}
@@ -148,7 +160,7 @@ def _read_record(path: str, wanted: _Wanted) -> bytes:
         OSError: the shard cannot be read.
         ValueError: there is no sound record.
     """
-    data = files.read_range(path, wanted.offset, wanted.length + 16)
+    data = files.read_range(path, wanted.offset, wanted.length + 16, follow_links=False)
     for record in read_records(io.BytesIO(data)):
         return record
     raise ValueError(f"{wanted.file} ends before byte {wanted.offset}")
@@ -170,7 +182,8 @@ def _read_compressed(
         end = max(near)
         room -= end
         try:
-            with files.open_reader(files.join(output, file)) as stream, gzip.open(stream) as plain:
+            opened = files.open_reader(files.join(output, file), follow_links=False)
+            with opened as stream, gzip.open(stream) as plain:
                 offset = 0
                 for record in read_records(cast(BinaryIO, plain)):
                     if offset in near:
@@ -182,11 +195,12 @@ def _read_compressed(
             notes.append(f"{file} cannot be read for its pictures ({error!s:.100}).")
 
 
-def picture_rejected(rejections: Iterable[Rejection]) -> dict[str, str]:
+def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, str]:
     """Thumbnails of the first rejected files of each reason that can still be read.
 
     Args:
         rejections: what was rejected, in its order.
+        root: of the dataset's images, as its manifest has it; no other file is opened.
 
     Returns:
         data URIs by path.
@@ -200,6 +214,7 @@ def picture_rejected(rejections: Iterable[Rejection]) -> dict[str, str]:
             or read[rejection.reason] >= _REASON_PICTURES
             or len(found) >= _REJECTED_PICTURES
             or sum(map(len, found.values())) >= _REJECTED_BYTES
+            or not is_inside(rejection.path, root)
             or not (is_local(rejection.path) or gcs.is_gcs(rejection.path))
         ):
             continue

@@ -10,7 +10,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter
 
 from transforms import files, gcs
-from transforms.core.manifest import MANIFEST
+from transforms.core.output_names import MANIFEST
 from transforms.core.tfrecord import TFRecordError
 from transforms.core.verify import Problem, RecordCheck, RecordVerifier, Verified
 from transforms.fetch import ReadAhead
@@ -135,7 +135,7 @@ def verify_shard(
         else:
             _read_shard(path, shard, None if fast else verifier, found)
     except OSError as error:
-        found.problems.append(Problem(name, None, f"cannot be read: {error}"))
+        found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
     found.damaged = bool(found.problems)
     found.problems = _shortened(found.problems)
     return found
@@ -154,7 +154,7 @@ def _read_shard(
     path: str, shard: Mapping[str, Any], verifier: RecordVerifier | None, found: Verified
 ) -> None:
     name = shard["file"]
-    with open_stored(path) as stored:
+    with open_stored(path, follow_links=False) as stored:
         undamaged = _until_damage(stored_records(stored), name, found.problems)
         for record, check in enumerate(_checks(undamaged, verifier)):
             found.problems += [Problem(name, record, detail) for detail in check.problems]

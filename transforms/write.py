@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import logging
 import os
 import time
@@ -18,12 +19,14 @@ from transforms import files, gcs
 from transforms.core.examples import CheckedImage
 from transforms.core.fingerprints import ShardIndex, Sidecar
 from transforms.core.image_files import ImageFile, image_file
-from transforms.core.manifest import MANIFEST, manifest_shards
+from transforms.core.manifest import manifest_shards
+from transforms.core.output_names import MANIFEST
 from transforms.core.records import Prints, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.shards import ShardName, ShardPlan, shard_recipe
 from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.fetch import ReadAhead
+from transforms.match import is_local
 from transforms.metrics import PROGRESS, counter, distribution
 from transforms.read import unreadable_keys
 from transforms.tally import Tally
@@ -152,6 +155,16 @@ class WriteShards(beam.io.WriteToTFRecord):
         return WrittenShards(every, written.fingerprints)
 
 
+def _has_checksum(path: str, crc32c: str) -> bool:
+    """Whether a file is there with these bytes; a link, a FIFO or a folder is none."""
+    try:
+        return files.checksum(path) == crc32c
+    except OSError as error:
+        if is_local(path) and error.errno in (errno.EINVAL, errno.EISDIR, errno.ENOTDIR):
+            return False
+        raise
+
+
 class _FindEmptyFn(beam.DoFn):
     """Names the planned shards that no image fell into; they are files too."""
 
@@ -259,14 +272,16 @@ class _WriteShardFn(beam.DoFn):
             return None
         summary = ShardSummary.from_text(sidecar.summary)
         # What could not be read may be there again.
-        if summary is None or any(r.reason == Reason.UNREADABLE for r in summary.rejections):
+        if summary is None or not summary.is_of(name, recipe):
+            return None
+        if any(r.reason == Reason.UNREADABLE for r in summary.rejections):
             return None
         return (summary, sidecar.index) if self._is_whole(summary) else None
 
     def _is_whole(self, summary: ShardSummary) -> bool:
         """Whether all bytes of a shard are there, staged or published."""
         paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
-        return any(files.checksum(path) == summary.crc32c for path in paths)
+        return any(_has_checksum(path, summary.crc32c) for path in paths)
 
     def _write(
         self, name: str, recipe: str, images: list[Planned]
@@ -379,7 +394,7 @@ class _WriteImagesFn(_WriteShardFn):
             ]
             paths = [files.join(self._staging, name)]
             paths += [files.join(self._output, each) for each in published]
-            return any(files.checksum(path) == file.crc32c for path in paths)
+            return any(_has_checksum(path, file.crc32c) for path in paths)
 
         staged = zip(summary.staged, summary.files or (), strict=True)
         return all(files.for_each(is_whole, staged, self._output))

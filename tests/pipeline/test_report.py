@@ -16,7 +16,7 @@ from PIL import Image
 from pipeline import report
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
 from tests.servers.gcs import GcsServer
-from transforms.core.manifest import FORMAT_VERSION, manifest_shards
+from transforms.core.manifest import FORMAT_VERSION, manifest_shards, to_text
 
 SPLITS = "train=0.7,validation=0.3"
 
@@ -174,7 +174,7 @@ def test_without_statistics_there_is_a_page_without_them(dataset: Dataset) -> No
     assert 'id="class-table"' in page and 'id="duplicates"' not in page
     files = dataset.manifest
     del files["files"]["statistics.json"]
-    (dataset.folder / "manifest.json").write_text(json.dumps(files))
+    (dataset.folder / "manifest.json").write_text(to_text(files))
     assert "Worth a look" not in page_of(dataset)
 
 

@@ -28,6 +28,7 @@ from transforms.publish import NotPublishedError, PublishDataset
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
 SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]
+RECIPES = ["0" * 32, "1" * 32]
 REJECTION = Rejection("image", "no_label", "no row has the key 'x'", "cat/x.jpg", "x")
 ROW = Rejection("row", "row_without_image", "no image has the key 'y'", "a.csv:7", "y")
 
@@ -284,7 +285,7 @@ def totals(*labels: str) -> PlanTotals:
 
 def summary(number: int, records: int, *rejections: Rejection) -> ShardSummary:
     return ShardSummary(
-        SHARDS[number], f"r{number}", records, 9, "00000000", 5, {}, tuple(rejections)
+        SHARDS[number], RECIPES[number], records, 9, "00000000", 5, {}, tuple(rejections)
     )
 
 
@@ -339,7 +340,7 @@ def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
 def stage(output: Path) -> None:
     (output / ".staging").mkdir(parents=True)
     for number, name in enumerate(SHARDS):
-        (output / ".staging" / f"{name}.r{number}").write_bytes(b"123456789")
+        (output / ".staging" / f"{name}.{RECIPES[number]}").write_bytes(b"123456789")
 
 
 def test_a_ledger_that_balances_is_published(config: ConvertConfig, output: Path) -> None:
@@ -370,7 +371,7 @@ def test_a_ledger_that_does_not_is_not(
 
 def test_a_shard_that_is_gone_is_not_published(config: ConvertConfig, output: Path) -> None:
     stage(output)
-    (output / ".staging" / f"{SHARDS[1]}.r1").unlink()
+    (output / ".staging" / f"{SHARDS[1]}.{RECIPES[1]}").unlink()
     with pytest.raises(Exception, match="neither staged nor in place"):
         publish(config, listed=4, rows=4)
     assert not (output / "manifest.json").exists()

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from tests.images import picture, saved
 from tests.transforms.beam import convert, make_config, make_images
 from transforms import files, report
 from transforms.core.decoding_child import DecodingChild
-from transforms.core.manifest import STATISTICS
+from transforms.core.manifest import content_digest, crc32c_hex, manifest_shards
+from transforms.core.output_names import STATISTICS
 from transforms.core.rejections import Reason, Rejection
 from transforms.report import make_report
 from transforms.report_pictures import picture_records, picture_rejected
@@ -92,9 +94,9 @@ def test_pictures_are_read_by_their_offsets(
     read: list[tuple[int, int]] = []
     read_range = files.read_range
 
-    def noted(path: str, offset: int, length: int) -> bytes:
+    def noted(path: str, offset: int, length: int, **options: bool) -> bytes:
         read.append((offset, length))
-        return read_range(path, offset, length)
+        return read_range(path, offset, length, **options)
 
     monkeypatch.setattr(files, "read_range", noted)
     found = picture_records(
@@ -114,13 +116,29 @@ def test_wrong_places_are_told_and_cost_their_own_picture(
         {**samples[0], "offset": samples[0]["offset"] + 1},
         {**samples[1], "length": samples[1]["length"] - 1},
         {**samples[2], "offset": 10**12},
-        {**samples[3], "file": "gone.tfrecord"},
+        {**samples[3], "file": manifest_shards(manifest_of(tmp_path / "out"))[1]["file"]},
     ]
     manifest = manifest_of(tmp_path / "out")
     notes: list[str] = []
     found = picture_records(config.output, manifest, {"samples": [*wrong, samples[4]]}, notes)
     assert found.keys() == {(samples[4]["file"], samples[4]["offset"])}
     assert len(notes) == 1 and notes[0].startswith("4 records cannot be read")
+
+
+@pytest.mark.parametrize("name", ["../me.tfrecord", "gone.tfrecord", "labels.txt"])
+def test_statistics_name_no_file_of_others(
+    config: ConvertConfig, tmp_path: Path, name: str
+) -> None:
+    convert(config)
+    samples = statistics_of(tmp_path / "out")["samples"]
+    shutil.copy(tmp_path / "out" / samples[0]["file"], tmp_path / "me.tfrecord")
+    manifest = manifest_of(tmp_path / "out")
+    notes: list[str] = []
+    found = picture_records(
+        config.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
+    )
+    assert found == {}
+    assert notes == [f"statistics.json names {name!r}, which is no file of this dataset."]
 
 
 def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:
@@ -138,7 +156,16 @@ def test_rejected_files_that_cannot_be_shown(tmp_path: Path) -> None:
         reject("http://127.0.0.1:9/1.jpg"),
         reject(f"{tmp_path}\0"),
     ]
-    assert picture_rejected(rejections) == {}
+    assert picture_rejected(rejections, str(tmp_path)) == {}
+
+
+def test_a_picture_elsewhere_is_not_the_reports(tmp_path: Path) -> None:
+    """An edited `rejected.jsonl` must not bring private pictures into a page that is shared."""
+    make_images(tmp_path, ["me/1.jpg", "photos/2.jpg"])
+    root = str(tmp_path / "photos")
+    paths = [f"{tmp_path}/me/1.jpg", f"{root}/../me/1.jpg", f"{root}2.jpg", f"{root}/2.jpg"]
+    assert list(picture_rejected(map(reject, paths), root)) == [f"{root}/2.jpg"]
+    assert picture_rejected(map(reject, paths), "") == {}
 
 
 @pytest.mark.parametrize("reason", [Reason.TOO_MANY_PIXELS, Reason.DECODER_CRASH])
@@ -146,14 +173,15 @@ def test_what_was_too_much_for_the_conversion_is_not_tried_again(
     tmp_path: Path, reason: Reason
 ) -> None:
     make_images(tmp_path, ["1.jpg"])
-    assert picture_rejected([reject(tmp_path / "1.jpg", reason)]) == {}
-    assert len(picture_rejected([reject(tmp_path / "1.jpg")])) == 1
+    root = str(tmp_path)
+    assert picture_rejected([reject(tmp_path / "1.jpg", reason)], root) == {}
+    assert len(picture_rejected([reject(tmp_path / "1.jpg")], root)) == 1
 
 
 def test_only_so_many_rejected_files_are_read(tmp_path: Path) -> None:
     names = [f"{number}.jpg" for number in range(30)]
     make_images(tmp_path, names)
-    found = picture_rejected(reject(tmp_path / name) for name in names)
+    found = picture_rejected((reject(tmp_path / name) for name in names), str(tmp_path))
     assert list(found) == [str(tmp_path / name) for name in names[:8]]
 
 
@@ -161,11 +189,15 @@ def test_a_crash_costs_its_picture_and_nothing_else(
     config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     convert(config)
-    crashing, sound = tmp_path / "images" / NAMES[0], tmp_path / "other.jpg"
+    crashing, sound = tmp_path / "images" / NAMES[0], tmp_path / "images" / "other.jpg"
     sound.write_bytes(saved(picture("RGB"), "JPEG"))
-    lines = [reject(path).to_json() for path in (crashing, sound)]
-    (tmp_path / "out" / "rejected.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    lines = "".join(f"{reject(path).to_json()}\n" for path in (crashing, sound)).encode()
+    (tmp_path / "out" / "rejected.jsonl").write_bytes(lines)
     manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 2}}
+    page = make_report(config.output, manifest)
+    assert "what can be decoded" not in page and "rejected.jsonl is left out" in page
+    manifest["files"]["rejected.jsonl"] = {"bytes": len(lines), "crc32c": crc32c_hex(lines)}
+    manifest["digest"] = content_digest(manifest)
     assert "what can be decoded" in make_report(config.output, manifest)
     original, dangerous = DecodingChild.call, {crashing.read_bytes()}
 
@@ -175,7 +207,7 @@ def test_a_crash_costs_its_picture_and_nothing_else(
         return original(child, budget, function, data, **kwargs)
 
     monkeypatch.setattr(DecodingChild, "call", call)
-    assert list(picture_rejected([reject(crashing), reject(sound)])) == [str(sound)]
+    assert list(picture_rejected([reject(crashing), reject(sound)], str(tmp_path))) == [str(sound)]
     dangerous.add(sound.read_bytes())
     page = make_report(config.output, manifest)
     assert "what can be decoded" not in page and "corrupt_image" in page

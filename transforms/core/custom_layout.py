@@ -55,6 +55,8 @@ def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise LayoutError(f"--layout {path} line {line}: no YAML: {error.problem}") from error
+    except RecursionError as error:
+        raise LayoutError(f"--layout {path} is no layout: it is nested too deeply") from error
     except yaml.YAMLError as error:
         raise LayoutError(f"--layout {path} is no YAML: {str(error).splitlines()[0]}") from error
     if root is None:

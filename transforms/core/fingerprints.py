@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from transforms.core.json_text import parse_json
 from transforms.core.records import Prints
 from transforms.core.shards import ShardName
 
@@ -78,7 +79,7 @@ class ShardIndex:
     def from_text(cls, text: str) -> ShardIndex | None:
         """Reads what `to_text` gave; None when it is cut or damaged."""
         try:
-            return cls(**json.loads(text))
+            return cls(**parse_json(text))
         except (ValueError, TypeError):
             return None
 
@@ -151,12 +152,16 @@ class Sidecar:
     index: ShardIndex
 
     def to_text(self) -> str:
-        """Two lines that `from_text` reads."""
-        return f"{self.summary}\n{self.index.to_text()}\n"
+        """Lines that `from_text` reads: the last is a digest of the others."""
+        lines = f"{self.summary}\n{self.index.to_text()}\n"
+        return f"{lines}{content_hash(lines.encode())}\n"
 
     @classmethod
     def from_text(cls, text: str) -> Sidecar | None:
         """Reads what `to_text` gave; None when it is cut or damaged."""
         lines = text.split("\n")
-        index = ShardIndex.from_text(lines[1]) if len(lines) == 3 else None
+        sealed = text[: -len(lines[-2]) - 1] if len(lines) == 4 else ""
+        if not sealed or content_hash(sealed.encode()) != lines[2]:
+            return None
+        index = ShardIndex.from_text(lines[1])
         return None if index is None else cls(lines[0], index)

@@ -9,11 +9,13 @@ ends in `~` and a digest of its key, so that no two keys share a file on any fil
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from transforms.core.keys import nfc
+from transforms.core.splits import is_split_name
 
 FILES = ("sharded", "per_image")
 """What a file holds: a shard, or the record of one image."""
@@ -22,6 +24,13 @@ FILES = ("sharded", "per_image")
 _MAX_NAME = 255
 
 _ESCAPED = frozenset('/\\:*?"<>|[]%~')
+
+# The last folder and file of `image_file`.
+_FILE = re.compile(
+    r"(?P<split>\w+)/"
+    r"""(?!\.)(?:[^\x00-\x1f\x7f/\\:*?"<>|\[\]%~\ud800-\udfff]|%[0-9A-F]{2})*(?:~[0-9a-f]{16})?"""
+    r"\.tfrecord(?:\.gz)?"
+)
 
 
 class ImageFile(NamedTuple):
@@ -74,6 +83,18 @@ def image_file(split: str, key: str, *, gzip: bool, is_marked: bool = False) -> 
     extension = ".tfrecord.gz" if gzip else ".tfrecord"
     stem = file_stem(key, max_bytes=_MAX_NAME - len(extension), is_marked=is_marked)
     return f"{split}/{stem}{extension}"
+
+
+def is_image_file(name: str) -> bool:
+    """Whether `image_file` can give this name.
+
+    >>> is_image_file("train/cat%2F1.tfrecord"), is_image_file("train/a/b.tfrecord")
+    (True, False)
+    """
+    match = _FILE.fullmatch(name)
+    if match is None or not is_split_name(match["split"]):
+        return False
+    return len(name.encode()) - len(match["split"]) - 1 <= _MAX_NAME
 
 
 def image_files(images: Sequence[tuple[str, str]], *, gzip: bool) -> list[str]:

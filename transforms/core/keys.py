@@ -119,6 +119,21 @@ def full_uri(root: str, path: str) -> str:
     return f"{root.removesuffix('/')}/{path}" if root else path
 
 
+def is_inside(uri: str, root: str) -> bool:
+    """Whether a file is below the common root of a dataset's images, without leaving it by `..`.
+
+    >>> is_inside("photos/cat/1.jpg", "photos"), is_inside("photos/../me/1.jpg", "photos")
+    (True, False)
+    >>> is_inside("/etc/1.jpg", ""), is_inside("1.jpg", "")
+    (False, True)
+    """
+    prefix = f"{root.removesuffix('/')}/" if root else ""
+    below = uri.removeprefix(prefix)
+    if not uri.startswith(prefix) or ".." in below.split("/"):
+        return False
+    return bool(prefix) or not (uri.startswith("/") or "://" in uri)
+
+
 def image_key(uri: str, *, kind: str, root: str) -> str:
     """The join key of an image.
 

@@ -10,8 +10,6 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from transforms.core.layouts import Feature
 
-SCHEMA = "schema.pbtxt"
-
 _TYPES = {"bytes": schema_pb2.BYTES, "int64": schema_pb2.INT, "float": schema_pb2.FLOAT}
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from transforms.core.columns import row_labels
 from transforms.core.image_files import ImageFile
+from transforms.core.json_text import parse_json
+from transforms.core.output_names import is_attempt, staged_shard
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
@@ -97,6 +99,17 @@ class ShardSummary:
             return [f"{self.file}.{self.recipe}"]
         return [f"{self.folder}/{number:07d}" for number in range(len(self.files))]
 
+    def is_of(self, file: str, recipe: str) -> bool:
+        """Whether it describes this shard, and its files are in the staging folder.
+
+        >>> ShardSummary("a", "b").is_of("a", "b"), ShardSummary("../a", "b").is_of("a", "b")
+        (True, False)
+        """
+        is_staged = self.files is None or (
+            is_attempt(self.folder) and staged_shard(self.folder) == (file, recipe)
+        )
+        return (self.file, self.recipe) == (file, recipe) and is_staged
+
     def to_text(self) -> str:
         """One line that `from_text` reads."""
         return json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
@@ -105,7 +118,7 @@ class ShardSummary:
     def from_text(cls, text: str) -> ShardSummary | None:
         """Reads what `to_text` gave; None when it is cut or damaged."""
         try:
-            data = json.loads(text)
+            data = parse_json(text)
             rejections = tuple(Rejection(*fields) for fields in data["rejections"])
             files = data["files"]
             if files is not None:

@@ -11,11 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from transforms.core.layouts import EMBEDDING, Feature
+from transforms.core.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
 from transforms.core.shards import ShardName
 from transforms.core.stats import ShardSummary
-
-FEATURES = "features.json"
-INFO = "dataset_info.json"
 
 # What `tfds.features.Image` decodes to pixels of one rank and the channels asked for. A GIF and a
 # WebP get one more dimension there, a JPEG XL is refused unless it has that many channels.
@@ -25,7 +23,7 @@ _CLASS_IDS = frozenset({"label.id", "label.ids", "object.ids"})
 _MODULE = "tensorflow_datasets.core.features."
 _DTYPES = {"bytes": "string", "int64": "int64", "float": "float32"}
 # Of a file's name, in bytes; while it is written, `.partial` follows it.
-_LONGEST_NAME = 255 - len(".partial")
+_LONGEST_NAME = 255 - len(PARTIAL)
 
 
 def tfds_files(
@@ -59,7 +57,7 @@ def tfds_files(
         INFO: _to_bytes(_info(features, shards, splits)),
     }
     for feature in features:
-        name = f"{feature.name.replace('/', '.')}.labels.txt"
+        name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
         if feature.source in _CLASS_IDS and class_names and len(name.encode()) <= _LONGEST_NAME:
             files[name] = "".join(f"{each}\n" for each in class_names).encode()
     return files

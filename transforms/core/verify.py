@@ -15,6 +15,7 @@ import numpy as np
 from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.embeddings import read_bfloat16
 from transforms.core.examples import decode_example
+from transforms.core.json_text import parse_json
 from transforms.core.layouts import PIXELS, RAW, SIZES, Feature
 from transforms.core.rejections import RejectedImageError
 from transforms.core.stats import Ledger, LedgerError
@@ -278,7 +279,7 @@ def rejected_problems(manifest: Mapping[str, Any], text: str) -> Iterator[str]:
         text: the content of the file.
     """
     try:
-        lines = [json.loads(line) for line in text.splitlines()]
+        lines = [parse_json(line) for line in text.splitlines()]
         reasons = Counter(line["reason"] for line in lines)
         images = sum(line["subject"] == "image" for line in lines)
     except (ValueError, TypeError, KeyError):

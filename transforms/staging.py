@@ -1,0 +1,100 @@
+"""What former runs left in the staging folder of an output folder, read as a stranger's input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from transforms import files
+from transforms.core.manifest import check_digest, manifest_shards, possible_files
+from transforms.core.output_names import (
+    FORMER,
+    MANIFEST,
+    PARTIAL,
+    REPORT,
+    SMALL,
+    parse_small_files,
+    staged_shard,
+)
+from transforms.core.stats import ShardSummary
+
+
+class Staging(NamedTuple):
+    """What former runs left.
+
+    Attributes:
+        shards: staged shards, whole or not, as file and recipe.
+        names: files of the output folder that belong to no dataset any more: those of the dataset
+            that was being replaced, and small files that were being written.
+    """
+
+    shards: frozenset[tuple[str, str]] = frozenset()
+    names: frozenset[str] = frozenset()
+
+
+def read_staging(output: str) -> Staging:
+    """Reads the staging folder and checks all that it holds; changes nothing.
+
+    Raises:
+        ForeignNameError: it holds, or one of its files names, what this tool never writes.
+        ManifestError: the manifest of the dataset that was being replaced was edited.
+        OSError: it cannot be read.
+    """
+    staging = files.join(output, files.STAGING)
+    staged = files.staged_names(staging)
+    names: set[str] = set()
+    if SMALL in staged:
+        path = files.join(staging, SMALL)
+        begun = parse_small_files(files.read_text(path, follow_links=False) or "[]", path)
+        names |= {*begun, *(f"{name}{PARTIAL}" for name in begun)}
+    if FORMER in staged:
+        path = files.join(staging, FORMER)
+        if (former := files.read_manifest(path)) is not None:
+            check_digest(former, path)
+            names |= listed_files(former)
+    shards = {staged_shard(name.partition("/")[0]) for name in staged}
+    return Staging(frozenset(shard for shard in shards if shard is not None), frozenset(names))
+
+
+def listed_files(manifest: Mapping[str, Any]) -> set[str]:
+    """All files of the dataset that a manifest describes but itself, with its report."""
+    return {REPORT, *manifest["files"], *(shard["file"] for shard in manifest_shards(manifest))}
+
+
+def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterable[str]) -> Staging:
+    """Checks all that a run will remove or replace, before it removes or replaces anything.
+
+    Args:
+        output: the folder.
+        manifest: of the dataset in it, or None.
+        extra: further files that the run will write, by their paths below the folder.
+
+    Returns:
+        what is there of former runs, that of the dataset in the folder included.
+
+    Raises:
+        ForeignNameError: a file that a former run left names others, or what is in the place of a
+            file is a folder, or what is in the place of a folder is a link.
+        ManifestError: the manifest of the former dataset was edited.
+    """
+    staging = read_staging(output)
+    if manifest is not None:
+        check_digest(manifest, files.join(output, MANIFEST))
+        staging = staging._replace(names=staging.names | listed_files(manifest))
+    files.check_replaced(output, {MANIFEST, *extra, *staging.names})
+    return staging
+
+
+def staged_files(output: str, file: str, recipe: str) -> set[str]:
+    """All names that what a staged shard holds may have got in the output folder.
+
+    Args:
+        output: the folder.
+        file: of the shard.
+        recipe: of the shard.
+    """
+    sidecar = files.read_sidecar(files.sidecar(output, file, recipe))
+    summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
+    if summary is None or not summary.is_of(file, recipe):
+        return {file}
+    return {file, *possible_files(summary)}
