@@ -19,6 +19,7 @@ from apache_beam.options.pipeline_options import (
 )
 
 from pipeline.config import ConvertConfig
+from pipeline.data_buffers import make_buffers_sound
 from pipeline.errors import DatasetError, RejectedError, UsageError, one_line
 from pipeline.graph import build
 from pipeline.lock import hold_output
@@ -83,6 +84,7 @@ def run_pipeline(
         standard.runner = DEFAULT_RUNNER
     # Everything that is pickled lives in an importable package.
     options.view_as(SetupOptions).save_main_session = False
+    make_buffers_sound(options)
     # An exception reaches us as such; Beam also logs it, several times.
     _mute_beam()
     try:

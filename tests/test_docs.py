@@ -127,6 +127,7 @@ def test_python_of_the_layouts_reads_what_its_commands_write() -> None:
 def test_flags_of_the_documentation_exist() -> None:
     ours = {flag for action in make_parser("convert")._actions for flag in action.option_strings}
     elsewhere = {
+        "--pipeline",  # docs/development/beam_data_buffer.py
         "--describe",  # benchmarks/photos.py
         "--limit",  # show
         "--class",
@@ -161,7 +162,9 @@ def test_flags_of_the_documentation_exist() -> None:
         "--environment_type",
         "--flink_job_server_jar",
         "--flink_master",
+        "--experiments",
         "--job_endpoint",
+        "--job_port",
         "--parallelism",
         "--prism_location",
         "--runner",

@@ -123,12 +123,17 @@ def is_listening(port: int) -> bool:
         return True
 
 
+def job_service_program() -> str:
+    """The program of docs/engines.md that starts a job service."""
+    text = (Path(__file__).parents[2] / "docs" / "engines.md").read_text("utf-8")
+    return text.split("<<'PROGRAM'\n")[1].split("PROGRAM\n")[0]
+
+
 @contextmanager
 def job_service(folder: Path) -> Iterator[int]:
-    """Beam's local job service; its port."""
-    module = "apache_beam.runners.portability.local_job_service_main"
+    """Beam's local job service, started as docs/engines.md says; its port."""
     file = folder / "job_service.port"
-    command: list[str | Path] = [sys.executable, "-m", module, "--port_file", file]
+    command: list[str | Path] = [sys.executable, "-c", job_service_program(), "--port_file", file]
     with started(command, folder / "job_service.log") as running:
         yield int(wait_until(file.read_text, running, "the job service"))
 
