@@ -31,26 +31,26 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.summary import convert_lines
     from transforms import files
     from transforms.core.decisions import decision_lines, from_manifest, later
-    from transforms.core.output_names import MANIFEST, REPORT
+    from transforms.core.output_names import REPORT
 
     config = check_flags(flags)
-    is_finished = files.exists(files.join(config.output, MANIFEST)) and not config.overwrite
 
-    def tell_decisions() -> None:
+    def tell_decisions(is_finished: bool) -> None:
         for line in decision_lines(() if is_finished else config.decisions):
             # What follows can take hours.
             print(line, flush=True)
 
-    manifest, counters = convert(config, beam_flags, progress=flags.progress, before=tell_decisions)
+    done = convert(config, beam_flags, progress=flags.progress, before=tell_decisions)
+    manifest, counters = done.manifest, done.counters
     seconds = time.monotonic() - started
     lines = convert_lines(
         manifest,
         config.output,
         seconds=seconds,
-        up_to_date=is_finished,
+        up_to_date=done.up_to_date,
         statistics=_statistics(config.output, manifest),
         decided=[
-            *(config.decisions if is_finished else ()),
+            *(config.decisions if done.up_to_date else ()),
             *later(from_manifest(manifest), config.decisions),
         ],
     )

@@ -23,13 +23,14 @@ from pipeline.data_buffers import make_buffers_sound
 from pipeline.errors import DatasetError, RejectedError, UsageError, one_line
 from pipeline.graph import build
 from pipeline.lock import hold_output
-from pipeline.preflight import check_writable
+from pipeline.preflight import check_former, check_writable
 from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
 from transforms.core.output_names import MANIFEST, OUTCOME
 from transforms.core.shown_text import printable, redacted
 from transforms.core.stats import LedgerError
+from transforms.metrics import UP_TO_DATE
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"
@@ -73,7 +74,7 @@ def run_pipeline(
         left: what the message of a failure says of the output.
 
     Returns:
-        the counters of a job that ran elsewhere, empty for one that ran here.
+        the project's counters, empty when the runner gives none.
 
     Raises:
         DatasetError: when it fails for a reason that one line can tell.
@@ -110,7 +111,7 @@ def run_pipeline(
     except Exception as error:
         _raise_told(error, left)
         raise
-    return {} if is_local_runner(options) else _final_counters(result)
+    return _final_counters(result)
 
 
 def _final_counters(result: Any) -> dict[str, int]:
@@ -192,10 +193,12 @@ class Converted(NamedTuple):
     Attributes:
         manifest: of the published dataset.
         counters: of a job that ran elsewhere.
+        up_to_date: whether the dataset was there already.
     """
 
     manifest: dict[str, Any]
     counters: dict[str, int]
+    up_to_date: bool
 
 
 def convert(
@@ -203,7 +206,7 @@ def convert(
     beam_flags: Sequence[str],
     *,
     progress: str,
-    before: Callable[[], None] = lambda: None,
+    before: Callable[[bool], None] = lambda _: None,
 ) -> Converted:
     """Runs a conversion.
 
@@ -211,7 +214,8 @@ def convert(
         config: what to convert.
         beam_flags: options of Beam.
         progress: see `show_progress`.
-        before: called when the output folder is ours and the job is about to start.
+        before: called when the output folder is ours and the job is about to start; gets whether a
+            finished dataset is there.
 
     Raises:
         RejectedError: more images were rejected than may be.
@@ -219,12 +223,21 @@ def convert(
         DatasetError: the run failed.
     """
     with hold_output(config.output):
+        # Until the folder was ours, another run may have ended.
+        is_finished = check_former(config)
         check_writable(config)
-        before()
-        return _convert(config, beam_flags, progress=progress)
+        before(is_finished)
+        manifest, counters = _convert(config, beam_flags, progress=progress)
+    # On file systems without a lock, only the job itself knows. Not every runner has counters.
+    verdict = counters.pop(UP_TO_DATE, 0) > 0 if counters else is_finished
+    is_local = is_local_runner(PipelineOptions(list(beam_flags)))
+    return Converted(manifest, {} if is_local else counters, verdict)
 
 
-def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str) -> Converted:
+def _convert(
+    config: ConvertConfig, beam_flags: Sequence[str], *, progress: str
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """The manifest, and the counters of the job."""
     outcome = files.join(config.output, files.STAGING, OUTCOME)
     files.remove(outcome)
     try:
@@ -247,4 +260,4 @@ def _convert(config: ConvertConfig, beam_flags: Sequence[str], *, progress: str)
     manifest = files.read_manifest(path)
     if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
-    return Converted(manifest, counters)
+    return manifest, counters

@@ -180,16 +180,9 @@ def _absolute(path: str) -> str:
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
-    path = files.join(config.output, MANIFEST)
-    try:
-        if is_local(config.output):
-            _check_local_output(config.output)
-        former = files.read_manifest(path)
-        check_output(config.output, former, ())
-    except (ManifestError, ForeignNameError) as error:
-        raise UsageError(f"{error}; or choose another --output") from error
-    except (OSError, ValueError) as error:
-        raise input_error(f"cannot read --output {config.output}", error) from error
+    if is_local(config.output):
+        _check_local_output(config.output)
+    former = _read_former(config.output)
     if former is None and gcs.is_gcs(config.output):
         _check_bucket_output(config.output)
     if former is not None and config.overwrite:
@@ -198,12 +191,38 @@ def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
         _check_same_options(config, former)
 
 
+def check_former(config: ConvertConfig) -> bool:
+    """Whether the output folder holds a finished dataset that is not to be replaced.
+
+    Raises:
+        UsageError: it was made with other options.
+    """
+    former = None if config.overwrite else _read_former(config.output)
+    if former is not None:
+        _check_same_options(config, former)
+    return former is not None
+
+
+def _read_former(output: str) -> dict[str, Any] | None:
+    try:
+        former = files.read_manifest(files.join(output, MANIFEST))
+        check_output(output, former, ())
+    except (ManifestError, ForeignNameError) as error:
+        raise UsageError(f"{error}; or choose another --output") from error
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot read --output {output}", error) from error
+    return former
+
+
 def _check_local_output(output: str) -> None:
     if not os.path.lexists(output):
         return
     if not os.path.isdir(output):
         raise UsageError(f"--output {output} is a file: give a folder")
-    entries = sorted(os.listdir(output))
+    try:
+        entries = sorted(os.listdir(output))
+    except OSError as error:
+        raise input_error(f"cannot read --output {output}", error) from error
     if entries and MANIFEST not in entries and files.STAGING not in entries:
         raise UsageError(
             f"--output {output} holds something else ({entries[0]!r}): give an empty or new folder"

@@ -13,6 +13,7 @@
 | shard_msec | milliseconds for one shard, a distribution | Convert and write each shard |
 | images_quarantined | images | Copy rejected images |
 | cumulativeThrottlingSeconds | seconds in which 429 held requests back | each step that reads |
+| datasets_up_to_date | 1 when the output held this dataset already | Publish dataset |
 | images_not_quarantined | images that cannot be read | Copy rejected images |
 
 The seconds are in Beam's namespace `gcsio`, all else in `image_tfrecords`.
@@ -33,6 +34,9 @@ from typing import Any, NamedTuple
 from apache_beam.metrics import Metrics
 
 NAMESPACE = "image_tfrecords"
+
+# The verdict of a run that had nothing to do.
+UP_TO_DATE = "datasets_up_to_date"
 
 
 def counter(name: str) -> Any:

@@ -43,7 +43,7 @@ from transforms.core.schema import schema_text
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
 from transforms.core.tfds_metadata import tfds_files
 from transforms.describe import DatasetDescriber
-from transforms.metrics import PROGRESS
+from transforms.metrics import PROGRESS, UP_TO_DATE, counter
 from transforms.staging import check_output, staged_files
 
 _LOGGER = logging.getLogger(__name__)
@@ -135,6 +135,7 @@ class _PublishFn(beam.DoFn):
         if published is not None:
             self._compare(gathered, recipe, published)
             files.remove_folder(self._staging)
+            counter(UP_TO_DATE).inc()
             yield "up_to_date"
             return
         ledger = gathered.ledger
