@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pipeline.beam_import import import_beam
 from pipeline.errors import DatasetError, one_line, run_command
 from pipeline.options import OneLineParser
+from pipeline.supervise import supervise
 from pipeline.unknown_flags import check_words
 from transforms.core.shown_text import format_bytes
 
@@ -41,4 +42,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(main, "report"))
+    sys.exit(supervise(lambda: run_command(main, "report")))

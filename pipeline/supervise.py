@@ -15,11 +15,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from pipeline.errors import INTERRUPTED
-from transforms.core.decoding_child import decoding_child
 from transforms.core.in_flight import RUN_VARIABLE, HangWatch, Suspects
 
 # Signals that a process sends to itself by a bug in native code.
@@ -27,6 +27,9 @@ _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal
 
 # What SIGINT to the parent is to the child.
 _INTERRUPT = signal.SIGUSR1
+
+# How long an interrupted child may take to end what it does.
+_GRACE_SECONDS = 10.0
 
 # How often the parent reads what the child decodes.
 _WATCH_SECONDS = 10.0
@@ -52,6 +55,9 @@ def supervise(command: Callable[[], int]) -> int:
         watch = _Watch()
         status = _run_child(command, watch)
         code = os.waitstatus_to_exitcode(status)
+        if -code == _INTERRUPT:
+            # Python was about to end, and had put its handlers away.
+            return INTERRUPTED
         if watch.ended and code != 0:
             why = "hangs"
         elif -code in _CRASHES:
@@ -136,19 +142,25 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
     os.environ[RUN_VARIABLE] = run
     is_interrupted = False
 
+    def end_now(_: int, __: FrameType | None) -> None:
+        os._exit(INTERRUPTED)
+
     def interrupt(_: int, __: FrameType | None) -> None:
         nonlocal is_interrupted
-        if is_interrupted:
-            # Somebody does not want to wait any longer.
-            os._exit(INTERRUPTED)
         is_interrupted = True
+        # Somebody who does it again does not want to wait any longer.
+        signal.signal(_INTERRUPT, end_now)
+        # Beam waits for its workers, which do not know of it.
+        _kill_descendants()
+        grace = threading.Timer(_GRACE_SECONDS, _end_interrupted)
+        grace.daemon = True
+        grace.start()
         raise KeyboardInterrupt
 
     def unraisable(failure: sys.UnraisableHookArgs) -> None:
-        nonlocal is_interrupted
         if isinstance(failure.exc_value, KeyboardInterrupt):
             # It came while an object was removed, which cannot raise: once more.
-            is_interrupted = False
+            signal.signal(_INTERRUPT, interrupt)
             os.kill(os.getpid(), _INTERRUPT)
         elif not is_interrupted:
             sys.__unraisablehook__(failure)
@@ -173,12 +185,32 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
         # Some libraries raise their own error in its place while they are imported.
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
-    finally:
-        decoding_child().kill()
     # What is left is to wait for threads, in code that would print a traceback.
-    signal.signal(_INTERRUPT, lambda *_: os._exit(code))
+    signal.signal(_INTERRUPT, end_now if is_interrupted else signal.SIG_IGN)
     # What `sys.exit` in the child must not do is run the parent's code.
     sys.exit(code)
+
+
+def _end_interrupted() -> None:
+    """Ends this process, which waits for something, and what it started meanwhile."""
+    _kill_descendants()
+    os._exit(INTERRUPTED)
+
+
+def _kill_descendants() -> None:
+    """Kills all processes that this one started, and theirs; none where there is no `/proc`."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name of a program, in parentheses, may hold anything.
+            parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    for process in found[1:]:
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGKILL)
 
 
 def _end_with_parent(parent: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, run_command
 from pipeline.options import PROGRESS_STYLES, OneLineParser
+from pipeline.supervise import supervise
 from pipeline.unknown_flags import refuse_unknown
 from transforms.core.layouts import COLUMN
 from transforms.core.shown_text import format_bytes, printable
@@ -113,4 +114,4 @@ def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(main, "verify"))
+    sys.exit(supervise(lambda: run_command(main, "verify")))

@@ -10,6 +10,9 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter
 
 from transforms import files, gcs
+from transforms.core.check import ImageInfo, Limits, check_image
+from transforms.core.decoder_guard import DecoderGuard
+from transforms.core.in_flight import image_note
 from transforms.core.output_names import MANIFEST
 from transforms.core.tfrecord import TFRecordError
 from transforms.core.verify import Problem, RecordCheck, RecordVerifier, Verified
@@ -101,19 +104,25 @@ class _VerifyFn(beam.DoFn):
 
     def setup(self) -> None:
         PROGRESS.begin("verifying", self._records)
+        self._guard = DecoderGuard(self._verifier.limits.max_pixels)
 
     def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
         split, shards = group
         total = Verified(split)
         for shard in shards:
-            found = verify_shard(self._output, shard, self._verifier, fast=self._fast)
+            found = verify_shard(self._output, shard, self._verifier, self._guard, fast=self._fast)
             total.merge(found)
             PROGRESS.count("verifying", shard["records"])
         yield total.to_text()
 
 
 def verify_shard(
-    output: str, shard: Mapping[str, Any], verifier: RecordVerifier, *, fast: bool = False
+    output: str,
+    shard: Mapping[str, Any],
+    verifier: RecordVerifier,
+    guard: DecoderGuard,
+    *,
+    fast: bool = False,
 ) -> Verified:
     """Re-reads one shard: size, checksum, framing, count; schema, label and pixels of its records.
 
@@ -121,6 +130,7 @@ def verify_shard(
         output: the dataset's folder.
         shard: the shard as the manifest lists it.
         verifier: checks its records, several at once.
+        guard: decodes the images in them.
         fast: whether to leave the content of the records alone. Of a `gs://` object only the size
             and the checksum that the service keeps are compared then: nothing is downloaded.
     """
@@ -133,7 +143,9 @@ def verify_shard(
         elif not files.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]
         else:
-            _read_shard(path, shard, None if fast else verifier, found)
+            _read_shard(
+                path, shard, None if fast else _GuardedCheck(path, shard, verifier, guard), found
+            )
     except OSError as error:
         found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
     found.damaged = bool(found.problems)
@@ -151,14 +163,14 @@ def _compare_stored(path: str, shard: Mapping[str, Any], found: Verified) -> Non
 
 
 def _read_shard(
-    path: str, shard: Mapping[str, Any], verifier: RecordVerifier | None, found: Verified
+    path: str, shard: Mapping[str, Any], check: _GuardedCheck | None, found: Verified
 ) -> None:
     name = shard["file"]
     with open_stored(path, follow_links=False) as stored:
         undamaged = _until_damage(stored_records(stored), name, found.problems)
-        for record, check in enumerate(_checks(undamaged, verifier)):
-            found.problems += [Problem(name, record, detail) for detail in check.problems]
-            found.labels.update(check.labels)
+        for record, checked in enumerate(_checks(undamaged, check)):
+            found.problems += [Problem(name, record, detail) for detail in checked.problems]
+            found.labels.update(checked.labels)
             found.records = record + 1
         stored.drain()
     found.bytes = stored.bytes
@@ -169,10 +181,31 @@ def _read_shard(
     found.problems += _byte_problems(shard, stored.bytes, stored.crc32c, is_damaged=is_damaged)
 
 
-def _checks(records: Iterator[bytes], verifier: RecordVerifier | None) -> Iterator[RecordCheck]:
-    if verifier is None:
+class _GuardedCheck:
+    """Checks the records of one shard; an image that crashes its decoder is one problem."""
+
+    def __init__(
+        self, path: str, shard: Mapping[str, Any], verifier: RecordVerifier, guard: DecoderGuard
+    ) -> None:
+        self._file = f"{path} {shard['crc32c']}"
+        self._verifier = verifier
+        self._guard = guard
+
+    def check(self, numbered: tuple[int, bytes]) -> RecordCheck:
+        """Checks a record, given after its number."""
+        number, record = numbered
+        note = image_note(self._file, number)
+
+        def decode(data: bytes, *, limits: Limits) -> ImageInfo:
+            return self._guard.call(note, check_image, data, limits=limits)
+
+        return self._verifier.check(record, decode=decode)
+
+
+def _checks(records: Iterator[bytes], check: _GuardedCheck | None) -> Iterator[RecordCheck]:
+    if check is None:
         return (RecordCheck((), ()) for _ in records)
-    return ReadAhead().map(verifier.check, records, size=len)
+    return ReadAhead().map(check.check, enumerate(records), size=lambda numbered: len(numbered[1]))
 
 
 def _until_damage(stream: Iterator[bytes], name: str, problems: list[Problem]) -> Iterator[bytes]:

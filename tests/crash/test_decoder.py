@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.pipeline.commands import ROOT, Dataset
+from tests.pipeline.commands import ROOT, Dataset, Ran
 
 # Takes the place of simplejpeg: the same, but a JPEG with the comment CRASH ends the process.
 CRASHING_DECODER = """
@@ -35,6 +35,21 @@ def decode_jpeg(data, *args, **kwargs):
     return decode(data, *args, **kwargs)
 
 real.decode_jpeg = decode_jpeg
+"""
+
+HANGING_DECODER = CRASHING_DECODER.replace("raise_signal(signal.SIGSEGV)", "pause()")
+
+# `convert`, with seconds where it has minutes.
+IMPATIENT = """
+import sys
+from pipeline import supervise
+from pipeline.convert import main
+from pipeline.errors import run_command
+from transforms.core import decoding_child
+
+supervise._WATCH_SECONDS = 0.5
+decoding_child._SECONDS = 1.0
+sys.exit(supervise.supervise(lambda: run_command(lambda: main(sys.argv[1:]), "convert")))
 """
 
 # Python imports it at its start: another decoder, of the report's pictures, crashes likewise.
@@ -75,7 +90,14 @@ def convert(
     planted: tuple[str, str] = ("simplejpeg.py", CRASHING_DECODER),
 ) -> tuple[int, str]:
     """Converts with the crashing decoder: exit code and standard error."""
-    folder = images.parent
+    words = (f"--output={images.parent / 'out'}", "--max_rejected=2", "--num_shards=3", *words)
+    words = (f"--images={images}/*/*.jpg", "--progress=off", *words)
+    ran = run_planted(images.parent, module, *words, planted=planted)
+    return ran.code, ran.err
+
+
+def run_planted(folder: Path, module: str, *words: str, planted: tuple[str, str]) -> Ran:
+    """Runs a module with another decoder and a folder for temporary files of its own."""
     for name in ("tmp", "planted"):
         (folder / name).mkdir(exist_ok=True)
     name, code = planted
@@ -84,10 +106,8 @@ def convert(
         "TMPDIR": str(folder / "tmp"),
         "PYTHONPATH": f"{folder / 'planted'}:{ROOT}",
     }
-    command = [sys.executable, "-m", module, f"--images={images}/*/*.jpg", "--progress=off"]
-    command += [f"--output={folder / 'out'}", "--max_rejected=2", "--num_shards=3", *words]
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", module, *words],
         env={**os.environ, **changes},
         capture_output=True,
         text=True,
@@ -95,7 +115,7 @@ def convert(
         cwd=folder,
         timeout=100,
     )
-    return done.returncode, done.stderr
+    return Ran(done.returncode, done.stdout, done.stderr)
 
 
 def rejected(folder: Path) -> list[tuple[str, str]]:
@@ -126,6 +146,34 @@ def test_workers_in_processes_of_their_own(images: Path) -> None:
     codes = [convert(images, *words)[0] for _ in range(3)]
     assert codes[-1] == 0
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
+
+
+@pytest.mark.slow
+def test_a_decoder_that_hangs_costs_its_images(images: Path) -> None:
+    """Its process is ended, and the next one tries in a child with limits."""
+    Path(images.parent, "impatient.py").write_text(IMPATIENT)
+    code, told = convert(images, module="impatient", planted=("simplejpeg.py", HANGING_DECODER))
+    assert code == 0, told
+    assert set(told.splitlines()) == {"a decoder hangs; going on without the image"}
+    dataset = Dataset(images.parent / "out")
+    assert rejected(dataset.folder) == [("too_costly", name) for name in PLANTED]
+    assert {line["detail"] for line in dataset.rejected} == {"decoding does not end in 5 s"}
+    assert dataset.ledger["records_written"] == 18
+
+
+def test_verify_names_the_records_that_crash_a_decoder(images: Path) -> None:
+    """They are in the dataset since another version of the decoder took them."""
+    code, told = convert(images, planted=("sound.py", ""))
+    assert code == 0, told
+    planted = ("simplejpeg.py", CRASHING_DECODER)
+    ran = run_planted(images.parent, "pipeline.verify", str(images.parent / "out"), planted=planted)
+    assert ran.code == 1, ran.err
+    *crashes, told = ran.err.splitlines()
+    assert set(crashes) == {"a decoder crashed (SIGSEGV); going on without the image"}
+    assert "differs from its manifest: 2 problems" in told
+    lines = [line for line in ran.out.splitlines() if "decoder_crash" in line]
+    assert len(lines) == 2
+    assert all(": record " in line and "the image is decoder_crash" in line for line in lines)
 
 
 def test_a_crash_outside_of_decoders_is_not_tried_again(images: Path) -> None:

@@ -15,6 +15,7 @@ from pipeline import convert, verify
 from pipeline.check_dataset import check_dataset
 from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, UsageError, run_command
+from transforms.core.decoder_guard import DecoderGuard
 from transforms.core.manifest import crc32c_hex, manifest_shards, to_text
 from transforms.core.verify import RecordVerifier
 from transforms.verify import verify_shard
@@ -65,12 +66,12 @@ def test_every_flipped_byte_names_its_shard(dataset: Path) -> None:
     data = shard.read_bytes()
     manifest = open_dataset(str(dataset))
     (listed,) = [each for each in manifest_shards(manifest) if each["file"] == shard.name]
-    verifier = RecordVerifier.of(manifest, ["cat", "dog"])
+    verifier, guard = RecordVerifier.of(manifest, ["cat", "dog"]), DecoderGuard(10**6)
     for position in range(len(data)):
         flipped = bytearray(data)
         flipped[position] ^= 0x40
         shard.write_bytes(flipped)
-        found = [str(each) for each in verify_shard(str(dataset), listed, verifier).problems]
+        found = [str(each) for each in verify_shard(str(dataset), listed, verifier, guard).problems]
         assert found and all(shard.name in problem for problem in found), position
         if not re.search(r": record \d+: ", found[0]):
             assert "every record is sound" in found[0], (position, found)

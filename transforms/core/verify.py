@@ -8,7 +8,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,6 +24,13 @@ _KINDS = {"bytes": "O", "int64": "i", "float": "f"}
 
 # Bytes of a value in an encoded array.
 _ITEM_BYTES = {"bfloat16": 2, RAW: 1}
+
+
+class ImageCheck(Protocol):
+    """Decodes an image as `check_image` does."""
+
+    def __call__(self, data: bytes, *, limits: Limits) -> ImageInfo:
+        """What is in a file."""
 
 
 class Problem(NamedTuple):
@@ -127,8 +134,13 @@ class RecordVerifier:
         """Whether records say which class they are of."""
         return any(feature.from_label for feature in self.features)
 
-    def check(self, record: bytes) -> RecordCheck:
-        """Checks the schema, the label and the pixels of one serialized Example."""
+    def check(self, record: bytes, *, decode: ImageCheck = check_image) -> RecordCheck:
+        """Checks the schema, the label and the pixels of one serialized Example.
+
+        Args:
+            record: the serialized Example.
+            decode: decodes an image, as `check_image` does.
+        """
         try:
             example = decode_example(record)
         except ValueError as error:
@@ -149,7 +161,7 @@ class RecordVerifier:
         problems += self._label_problems(values)
         problems += self._list_problems(lists)
         problems += self._array_problems(example)
-        problems += self._image_problems(values)
+        problems += self._image_problems(values, decode)
         return RecordCheck(tuple(problems), self._labels(values, lists))
 
     def _schema_problems(self, example: Mapping[str, Any]) -> Iterator[str]:
@@ -217,14 +229,14 @@ class RecordVerifier:
         if not all(0 <= side <= 1 for sides in boxes.values() for side in sides):
             yield "a side of a box is not in 0 to 1"
 
-    def _image_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
+    def _image_problems(self, values: Mapping[str, Any], decode: ImageCheck) -> Iterator[str]:
         shape = [int(values[size]) for size in SIZES if size in values]
         if PIXELS in values and len(shape) == 3 and len(values[PIXELS]) != math.prod(shape):
             yield f"has {len(values[PIXELS])} bytes of pixels, not those of shape {shape}"
         if "image.bytes" not in values:
             return
         try:
-            info = check_image(values["image.bytes"], limits=self.limits)
+            info = decode(values["image.bytes"], limits=self.limits)
         except RejectedImageError as error:
             yield f"the image is {error.reason.value}: {error.detail}"
             return

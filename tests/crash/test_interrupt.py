@@ -1,0 +1,136 @@
+"""Ctrl-C at any moment is one line, whatever process is being started."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.commands import ROOT, Ran, arguments
+from tests.transforms.core.deaths import kill_over
+from transforms.core.in_flight import image_note
+
+WORKERS = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+MESSAGES = {
+    "",
+    "interrupted",
+    "convert: interrupted; the same command goes on where it stopped",
+}
+
+
+def interrupt(
+    words: list[str], is_due: Callable[[int], bool], tmp: Path, *, group: bool = True
+) -> Ran:
+    """Runs `convert` and sends SIGINT to it, as a terminal does to its group, when it is due."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipeline.convert", *words],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        while process.poll() is None and not is_due(process.pid):
+            time.sleep(0.002)
+        if process.poll() is None:
+            (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return Ran(process.returncode, out, err)
+
+
+def check_quiet(ran: Ran) -> None:
+    """It said that it was interrupted, or it had ended before."""
+    assert ran.err.strip() in MESSAGES, ran.err
+    # Python ends itself by the signal where no command runs yet.
+    assert ran.code in (0, 130, -signal.SIGINT), ran
+
+
+def after(seconds: float) -> Callable[[int], bool]:
+    """Due when the process has run for so long."""
+    started = time.monotonic()
+    return lambda _: time.monotonic() - started >= seconds
+
+
+def command_lines(group: int) -> list[str]:
+    """The command lines of the descendants of a process."""
+    parents, found = {group}, []
+    for path in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
+        try:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent in parents:
+                parents.add(int(path.name))
+                found.append((path / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+def runs(name: str) -> Callable[[int], bool]:
+    """Due when a descendant has a name in its command line: it imports its modules then."""
+    return lambda process: any(name in line for line in command_lines(process))
+
+
+@pytest.fixture
+def words(photos: Path, tmp_path: Path) -> list[str]:
+    return arguments(images=f"{photos}/*/*.jpg", output=tmp_path / "out", num_shards=3)
+
+
+@pytest.mark.parametrize("group", [True, False], ids=["group", "process"])
+def test_a_run_is_interrupted(words: list[str], tmp_path: Path, group: bool) -> None:
+    staging = tmp_path / "out" / ".staging"
+    ran = interrupt(words, lambda _: staging.exists(), tmp_path, group=group)
+    check_quiet(ran)
+    assert ran.code == 130 and ran.err
+
+
+def test_a_command_that_imports_is_interrupted(words: list[str], tmp_path: Path) -> None:
+    check_quiet(interrupt(words, after(0.3), tmp_path))
+
+
+def test_the_child_that_decodes_is_not_interrupted(
+    words: list[str], photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = sorted(photos.glob("*/*.jpg"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kill_over(*(image_note(str(path), path.stat().st_mtime_ns) for path in paths))
+    ran = interrupt(words, runs("decoding_child"), tmp_path)
+    check_quiet(ran)
+    assert ran.code == 130
+
+
+@pytest.mark.slow
+def test_workers_that_import_are_not_interrupted(words: list[str], tmp_path: Path) -> None:
+    ran = interrupt([*words, *WORKERS], runs("sdk_worker_main"), tmp_path)
+    check_quiet(ran)
+    assert ran.code == 130
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [[], WORKERS], ids=["in_memory", "multi_processing"])
+def test_at_random_times(mode: list[str], photos: Path, tmp_path: Path) -> None:
+    rng = random.Random(15)
+    flags = {"images": f"{photos}/*/*.jpg", "num_shards": 3}
+    started = time.monotonic()
+    whole = interrupt([*arguments(output=tmp_path / "whole", **flags), *mode], never, tmp_path)
+    length = time.monotonic() - started
+    assert whole.code == 0
+    for number in range(10):
+        output = tmp_path / f"out-{number}"
+        due = after(rng.uniform(0.02, 1.0) * length)
+        check_quiet(interrupt([*arguments(output=output, **flags), *mode], due, tmp_path))
+
+
+def never(_: int) -> bool:
+    return False
