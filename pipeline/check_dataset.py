@@ -23,6 +23,7 @@ from transforms.core.verify import (
     ledger_problems,
     rejected_problems,
 )
+from transforms.core.vocabulary import parse_labels
 from transforms.match import list_files
 from transforms.verify import VerifyShards, merge_splits, read_results
 
@@ -79,13 +80,13 @@ def check_dataset(
     return problems, splits
 
 
-def _labels(output: str) -> list[str]:
-    """The lines of `labels.txt`; where it is damaged that is a problem of its own."""
+def _labels(output: str) -> dict[int, str]:
+    """The names in `labels.txt`; where it is damaged that is a problem of its own."""
     try:
         text = files.read_text(files.join(output, LABELS), follow_links=False) or ""
     except (OSError, UnicodeDecodeError):
-        return []
-    return text.split("\n")[:-1]
+        return {}
+    return parse_labels(text)
 
 
 def _results_folder(scratch: str, beam_flags: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.placing import Placer
 from transforms.core.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.splits import Splits
+from transforms.core.vocabulary import LabelRules
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,8 @@ class ConvertConfig:
         dedupe: `off`, `report` or `drop`.
         row_places: what local files that rows list may be in, see `listed.top_folder`; None for
             anywhere.
+        label_kind: `auto`, `integer` or `text`.
+        dense_labels: whether integer labels are numbered from 0.
         decisions: what was decided before a job starts; they change no byte of a record.
     """
 
@@ -94,6 +97,8 @@ class ConvertConfig:
     of_rows: bool = False
     dedupe: str = "report"
     row_places: tuple[str, ...] | None = None
+    label_kind: str = "auto"
+    dense_labels: bool = False
     decisions: tuple[Decision, ...] = ()
 
     @property
@@ -102,6 +107,11 @@ class ConvertConfig:
         # What rows or folders say is known when all of them are read.
         names = tuple(name for name, _ in self.splits) if self.split_from == "hash" else ()
         return ShardPlan(names, self.shard_size, self.num_shards, self.gzip)
+
+    @property
+    def label_rules(self) -> LabelRules:
+        """What labels are, and which ids they get."""
+        return LabelRules(self.label_kind, self.class_names, self.dense_labels)
 
     @property
     def path_rules(self) -> PathRules:
@@ -128,7 +138,8 @@ class ConvertConfig:
     @property
     def row_use(self) -> RowUse:
         """What the layout asks of the rows."""
-        return row_use(self.features, box_columns=self.box_columns, separator=self.label_separator)
+        use = row_use(self.features, box_columns=self.box_columns, separator=self.label_separator)
+        return use._replace(has_label=self.columns is not None and self.columns.label is not None)
 
     @property
     def row_values(self) -> RowValues | None:
@@ -161,6 +172,8 @@ class ConvertConfig:
             "layout": self.layout,
             "box_units": self.box_units,
             "label_separator": self.label_separator or None,
+            "label_kind": self.label_kind,
+            "dense_labels": self.dense_labels,
             "compression": "gzip" if self.gzip else "none",
             "check": self.check,
             "max_pixels": self.limits.max_pixels,

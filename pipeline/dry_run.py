@@ -14,9 +14,9 @@ from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
 from pipeline.launch import run_pipeline
 from transforms import files
-from transforms.core.decisions import label_decisions, to_manifest
+from transforms.core.decisions import to_manifest
 from transforms.core.gathered import Gathered, gather
-from transforms.core.labels import Vocabulary
+from transforms.core.label_decisions import label_decisions
 from transforms.core.records import Count, ShardImage, ShardRow
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
@@ -61,12 +61,10 @@ class _SumUpFn(beam.DoFn):
         files.write_whole(self._path, json.dumps(self._describe(gathered)).encode())
 
     def _describe(self, gathered: Gathered) -> dict[str, object]:
-        names = self._config.class_names
-        vocabulary = Vocabulary.build(gathered.totals.labels, names)
-        decided = label_decisions(
-            vocabulary.lines(), is_named=vocabulary.is_named, is_given=names is not None
-        )
-        planned = self._config.shard_plan.files(gathered.totals.bytes, gathered.totals.images)
+        totals, rules = gathered.totals, self._config.label_rules
+        vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
+        decided = label_decisions(vocabulary, totals.cells, rules)
+        planned = self._config.shard_plan.files(totals.bytes, totals.images)
         is_per_image = self._config.files == "per_image"
         splits = {
             name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}

@@ -13,6 +13,7 @@ import apache_beam as beam
 
 from pipeline.config import ConvertConfig
 from transforms.convert import ImageConverter
+from transforms.core.label_kinds import missing_labels
 from transforms.core.records import Count, Found, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.core.stats import PlanTotals
@@ -22,7 +23,7 @@ from transforms.join import JoinLabels, ReadInputs
 from transforms.labels import RowReader
 from transforms.listed import RowImages
 from transforms.match import ImageFinder
-from transforms.plan import PlannedShards, PlanShards, TotalImages
+from transforms.plan import PlannedShards, PlanShards, TotalLabels
 from transforms.publish import PublishDataset
 from transforms.quarantine import CopyRejected
 from transforms.report import WriteReport
@@ -62,6 +63,8 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
             encoding=config.csv_encoding,
             keeps_rows=config.row_use.is_asked,
             images=None if config.images else row_images(config),
+            missing=missing_labels(config.label_kind, config.class_names),
+            separator=config.label_separator,
         )
         if config.columns
         else None,
@@ -79,9 +82,9 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         )
         rejections.append(rejected)
         counts.append(counted)
-    totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
+    totals = images | "Totals" >> TotalLabels(inputs.labels, config.label_rules)
     planned = images | "Plan shards" >> PlanShards(
-        config.shard_plan, totals, class_names=config.class_names
+        config.shard_plan, totals, rules=config.label_rules
     )
     return Plan(
         totals=totals,
@@ -172,7 +175,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         counts=counts,
         found=_found(written, plan, config),
         max_rejected=config.max_rejected,
-        class_names=config.class_names,
+        rules=config.label_rules,
         overwrite=config.overwrite,
     )
     return published | "Write report" >> WriteReport(config.output)

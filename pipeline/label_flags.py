@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from pipeline.errors import UsageError, input_error
-from pipeline.layouts import Layout
+from pipeline.layouts import SAMPLE_ROWS, Layout
 from pipeline.path_flags import check_path, read_flag_file
 from pipeline.samples import ImageSample, list_inputs, why_empty
 from pipeline.split_flags import add_place_columns
 from transforms import files
 from transforms.core.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
 from transforms.core.keys import KEY_KINDS, relative_path, row_key
-from transforms.core.labels import read_class_names, resolve_columns
+from transforms.core.label_kinds import (
+    LabelCounter,
+    decide_kind,
+    labels_in,
+    missing_labels,
+)
+from transforms.core.labels import resolve_columns
 from transforms.core.path_labels import PathRules
+from transforms.core.vocabulary import read_class_names
 
 # Rows shown to the column search.
 _FIRST_ROWS = 20
@@ -156,6 +164,59 @@ def open_csv(path: str) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise input_error(f"cannot read --labels {path}", error) from error
+
+
+def check_kind_flags(flags: argparse.Namespace, label_from: str) -> None:
+    """Refuses flags about the kind of labels that contradict the other flags.
+
+    Raises:
+        UsageError: one of them would change nothing.
+    """
+    kind = "" if flags.label_kind == "auto" else f"--label_kind {flags.label_kind}"
+    given = kind or ("--dense_labels" if flags.dense_labels else "")
+    if given and label_from == "none":
+        raise UsageError(f"{given} does not go with --label_from none: there are no labels")
+    if flags.dense_labels and flags.label_kind == "text":
+        raise UsageError(
+            "--dense_labels numbers integer labels; with --label_kind text the ids of classes "
+            "count from 0 anyway: leave one out"
+        )
+
+
+def check_label_kind(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    rules: PathRules,
+    found: LabelFiles | None,
+    separator: str,
+) -> None:
+    """Refuses labels whose first ones contradict each other, before a job starts.
+
+    Args:
+        flags: those of the command line.
+        sample: the first images, whose paths may hold the labels.
+        rules: what a path says.
+        found: the label files, if there are any.
+        separator: between the labels in one cell.
+
+    Raises:
+        LabelsError: see `decide_kind`.
+    """
+    if flags.label_kind != "auto" or flags.class_names is not None:
+        return
+    counter = LabelCounter()
+    if found is None:
+        for path in (relative_path(uri, sample.root) for uri in sample.uris):
+            if label := rules.label(path):
+                counter.add(label, path)
+    elif found.columns.label is not None:
+        missing = missing_labels(flags.label_kind)
+        columns, encoding = found.columns, flags.csv_encoding
+        rows = ((path, row) for path in found.paths for row in _rows(path, columns, encoding))
+        for path, row in itertools.islice(rows, SAMPLE_ROWS):
+            for label in labels_in(row.label, missing, separator):
+                counter.add(label, path, row.line)
+    decide_kind(counter.counted())
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:

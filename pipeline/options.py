@@ -20,6 +20,7 @@ from transforms.core.duplicates import MODES as DEDUPE_MODES
 from transforms.core.embeddings import DTYPES
 from transforms.core.image_files import FILES
 from transforms.core.keys import KEY_KINDS
+from transforms.core.label_kinds import LABEL_KINDS
 from transforms.core.layouts import LAYOUTS, ROWS, is_layout_file
 from transforms.core.limits import RejectionLimit
 from transforms.core.path_labels import parse_label_regex
@@ -176,6 +177,13 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
         metavar="TEXT",
         help="between several labels in one cell, such as |",
     )
+    add(
+        "--label_kind",
+        choices=LABEL_KINDS,
+        default="auto",
+        help="what labels are; auto: integers if all of them are",
+    )
+    add("--dense_labels", action="store_true", help="number integer labels from 0 without gaps")
     add("--key", choices=KEY_KINDS, help="what of an image's path a row must name")
     add(
         "--root",

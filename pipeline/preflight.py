@@ -12,7 +12,15 @@ from typing import Any
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.decided import decide
 from pipeline.errors import UsageError, input_error
-from pipeline.label_flags import label_files, label_rows, label_source, read_classes
+from pipeline.label_flags import (
+    LabelFiles,
+    check_kind_flags,
+    check_label_kind,
+    label_files,
+    label_rows,
+    label_source,
+    read_classes,
+)
 from pipeline.layouts import read_layout
 from pipeline.listing_flags import read_listing
 from pipeline.model import check_model, check_model_flags
@@ -30,6 +38,7 @@ from transforms.core.keys import relative_path
 from transforms.core.layouts import is_layout_file
 from transforms.core.manifest import ManifestError
 from transforms.core.output_names import MANIFEST, PROBE, ForeignNameError
+from transforms.core.path_labels import PathRules
 from transforms.core.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.match import is_local
 from transforms.staging import check_output
@@ -66,6 +75,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     else:
         sample = sample_images(flags.images, root_of(flags, "--images", flags.images))
     label_from = label_source(flags, sample)
+    check_kind_flags(flags, label_from)
     split_from = split_source(flags, sample, label_from)
     layout = read_layout(flags, label_from, pixels)
     check_model_flags(flags, layout.features)
@@ -73,12 +83,16 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     try:
         csv_paths: tuple[str, ...] = ()
         columns: CsvColumns | None = None
+        found: LabelFiles | None = None
         if listing or label_from == "csv":
             found = listing.files if listing else label_files(flags, sample, key, layout)
             layout, columns = layout.asking(found.columns, found.first, found.paths[0])
             csv_paths = found.paths
             layout = layout.resolved(label_rows(flags, csv_paths, columns), flags.box_units)
+            found = found._replace(columns=columns)
         class_names = read_classes(flags.class_names)
+        rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
+        check_label_kind(flags, sample, rules, found, layout.label_separator)
     except LabelsError as error:
         raise UsageError(str(error)) from error
     config = ConvertConfig(
@@ -102,6 +116,8 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         files=flags.files,
         dedupe=flags.dedupe,
         row_places=listing.places if listing else None,
+        label_kind=flags.label_kind,
+        dense_labels=flags.dense_labels,
     )
     config = dataclasses.replace(config, decisions=decide(given, config))
     _check_output(flags, config)

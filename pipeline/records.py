@@ -15,6 +15,7 @@ from transforms.core.examples import decode_example
 from transforms.core.output_names import LABELS, MANIFEST
 from transforms.core.record_fields import RecordFields
 from transforms.core.tfrecord import TFRecordError
+from transforms.core.vocabulary import parse_labels
 from transforms.match import is_local, list_files
 from transforms.read import open_records
 
@@ -76,13 +77,10 @@ def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Sel
     chosen = splits if split is None else {split: splits[split]}
     names = [shard["file"] for each in chosen.values() for shard in each["shards"]]
     sources = {feature["name"]: feature["source"] for feature in manifest["features"]}
-    is_named = manifest["labels"] == "text"
-    lines: Sequence[str] = ()
-    if is_named:
-        text = files.read_text(files.join(output, LABELS), follow_links=False)
-        lines = (text or "").split("\n")[:-1]
+    text = files.read_text(files.join(output, LABELS), follow_links=False)
+    labels = parse_labels(text or "")
     found = {files.join(output, name): name for name in names}
-    return Selection(found, RecordFields(sources, lines), manifest)
+    return Selection(found, RecordFields(sources, labels), manifest)
 
 
 def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -32,7 +32,7 @@ _IMAGE_FLAGS = (
     *("label_from", "label_column", "label_regex", "label_separator", "class_names", "key"),
     *("files", "box_units", "transcode", "resize", "color", "quality", "exif_orientation"),
     *("model", "model_weights", "embed_dtype", "check", "max_pixels", "max_bytes", "quarantine"),
-    "dedupe",
+    *("dedupe", "label_kind", "dense_labels"),
 )
 
 

@@ -26,6 +26,7 @@ import transforms.core
 from pipeline.graph import build
 from tests.transforms.beam import make_config, make_pipeline
 from transforms.core.csv_rows import CsvColumns
+from transforms.core.label_kinds import LabelCells
 from transforms.core.records import JoinSide, LabelledImage, Prints, ShardImage
 
 ROOT = Path(transforms.__file__).parents[1]
@@ -260,7 +261,7 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         assert set(fields(pcollection.element_type)) <= {str, int, None, type(None)}
         values.append(pcollection.element_type.tuple_types[1])
     assert sorted(value.__name__ for value in values) == sorted(
-        kind.__name__ for kind in (JoinSide, LabelledImage, ShardImage, Prints)
+        kind.__name__ for kind in (JoinSide, LabelCells, LabelledImage, ShardImage, Prints)
     )
 
 

@@ -9,8 +9,15 @@ import apache_beam as beam
 from transforms import files, gcs
 from transforms.convert import ImageConverter
 from transforms.core.check import DEFAULT_LIMITS, Limits
-from transforms.core.csv_rows import CsvColumns, first_rows, label_text
+from transforms.core.csv_rows import CsvColumns, first_rows
 from transforms.core.custom_layout import parse_layout
+from transforms.core.label_kinds import (
+    LABEL_KINDS,
+    LabelCells,
+    LabelCounter,
+    given_label,
+    missing_labels,
+)
 from transforms.core.labels import resolve_columns
 from transforms.core.layouts import (
     EMBEDDING,
@@ -29,13 +36,14 @@ from transforms.core.placing import Placer
 from transforms.core.records import Count, JoinSide
 from transforms.core.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.splits import Splits, parse_splits
+from transforms.core.vocabulary import LabelRules
 from transforms.fetch import ReadAhead
 from transforms.join import JoinedImages, JoinLabels, ReadInputs
 from transforms.labels import RowReader
 from transforms.listed import find_file
 from transforms.match import ImageFinder
 from transforms.metrics import counter
-from transforms.plan import PlanShards, TotalImages
+from transforms.plan import PlanShards, TotalLabels
 from transforms.publish import PublishDataset
 from transforms.write import WriteShards
 
@@ -44,6 +52,8 @@ _FIRST_ROWS = 20
 
 # Where labels come from without a CSV.
 _PATH_LABELS = ("directory", "none")
+
+_LABELS = "labels"
 
 # Images that are looked up together.
 _LOOKED_UP = 256
@@ -64,6 +74,7 @@ class FindImages(beam.PTransform):
         label_column: str | None = None,
         csv_encoding: str = "utf-8",
         label_from: str | None = None,
+        label_kind: str = "auto",
         key: str | None = None,
         root: str = "",
         splits: str = "train=1",
@@ -78,6 +89,7 @@ class FindImages(beam.PTransform):
             label_column: its column of labels, likewise.
             csv_encoding: a Python codec name.
             label_from: `directory` or `none` without `labels`; None is `directory`.
+            label_kind: as it is given to `WriteDataset`: with `text`, `nan` is a label, too.
             key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
             root: a folder that all images are in, which their paths in the dataset leave out.
             splits: name and share of each, as in `train=0.9,test=0.1`.
@@ -85,9 +97,11 @@ class FindImages(beam.PTransform):
 
         Raises:
             LabelsError: the CSV has no such columns, or they cannot be told.
-            ValueError: the splits cannot be read, or there is no such `label_from`.
+            ValueError: the splits cannot be read, or there is no such `label_from` or
+                `label_kind`.
         """
         super().__init__()
+        _check_kind(label_kind)
         if label_from is not None and (labels is not None or label_from not in _PATH_LABELS):
             raise ValueError(f"label_from is one of {', '.join(_PATH_LABELS)}, without labels")
         self._images = list(images)
@@ -98,7 +112,8 @@ class FindImages(beam.PTransform):
         self._reader = None
         if labels is not None:
             columns = _columns(labels, label_key, label_column, csv_encoding)
-            self._reader = RowReader(columns, key=key, encoding=csv_encoding)
+            missing = missing_labels(label_kind)
+            self._reader = RowReader(columns, key=key, encoding=csv_encoding, missing=missing)
         self._placer = Placer(Splits(parse_splits(splits)), seed=seed)
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
@@ -112,7 +127,13 @@ class FindImages(beam.PTransform):
             joined.images,
             (inputs.rejections, joined.rejections) | "All rejections" >> beam.Flatten(),
             (inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
+            inputs.labels,
         )
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in LABEL_KINDS:
+        raise ValueError(f"label_kind is one of {', '.join(LABEL_KINDS)}, not {kind!r}")
 
 
 def _columns(path: str, key: str | None, label: str | None, encoding: str) -> CsvColumns:
@@ -124,9 +145,9 @@ def _columns(path: str, key: str | None, label: str | None, encoding: str) -> Cs
 class LabelImages(beam.PTransform):
     """Takes images and labels that the pipeline has already, from wherever it has them.
 
-    Input: `(path or gs:// URI, label)`, the label a text or an integer. What is there twice counts
-    once; an image whose label is empty or None is rejected. Output: `JoinedImages`. Looks every
-    image up for its size and version, many at once; no image is opened.
+    Input: `(path or gs:// URI, label)`, the label a text or a number. What is there twice counts
+    once; an image whose label is empty, None or NaN is rejected. Output: `JoinedImages`. Looks
+    every image up for its size and version, many at once; no image is opened.
     """
 
     def __init__(
@@ -159,11 +180,15 @@ class LabelImages(beam.PTransform):
         )
 
     def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
-        sides = (
+        looked_up = (
             labelled
             | "Batch images" >> beam.BatchElements(max_batch_size=_LOOKED_UP)
-            | "Look images up" >> beam.ParDo(self._fn).with_output_types(tuple[str, JoinSide])
+            | "Look images up"
+            >> beam.ParDo(self._fn)
+            .with_output_types(tuple[str, JoinSide], **{_LABELS: LabelCells})
+            .with_outputs(_LABELS, main="sides")
         )
+        sides = looked_up.sides
         found = (
             sides
             | "Count images" >> beam.combiners.Count.Globally()
@@ -171,7 +196,7 @@ class LabelImages(beam.PTransform):
         )
         joined: JoinedImages = sides | "Join labels" >> self._join
         counts = (joined.counts, found) | "All counts" >> beam.Flatten()
-        return JoinedImages(joined.images, joined.rejections, counts)
+        return JoinedImages(joined.images, joined.rejections, counts, looked_up[_LABELS])
 
 
 def _found(count: int) -> Count:
@@ -184,14 +209,21 @@ class _LookUpFn(beam.DoFn):
         self._root = root
         self._found = counter("images_found")
 
-    def process(self, batch: Sequence[tuple[str, object]]) -> Iterator[tuple[str, JoinSide]]:
+    def process(
+        self, batch: Sequence[tuple[str, object]]
+    ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
         self._found.inc(len(batch))
         threads = gcs.READERS if any(gcs.is_gcs(uri) for uri, _ in batch) else None
-        yield from ReadAhead(threads=threads).map(self._side, batch)
+        labels = LabelCounter()
+        for key, side in ReadAhead(threads=threads).map(self._side, batch):
+            if side.label:
+                labels.add(side.label, side.path)
+            yield key, side
+        yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
 
     def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
         uri, label = labelled
-        text = "" if label is None else label_text(str(label))
+        text = given_label(label)
         image = JoinSide(listed_path(uri, self._root), *find_file(uri), text, "")
         return listed_key(uri, kind=self._key, root=self._root), image
 
@@ -213,6 +245,8 @@ class WriteDataset(beam.PTransform):
         layout: str = "slim",
         labelled: bool = True,
         class_names: Sequence[str] | None = None,
+        label_kind: str = "auto",
+        dense_labels: bool = False,
         root: str = "",
         num_shards: int | None = None,
         shard_size: int = DEFAULT_SHARD_SIZE,
@@ -230,6 +264,8 @@ class WriteDataset(beam.PTransform):
             layout: a preset, or the path of a YAML file, of images and their one label.
             labelled: whether images have labels.
             class_names: the classes in the order of their ids; None sorts the labels.
+            label_kind: `integer`, `text`, or `auto`: integers if all labels are.
+            dense_labels: whether integer labels are numbered from 0.
             root: as it was given to `FindImages` or `LabelImages`.
             num_shards: of each split; None plans them from the bytes.
             shard_size: bytes that a shard should hold.
@@ -241,12 +277,15 @@ class WriteDataset(beam.PTransform):
             overwrite: whether a former dataset may be replaced.
 
         Raises:
-            ValueError: the layout cannot be read, or needs more than images and labels.
+            ValueError: the layout cannot be read, or needs more than images and labels, or there
+                is no such kind of labels.
         """
         super().__init__()
+        _check_kind(label_kind)
         self._output = output.rstrip("/")
         self._features = _features(layout, labelled, pixels)
-        self._class_names = None if class_names is None else tuple(class_names)
+        names = None if class_names is None else tuple(class_names)
+        self._rules = LabelRules(label_kind, names, dense_labels)
         self._plan = ShardPlan((), shard_size, num_shards, gzip)
         self._max_rejected = RejectionLimit.parse(max_rejected)
         self._overwrite = overwrite
@@ -261,6 +300,8 @@ class WriteDataset(beam.PTransform):
         options = {
             "layout": layout,
             "class_names": None if class_names is None else list(class_names),
+            "label_kind": label_kind,
+            "dense_labels": dense_labels,
             "num_shards": num_shards,
             "shard_size": shard_size,
             "compression": "gzip" if gzip else "none",
@@ -272,10 +313,8 @@ class WriteDataset(beam.PTransform):
         self._dataset = Dataset(options, {}, root, self._features, ())
 
     def expand(self, joined: JoinedImages) -> beam.PCollection[str]:
-        totals = joined.images | "Total images" >> beam.CombineGlobally(TotalImages())
-        planned = joined.images | "Plan shards" >> PlanShards(
-            self._plan, totals, class_names=self._class_names
-        )
+        totals = joined.images | "Totals" >> TotalLabels(joined.labels, self._rules)
+        planned = joined.images | "Plan shards" >> PlanShards(self._plan, totals, rules=self._rules)
         rejections = (joined.rejections, planned.rejections) | "All rejections" >> beam.Flatten()
         written = planned.shards | "Write shards" >> WriteShards(
             self._output,
@@ -292,7 +331,7 @@ class WriteDataset(beam.PTransform):
             rejections=rejections,
             counts=joined.counts,
             max_rejected=self._max_rejected,
-            class_names=self._class_names,
+            rules=self._rules,
             overwrite=self._overwrite,
         )
 

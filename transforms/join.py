@@ -9,6 +9,7 @@ import apache_beam as beam
 
 from transforms.core.columns import ONE_LABEL, RowUse
 from transforms.core.joins import Match, join_group
+from transforms.core.label_kinds import LabelCells, LabelCounter
 from transforms.core.placing import Placer
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import RejectedImageError, Rejection
@@ -18,11 +19,12 @@ from transforms.metrics import PROGRESS, counter
 
 # The modules of these have no postponed annotations: RowCoder would pickle every field of a type
 # that is only a name, and a runner that is not Python could not read it.
-for _record in (JoinSide, LabelledImage, Rejection, Count):
+for _record in (JoinSide, LabelledImage, Rejection, Count, LabelCells):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
 
 _REJECTIONS = "rejections"
 _COUNTS = "counts"
+_LABELS = "labels"
 
 
 class _Input(NamedTuple):
@@ -33,11 +35,19 @@ class _Input(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The outputs of `ReadInputs`; `sides` are images and rows with their keys."""
+    """The outputs of `ReadInputs`.
+
+    Attributes:
+        sides: images and rows with their keys.
+        rejections: images and rows that are left out.
+        counts: of images and rows.
+        labels: of the label cells, or of the labels in paths.
+    """
 
     sides: beam.PCollection[tuple[str, JoinSide]]
     rejections: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
+    labels: beam.PCollection[LabelCells]
 
 
 class _ReadInputFn(beam.DoFn):
@@ -57,15 +67,22 @@ class _ReadInputFn(beam.DoFn):
 
     def process(self, source: _Input) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
         read = self._finder.find if source.is_images or not self._reader else self._reader.read
+        labels = LabelCounter()
         for result in read(source.uri):
             if isinstance(result, Rejection):
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             elif isinstance(result, Count):
                 self._counters[result.name].inc(result.value)
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
+            elif isinstance(result, LabelCells):
+                yield beam.pvalue.TaggedOutput(_LABELS, result)
             else:
                 PROGRESS.count("listing" if source.is_images else "reading")
+                if source.is_images and result[1].label:
+                    labels.add(result[1].label, result[1].path)
                 yield result
+        if source.is_images:
+            yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
 
 
 class ReadInputs(beam.PTransform):
@@ -91,23 +108,32 @@ class ReadInputs(beam.PTransform):
         self._fn = _ReadInputFn(finder, reader)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
+        types = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
         read = (
             begin
             | "Name the inputs" >> beam.Create(self._inputs)
             | "List images and read rows"
             >> beam.ParDo(self._fn)
-            .with_output_types(tuple[str, JoinSide], **{_REJECTIONS: Rejection, _COUNTS: Count})
-            .with_outputs(_REJECTIONS, _COUNTS, main="sides")
+            .with_output_types(tuple[str, JoinSide], **types)
+            .with_outputs(_REJECTIONS, _COUNTS, _LABELS, main="sides")
         )
-        return Inputs(read.sides, read.rejections, read.counts)
+        return Inputs(read.sides, read.rejections, read.counts, read.labels)
 
 
 class JoinedImages(NamedTuple):
-    """The outputs of `JoinLabels`."""
+    """The outputs of `JoinLabels`.
+
+    Attributes:
+        images: with their labels.
+        rejections: images and rows that are left out.
+        counts: what the ledger must know besides.
+        labels: of the labels as they were read; None when nobody counted them.
+    """
 
     images: beam.PCollection[LabelledImage]
     rejections: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
+    labels: beam.PCollection[LabelCells] | None = None
 
 
 class _JoinFn(beam.DoFn):

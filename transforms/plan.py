@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import apache_beam as beam
 
 from transforms.core.columns import with_ids
-from transforms.core.labels import Vocabulary
+from transforms.core.label_kinds import LabelCells, merge_cells
 from transforms.core.records import LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shards import ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
+from transforms.core.vocabulary import ANY_LABELS, LabelRules
 from transforms.metrics import PROGRESS
 
 beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
@@ -48,12 +50,45 @@ class TotalImages(beam.CombineFn):
         return accumulator
 
 
+class TotalLabels(beam.PTransform):
+    """Adds images up to their totals, and decides what kind of labels they have.
+
+    Input: `LabelledImage`. Output: one `PlanTotals`.
+
+    Raises in the job:
+        LabelsError: labels contradict each other, see `decide_kind`.
+    """
+
+    def __init__(
+        self, labels: beam.PCollection[LabelCells] | None, rules: LabelRules = ANY_LABELS
+    ) -> None:
+        """Takes what was counted of the labels as they were read, if anybody did."""
+        super().__init__()
+        self._labels = labels
+        self._rules = rules
+
+    def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[PlanTotals]:
+        totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
+        if self._labels is None:
+            return totals
+        cells = self._labels | "Total labels" >> beam.CombineGlobally(merge_cells)
+        return totals | "Decide label kind" >> beam.Map(
+            _with_kind, beam.pvalue.AsSingleton(cells), self._rules
+        ).with_output_types(PlanTotals)
+
+
+def _with_kind(totals: PlanTotals, cells: LabelCells, rules: LabelRules) -> PlanTotals:
+    # Away from the process that built the graph, Beam decodes rows to a class of its own making.
+    cells = LabelCells(*cells)
+    return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))
+
+
 class _AssignShardFn(beam.DoFn):
     REJECTIONS = "rejections"
 
-    def __init__(self, plan: ShardPlan, class_names: Sequence[str] | None) -> None:
+    def __init__(self, plan: ShardPlan, rules: LabelRules) -> None:
         self._plan = plan
-        self._class_names = class_names
+        self._rules = rules
         self._totals: PlanTotals | None = None
 
     def process(
@@ -75,10 +110,13 @@ class _AssignShardFn(beam.DoFn):
         vocabulary = self._vocabulary
         label_id = vocabulary.id_of(image.label) if image.label else 0
         if label_id is None:
-            detail = f"the label {image.label!r} is not in --class_names"
+            detail = f"the label {image.label!r} {self._rules.unknown}"
             raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
         text = vocabulary.text_of(image.label) if image.label else ""
-        cells = with_ids(image.cells, vocabulary.id_of, vocabulary.text_of) if image.cells else ""
+        cells = image.cells
+        if cells:
+            unknown = self._rules.unknown
+            cells = with_ids(cells, vocabulary.id_of, vocabulary.text_of, unknown)
         return ShardImage(
             image.order, image.key, image.path, image.size, image.version, text, label_id, cells
         )
@@ -86,7 +124,7 @@ class _AssignShardFn(beam.DoFn):
     def _prepare(self, totals: PlanTotals) -> None:
         self._totals = totals
         PROGRESS.plan(sum(totals.images.values()))
-        self._vocabulary = Vocabulary.build(totals.labels, self._class_names)
+        self._vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
         self._files = self._plan.files(totals.bytes, totals.images)
 
 
@@ -101,16 +139,16 @@ class PlanShards(beam.PTransform):
         plan: ShardPlan,
         totals: beam.PCollection[PlanTotals],
         *,
-        class_names: Sequence[str] | None,
+        rules: LabelRules = ANY_LABELS,
     ) -> None:
         super().__init__()
         self._plan = plan
         self._totals = totals
-        self._class_names = class_names
+        self._rules = rules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
         assigned = images | "Assign shards" >> beam.ParDo(
-            _AssignShardFn(self._plan, self._class_names), beam.pvalue.AsSingleton(self._totals)
+            _AssignShardFn(self._plan, self._rules), beam.pvalue.AsSingleton(self._totals)
         ).with_output_types(
             tuple[str, ShardImage], **{_AssignShardFn.REJECTIONS: Rejection}
         ).with_outputs(_AssignShardFn.REJECTIONS, main="images")

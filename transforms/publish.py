@@ -12,10 +12,9 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
-from transforms.core.decisions import label_decisions
 from transforms.core.gathered import Gathered, gather
 from transforms.core.keys import full_uri
-from transforms.core.labels import Vocabulary
+from transforms.core.label_decisions import label_decisions
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
     DataFile,
@@ -42,6 +41,7 @@ from transforms.core.rejections import Rejection
 from transforms.core.schema import schema_text
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
 from transforms.core.tfds_metadata import tfds_files
+from transforms.core.vocabulary import ANY_LABELS, LabelRules, Vocabulary
 from transforms.describe import DatasetDescriber
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
 from transforms.staging import check_output, staged_files
@@ -76,7 +76,7 @@ class PublishDataset(beam.PTransform):
         counts: beam.PCollection[Count],
         found: beam.PCollection[Found] | None = None,
         max_rejected: RejectionLimit,
-        class_names: tuple[str, ...] | None,
+        rules: LabelRules = ANY_LABELS,
         overwrite: bool,
     ) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class PublishDataset(beam.PTransform):
             output,
             dataset,
             max_rejected=max_rejected,
-            class_names=class_names,
+            rules=rules,
             overwrite=overwrite,
         )
 
@@ -108,14 +108,14 @@ class _PublishFn(beam.DoFn):
         dataset: Dataset,
         *,
         max_rejected: RejectionLimit,
-        class_names: tuple[str, ...] | None,
+        rules: LabelRules,
         overwrite: bool,
     ) -> None:
         self._output = output
         self._staging = files.join(output, files.STAGING)
         self._dataset = dataset
         self._max_rejected = max_rejected
-        self._class_names = class_names
+        self._rules = rules
         self._overwrite = overwrite
 
     def process(
@@ -204,15 +204,11 @@ class _PublishFn(beam.DoFn):
         self, gathered: Gathered, ledger: Ledger, recipe: str, found: Iterable[Found] | None
     ) -> None:
         labels = gathered.totals.labels
-        vocabulary = Vocabulary.build(labels, self._class_names)
+        vocabulary = self._rules.vocabulary(labels, gathered.totals.label_kind)
         data = data_files(gathered.shards)
         small_files = self._small_files(gathered, vocabulary, found, data)
-        kind = "text" if vocabulary.is_named else "integer"
-        decided = label_decisions(
-            vocabulary.lines(),
-            is_named=vocabulary.is_named,
-            is_given=self._class_names is not None,
-        )
+        kind = "integer" if vocabulary.is_integer else "text"
+        decided = label_decisions(vocabulary, gathered.totals.cells, self._rules)
         manifest = build_manifest(
             dataclasses.replace(
                 self._dataset,
@@ -260,14 +256,17 @@ class _PublishFn(beam.DoFn):
         """What goes beside the shards and the manifest, by name."""
         features, names = self._dataset.features, vocabulary.id_names
         small_files = {
-            LABELS: "".join(f"{line}\n" for line in vocabulary.lines()).encode(),
+            LABELS: vocabulary.labels_text().encode(),
             REJECTED: self._rejected_lines(gathered.rejections),
-            SCHEMA: schema_text(features, class_names=names).encode(),
+            SCHEMA: schema_text(
+                features, class_names=vocabulary.lines(), id_count=vocabulary.id_count
+            ).encode(),
             **tfds_files(
                 features,
                 gathered.shards,
                 gathered.splits,
                 class_names=names,
+                id_count=vocabulary.id_count,
                 formats=gathered.statistics.formats,
                 image_shape=stored_shape(self._dataset.options),
             ),

@@ -138,8 +138,9 @@ class Dataset(NamedTuple):
 
     @property
     def classes(self) -> list[str]:
-        """The lines of `labels.txt`."""
-        return (self.folder / "labels.txt").read_text("utf-8").splitlines()
+        """The names of the classes: the lines of `labels.txt` that are not empty."""
+        lines = (self.folder / "labels.txt").read_text("utf-8").splitlines()
+        return [line for line in lines if line]
 
     def shards(self, split: str = "*") -> list[str]:
         """Names of the shards, sorted."""

@@ -17,8 +17,8 @@ SOURCES = [
             key            path             default without --labels [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           pets             the folder that all of --images share [--root]
-            labels         text, 2 classes  'cat' is no integer; \
-                                            ids count sorted labels from 0 [--class_names]
+            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
             train cat/1.jpg 0 cat
@@ -38,8 +38,9 @@ SOURCES = [
             key            stem             default with --labels and --images [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           pets             the folder that all of --images share [--root]
-            labels         integers, 2 classes  every label is an integer, \
-                                                which is its id [--class_names]
+            labels         integers, 2 classes  all 3 labels are integers [--label_kind]
+            class ids      9 to 10          the labels themselves; \
+                                            9 numbers below are unused [--dense_labels]
         """,
         records="""
             train cat/1.jpg 10 10
@@ -59,8 +60,8 @@ SOURCES = [
             key            path             given [--key]
             splits from    hash of the key  shares all=1 [--splits]
             root           pets             the folder that all of --images share [--root]
-            labels         text, 2 classes  'a' is no integer; \
-                                            ids count sorted labels from 0 [--class_names]
+            labels         text, 2 classes  'b' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
             all cat/1.jpg 1 b
@@ -83,8 +84,8 @@ SOURCES = [
             splits from    column 'column 1'  rows split,image_uri,label, \
                                               the form of AutoML [--split_column]
             root           .                  the folder of --labels [--root]
-            labels         text, 2 classes    'cat' is no integer; \
-                                              ids count sorted labels from 0 [--class_names]
+            labels         text, 2 classes    'cat' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
             left pets/dog/3.jpg 1 dog

@@ -84,6 +84,20 @@ def _label_column(without: Made, made: Made) -> None:
     assert labels(made.dataset)["cat-0"] == "x"
 
 
+def _label_kind(without: Made, made: Made) -> None:
+    assert label_ids(without.dataset) == {"cat-0": 7, "cat-1": 100000, "dog-0": 10}
+    assert _reasons(without) == ["no_label"]
+    assert label_ids(made.dataset) == {"cat-0": 2, "cat-1": 1, "dog-0": 0, "dog-1": 3}
+    assert labels(made.dataset)["dog-1"] == "nan"
+
+
+def _dense_labels(without: Made, made: Made) -> None:
+    assert label_ids(without.dataset) == {"cat-0": 7, "cat-1": 100000, "dog-0": 10}
+    assert label_ids(made.dataset) == {"cat-0": 0, "cat-1": 2, "dog-0": 1}
+    assert labels(made.dataset) == {"cat-0": "7", "cat-1": "100000", "dog-0": "10"}
+    assert (made.dataset.folder / "labels.txt").read_text() == "7\n10\n100000\n"
+
+
 def _key(without: Made, made: Made) -> None:
     assert {r["id"] for r in read(without.dataset, LANDMARK)} >= {b"cat-0", b"dog-1"}
     assert {r["id"] for r in read(made.dataset, LANDMARK)} >= {b"cat-0.jpg", b"dog-1.jpg"}
@@ -290,6 +304,8 @@ ROWS = {
     "--label_regex": Row(r"-(\d)\.", _label_regex),
     "--label_key": Row("other", _label_key, {"labels": "{in}/columns.csv"}),
     "--label_column": Row("kind", _label_column, {"labels": "{in}/columns.csv"}),
+    "--label_kind": Row("text", _label_kind, {"labels": "{in}/numbers.csv", "max_rejected": 1}),
+    "--dense_labels": Row(True, _dense_labels, {"labels": "{in}/numbers.csv", "max_rejected": 1}),
     "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
     "--root": Row("{in}", _root),
     "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),

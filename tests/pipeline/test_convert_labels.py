@@ -12,8 +12,16 @@ from typing import Any
 
 import pytest
 
+import pipeline.label_flags
 from tests.conftest import draw
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+)
 from tests.pipeline.reading import LANDMARK, label_ids, labels, read
 
 KOREAN = {"cat": "고양이", "dog": "개", "fox": "여우"}
@@ -132,12 +140,87 @@ def convert_rows(
 
 class TestClasses:
     def test_integer_labels_stay(self, photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
+        numbers = {"cat": 100, "dog": 3, "fox": 20}
+        rows = [(stem, numbers[label]) for stem, label in stems.items()]
+        dataset = convert_rows(photos, tmp_path, rows)
+        assert label_ids(dataset) == dict(rows)
+        assert dataset.manifest["labels"] == "integer"
+        lines = (dataset.folder / "labels.txt").read_text().split("\n")
+        assert {at: line for at, line in enumerate(lines) if line} == {
+            3: "3",
+            20: "20",
+            100: "100",
+        }
+        assert len(lines) == 102
+        check_sound(dataset.folder)
+
+    def test_integers_below_0_stay_and_have_no_lines(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
         numbers = {"cat": 100, "dog": -3, "fox": 20}
         rows = [(stem, numbers[label]) for stem, label in stems.items()]
         dataset = convert_rows(photos, tmp_path, rows)
         assert label_ids(dataset) == dict(rows)
-        assert dataset.classes == ["-3", "20", "100"]
-        assert dataset.manifest["labels"] == "integer"
+        assert (dataset.folder / "labels.txt").read_text() == ""
+        check_sound(dataset.folder)
+
+    def test_integers_as_a_float_column_writes_them(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path
+    ) -> None:
+        """A data frame makes floats of integers as soon as one is missing."""
+        numbers = {"cat": "14950.0", "dog": "7.0", "fox": "100000.0"}
+        rows = [(stem, numbers[label]) for stem, label in stems.items()]
+        rows[0] = (rows[0][0], "nan")
+        dataset = convert_rows(photos, tmp_path, rows)
+        ids = {stem: int(float(label)) for stem, label in rows[1:]}
+        assert label_ids(dataset) == ids
+        assert labels(dataset) == {stem: str(label) for stem, label in ids.items()}
+        assert dataset.classes == ["7", "14950", "100000"]
+        [line] = dataset.rejected
+        assert (line["subject"], line["reason"]) == ("image", "no_label")
+        assert line["detail"] == f"the label is missing in {tmp_path}/labels.csv:2"
+        assert dataset.ledger["rows_rejected"] == 1
+        check_sound(dataset.folder)
+
+    def test_labels_that_are_nearly_all_integers_are_refused_before_a_job(
+        self, photos: Path, stems: dict[str, str], tmp_path: Path, no_run: None
+    ) -> None:
+        rows = [(stem, at) for at, stem in enumerate(stems)]
+        rows[6] = (rows[6][0], "n/k")
+        (tmp_path / "labels.csv").write_text(csv_text(rows), "utf-8")
+        flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
+        ran = convert(**flags, output=tmp_path / "out")
+        assert ran.code == 2
+        told = f"17 of 18 labels are integers, but 'n/k' ({tmp_path}/labels.csv:8) is not"
+        assert told in ran.error() and "--label_kind text" in ran.error()
+
+    def test_labels_of_folders_that_are_nearly_all_integers_are_refused(
+        self, tmp_path: Path, no_run: None
+    ) -> None:
+        for name in ("0", "1", "2", "3", "misc"):
+            draw(tmp_path / "in" / name / "1.jpg")
+        ran = convert(images=f"{tmp_path}/in/*/*.jpg", output=tmp_path / "out")
+        assert ran.code == 2
+        assert "4 of 5 labels are integers, but 'misc' (misc/1.jpg) is not" in ran.error()
+
+    def test_a_label_that_contradicts_the_others_behind_the_first_rows(
+        self,
+        photos: Path,
+        stems: dict[str, str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(pipeline.label_flags, "SAMPLE_ROWS", 3)
+        rows = [(stem, at) for at, stem in enumerate(stems)]
+        rows[-1] = (rows[-1][0], "x")
+        (tmp_path / "labels.csv").write_text(csv_text(rows), "utf-8")
+        flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
+        for run in (plan, convert):
+            ran = run(**flags, output=tmp_path / "out")
+            assert ran.code == 2
+            assert "17 of 18 labels are integers, but 'x'" in ran.error()
+            assert f"{tmp_path}/labels.csv:19" in ran.error()
+        assert digests(tmp_path / "out") == {}
 
     def test_class_names_decide_the_ids(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
@@ -310,9 +393,14 @@ class TestRows:
         assert dataset.ledger["rows_unmatched"] == 30
 
     def test_a_file_that_stops_being_csv_fails_in_one_line(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
+        self,
+        photos: Path,
+        stems: dict[str, str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        # Behind what is looked at before the job.
+        # Behind what is read before the job.
+        monkeypatch.setattr(pipeline.label_flags, "SAMPLE_ROWS", 100)
         rows = [*stems.items(), *((f"gone-{n:090d}", "cat") for n in range(2000))]
         text = csv_text(rows).encode() + "한강,cat\n".encode("cp949")
         (tmp_path / "labels.csv").write_bytes(text)

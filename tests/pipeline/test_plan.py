@@ -51,6 +51,7 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
         "splits from": "hash of the key",
         "root": f"{sample}/images the folder that all of --images share [--root]",
         "labels": "text, 4 classes",
+        "class ids": "0 to 3",
     }
     assert "images   52 matched = 51 to convert + 1 rejected" in lines
     assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines

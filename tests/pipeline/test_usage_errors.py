@@ -114,6 +114,14 @@ CASES = {
     "labels_with_folders_as_labels": Case(
         ("--labels does not go with --label_from directory",), {"label_from": "directory"}
     ),
+    "label_kind_without_labels": Case(
+        ("--label_kind text does not go with --label_from none",),
+        {"labels": None, "label_from": "none", "label_kind": "text"},
+    ),
+    "dense_ids_of_text": Case(
+        ("--dense_labels numbers integer labels", "--label_kind text"),
+        {"label_kind": "text", "dense_labels": True},
+    ),
     "label_from_csv_without_labels": Case(
         ("--label_from csv needs --labels",), {"label_from": "csv", "labels": None}
     ),

@@ -121,10 +121,16 @@ def write_by_hand(folder: Path, like: Dataset, example: Any, features: list[Any]
     shards = [ShardSummary(name, "", records=1)]
     described = [Feature.from_manifest(feature) for feature in features]
     for file, content in tfds_files(
-        described, shards, ["train"], formats=(), class_names=None, image_shape=(None, None, 3)
+        described,
+        shards,
+        ["train"],
+        formats=(),
+        class_names=None,
+        id_count=None,
+        image_shape=(None, None, 3),
     ).items():
         (folder / file).write_bytes(content)
-    (folder / "schema.pbtxt").write_text(schema_text(described, class_names=None))
+    (folder / "schema.pbtxt").write_text(schema_text(described, class_names=(), id_count=None))
     split = dict(like.manifest["splits"]["train"])
     split |= {"records": 1, "shards": [{**split["shards"][0], "file": name, "records": 1}]}
     manifest = {**like.manifest, "features": features, "splits": {"train": split}}

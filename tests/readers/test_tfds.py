@@ -249,8 +249,12 @@ def test_images_of_one_size_and_color_say_so(photos: Path, tmp_path: Path) -> No
     assert batch["image/encoded"].shape == (4, 8, 10, 1)
 
 
-def test_integers_are_classes_only_if_they_count_from_0(photos: Path, tmp_path: Path) -> None:
-    for ids, is_class in ((("0", "1", "2"), True), (("7", "8", "203093"), False)):
+def test_integers_are_classes_if_they_can_be_lines(photos: Path, tmp_path: Path) -> None:
+    for ids, classes in (
+        (("0", "1", "2"), 3),
+        (("7", "8", "203093"), 203094),
+        (("-1", "8", "9"), 0),
+    ):
         csv = tmp_path / f"{ids[0]}.csv"
         lines = [f"{n}-{at},{i}" for n, i in zip(CLASSES, ids, strict=True) for at in range(6)]
         csv.write_text("\n".join(["id,landmark_id", *lines]))
@@ -258,7 +262,10 @@ def test_integers_are_classes_only_if_they_count_from_0(photos: Path, tmp_path: 
             tmp_path / ids[0], images=f"{photos}/*/*", labels=csv, layout="landmark"
         )
         label = builder(dataset).info.features["landmark_id"]
-        assert isinstance(label, tfds.features.ClassLabel) == is_class
+        assert isinstance(label, tfds.features.ClassLabel) == bool(classes)
+        if classes:
+            assert label.num_classes == classes
+            assert [label.int2str(int(each)) for each in ids] == list(ids)
         assert {str(record["landmark_id"]) for record in rows(dataset)} == set(ids)
 
 

@@ -10,12 +10,13 @@ import transforms.duplicates
 import transforms.join
 import transforms.plan
 import transforms.write  # noqa: F401
+from transforms.core.label_kinds import LabelCells
 from transforms.core.records import Count, Found, JoinSide, LabelledImage, Prints, ShardImage
 from transforms.core.rejections import Rejection
 
 
 @pytest.mark.parametrize(
-    "record", [Count, Found, JoinSide, LabelledImage, Prints, Rejection, ShardImage]
+    "record", [Count, Found, JoinSide, LabelCells, LabelledImage, Prints, Rejection, ShardImage]
 )
 def test_fields_are_texts_and_whole_numbers(record: type) -> None:
     coder = beam.coders.registry.get_coder(record)

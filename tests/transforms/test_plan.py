@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import apache_beam as beam
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.beam import collect
+from transforms.core.csv_lines import LabelsError
 from transforms.core.keys import key_hashes
+from transforms.core.label_kinds import LabelCells
 from transforms.core.records import LabelledImage, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
-from transforms.plan import PlanShards, TotalImages
+from transforms.core.vocabulary import ANY_LABELS, LabelRules
+from transforms.plan import PlanShards, TotalImages, TotalLabels
 
 PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=False)
 
@@ -27,14 +32,15 @@ def labelled(
     return LabelledImage(split, order, key, f"{key}.jpg", 10, number, label, rows)
 
 
-def plan(images: list[LabelledImage], **changes: Any) -> tuple[dict[str, Any], list[Any], Any]:
+def plan(
+    images: list[LabelledImage], rules: LabelRules = ANY_LABELS
+) -> tuple[dict[str, Any], list[Any], Any]:
     """Each shard's images in order, the rejections, and the totals."""
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | "Images" >> beam.Create(images).with_output_types(LabelledImage)
         totals = created | "Total" >> beam.CombineGlobally(TotalImages())
-        options = {"class_names": None, **changes}
-        planned = created | "Plan" >> PlanShards(PLAN, totals, **options)
+        planned = created | "Plan" >> PlanShards(PLAN, totals, rules=rules)
         return {**planned._asdict(), "totals": totals}
 
     planned = collect(construct)
@@ -69,7 +75,7 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
 
 def test_class_names_decide_ids_and_refuse_others() -> None:
     images = [labelled(1, label="dog"), labelled(2, label="cow"), labelled(3, label="cat")]
-    shards, rejections, _ = plan(images, class_names=("dog", "ox", "cat"))
+    shards, rejections, _ = plan(images, LabelRules(class_names=("dog", "ox", "cat")))
     planned = [image for group in shards.values() for image in group]
     assert {image.label: image.label_id for image in planned} == {"dog": 0, "cat": 2}
     detail = "the label 'cow' is not in --class_names"
@@ -79,6 +85,38 @@ def test_class_names_decide_ids_and_refuse_others() -> None:
 def test_integer_labels_stay_as_they_are() -> None:
     shards, _, _ = plan([labelled(1, label="-7"), labelled(2, label="203094")])
     assert {i.label_id for group in shards.values() for i in group} == {-7, 203094}
+
+
+def test_a_label_that_is_no_integer_though_all_are_to_be() -> None:
+    images = [labelled(1, label="7"), labelled(2, label="cat")]
+    shards, rejections, _ = plan(images, LabelRules("integer"))
+    assert {image.label_id for group in shards.values() for image in group} == {7}
+    detail = "the label 'cat' is no integer (--label_kind integer)"
+    assert rejections == [Rejection("image", "unknown_label", detail, "2.jpg", "2")]
+
+
+def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> None:
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])
+        cells = pipeline | "Cells" >> beam.Create([LabelCells(1), LabelCells(0, 1), LabelCells()])
+        totals = images | TotalLabels(cells)
+        planned = images | PlanShards(PLAN, totals)
+        return {"totals": totals, "shards": planned.shards}
+
+    found = collect(construct)
+    [totals] = found["totals"]
+    assert (totals.label_kind, totals.cells) == ("text", LabelCells(1, 1))
+    [(_, [image])] = found["shards"]
+    assert (image.label, image.label_id) == ("7", 0)
+
+
+def test_labels_that_contradict_each_other_end_the_run() -> None:
+    odd = json.dumps([["a.csv", 9, "x"]])
+    with pytest.raises(LabelsError, match=r"9 of 10 labels are integers, but 'x' \(a.csv:9\)"):
+        with beam.Pipeline("FnApiRunner") as pipeline:
+            images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])
+            cells = pipeline | "Cells" >> beam.Create([LabelCells(9, 1, odd=odd)])
+            _ = images | TotalLabels(cells)
 
 
 def test_without_labels() -> None:

@@ -329,7 +329,6 @@ def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
             rejections=create("Rejections", [REJECTION, ROW]),
             counts=create("Counts", counts),
             max_rejected=RejectionLimit.parse("50%"),
-            class_names=None,
             overwrite=False,
         )
         return {"outcome": create("Shards", shards) | "Publish" >> transform}

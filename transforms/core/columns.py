@@ -69,6 +69,7 @@ class RowUse(NamedTuple):
         many: whether the rows of an image may differ; otherwise they must say the same.
         many_labels: whether an image may have several labels.
         separator: between the labels in one cell; empty when a cell is one label.
+        has_label: whether there is a column of labels.
     """
 
     columns: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ class RowUse(NamedTuple):
     many: bool = False
     many_labels: bool = False
     separator: str = ""
+    has_label: bool = True
 
 
 ONE_LABEL = RowUse()
@@ -134,13 +136,19 @@ def row_labels(rows: str) -> tuple[int, list[str]]:
     return len(parsed), [label for _, labels, _ in parsed for label in labels]
 
 
-def with_ids(rows: str, id_of: Callable[[str], int | None], text_of: Callable[[str], str]) -> str:
+def with_ids(
+    rows: str,
+    id_of: Callable[[str], int | None],
+    text_of: Callable[[str], str],
+    unknown: str = "is not in --class_names",
+) -> str:
     """The rows as `ShardImage` carries them: every label with its id.
 
     Args:
         rows: what `rows_text` gave.
         id_of: a label's id, None for an unknown label.
         text_of: a label's text.
+        unknown: what is wrong with an unknown label.
 
     Raises:
         RejectedImageError: with reason `UNKNOWN_LABEL`.
@@ -153,7 +161,7 @@ def with_ids(rows: str, id_of: Callable[[str], int | None], text_of: Callable[[s
         for at, label in enumerate(row[1]):
             label_id = id_of(label)
             if label_id is None:
-                detail = f"the label {label!r} ({row[0]}) is not in --class_names"
+                detail = f"the label {label!r} ({row[0]}) {unknown}"
                 raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
             row[1][at] = [label_id, text_of(label)]
     return _to_text(parsed)

@@ -89,7 +89,7 @@ class LabelRow(NamedTuple):
 
     Attributes:
         key: the key's cell as it stands; `keys.row_key` makes a join key of it.
-        label: the label as `label_text` gives it; empty without a label column.
+        label: the label as `label_text` gives it; empty without a label column or a label.
         line: the physical line on which the row starts, from 1.
         split: the split's cell, as `split_text` gives it; empty without such a column.
         group: the group's cell, as `label_text` gives it; empty without such a column.
@@ -106,7 +106,7 @@ class LabelRow(NamedTuple):
 
 
 class MalformedRow(NamedTuple):
-    """One row that has no usable key or label.
+    """One row that has no usable key, or that ends before its label.
 
     Attributes:
         line: the physical line on which the row starts, from 1.
@@ -285,8 +285,6 @@ def _row_problem(cells: list[str], columns: CsvColumns) -> str:
         return "its key is empty"
     if len(cells[key_at]) > MAX_KEY:
         return f"its key has {len(cells[key_at])} characters: no image has so long a name"
-    if label_at is not None and not cells[label_at].strip():
-        return "its label is empty"
     return ""
 
 

@@ -7,7 +7,7 @@ and no digest of options contains them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from transforms.core.shown_text import printable
@@ -80,28 +80,3 @@ def later(decisions: Iterable[Decision], earlier: Iterable[Decision]) -> list[De
     """The decisions that were not among earlier ones: what only reading all inputs could tell."""
     known = {decision.what for decision in earlier}
     return [decision for decision in decisions if decision.what not in known]
-
-
-def label_decisions(lines: Sequence[str], *, is_named: bool, is_given: bool) -> list[Decision]:
-    """What only all labels tell: whether they are integers, and how many classes there are.
-
-    Args:
-        lines: the lines of `labels.txt`.
-        is_named: whether ids count these lines from 0.
-        is_given: whether a file of class names says which classes there are.
-
-    >>> label_decisions(["7", "cat"], is_named=True, is_given=False)[0][:3]
-    ('labels', 'text, 2 classes', "'cat' is no integer; ids count sorted labels from 0")
-    """
-    if not lines:
-        return []
-    count = f"{len(lines)} class{'' if len(lines) == 1 else 'es'}"
-    if not is_named:
-        because = "every label is an integer, which is its id"
-        return [Decision("labels", f"integers, {count}", because, "--class_names")]
-    if is_given:
-        because = "ids count the lines of the file from 0"
-        return [Decision("labels", f"text, {count}", because, "--class_names")]
-    odd = next((line for line in lines if not line.lstrip("-").isdigit()), lines[0])
-    because = f"{odd[:40]!r} is no integer; ids count sorted labels from 0"
-    return [Decision("labels", f"text, {count}", because, "--class_names")]

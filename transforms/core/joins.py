@@ -61,7 +61,7 @@ def join_group(
         at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
         and a `Count` for what the ledger must know besides.
     """
-    found, rows = _sides(group)
+    found, rows, unlabelled = _sides(group, label_from == "csv" and use.has_label)
     images = sorted(set(found))
     if len(images) < len(found):
         yield Count("images_found_again", len(found) - len(images))
@@ -71,28 +71,46 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        result = _label_image(key, images[0], rows, label_from=label_from, use=use)
+        result = _label_image(key, images[0], rows, unlabelled, label_from=label_from, use=use)
         yield result
-        if rows and isinstance(result, Rejection):
-            yield Count("rows_rejected", len(rows))
+        if isinstance(result, Rejection):
+            if rows or unlabelled:
+                yield Count("rows_rejected", len(rows) + len(unlabelled))
+        else:
+            for row in unlabelled:
+                reason = Reason.MALFORMED_ROW.value
+                yield Rejection("row", reason, "its label is missing", row.where, key)
     else:
-        for row in rows:
+        for row in (*rows, *unlabelled):
             detail = f"no image has the key {key!r}"
             yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
-    if rows and len(images) > 1:
-        yield Count("rows_rejected", len(rows))
+    if (rows or unlabelled) and len(images) > 1:
+        yield Count("rows_rejected", len(rows) + len(unlabelled))
 
 
-def _sides(group: Iterable[JoinSide]) -> tuple[list[JoinSide], list[JoinSide]]:
+def _sides(
+    group: Iterable[JoinSide], needs_label: bool
+) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
+    """The images, the rows, and the rows that have no label but should have one."""
     images: list[JoinSide] = []
     rows: list[JoinSide] = []
+    unlabelled: list[JoinSide] = []
     for side in group:
-        (rows if side.where else images).append(side)
-    return images, rows
+        if not side.where:
+            images.append(side)
+        else:
+            (rows if side.label or not needs_label else unlabelled).append(side)
+    return images, rows, unlabelled
 
 
 def _label_image(
-    key: str, image: JoinSide, rows: list[JoinSide], *, label_from: str, use: RowUse
+    key: str,
+    image: JoinSide,
+    rows: list[JoinSide],
+    unlabelled: list[JoinSide],
+    *,
+    label_from: str,
+    use: RowUse,
 ) -> Match | Rejection:
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
@@ -104,6 +122,9 @@ def _label_image(
         if not image.label:
             return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
         return Match(image, image.label, 0, image.split)
+    if not rows and unlabelled:
+        detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
+        return _reject_image(Reason.NO_LABEL, detail, image, key)
     if not rows:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
     labels = {row.label for row in rows}

@@ -1,11 +1,11 @@
-"""Labels: which columns of a CSV hold them, and the vocabulary that turns them into integer ids."""
+"""Labels: which columns of a CSV hold them."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from transforms.core.csv_lines import LabelsError
@@ -14,10 +14,8 @@ from transforms.core.csv_rows import (
     FirstRows,
     find_column,
     header_names,
-    label_text,
     listed,
 )
-from transforms.core.keys import nfc
 
 KEY_NAMES = frozenset(
     "file filename filepath id idcode image imagefile imagefilename imageid imagename imagepath"
@@ -32,8 +30,6 @@ LABEL_NAMES = frozenset(
 )
 """Header names known to hold the label, as `_folded` spells them."""
 
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
-_ID_AND_NAME = re.compile(r"([0-9]+):(.*\S.*)", re.ASCII)
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
 
 IsImageKey = Callable[[str], bool]
@@ -267,122 +263,3 @@ def find_folded(names: Sequence[str], wanted: str) -> list[int]:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-@dataclasses.dataclass(frozen=True)
-class Vocabulary:
-    """The classes of a dataset; built by `build`, small and picklable.
-
-    Text labels get the ids 0, 1, 2 … in the order of their code points, or of the given class
-    names. Integer labels stay as they are, unless class names say what they stand for.
-
-    Attributes:
-        is_named: ids count the lines of `lines()` from 0; otherwise labels are their own ids.
-    """
-
-    is_named: bool
-    _ids: dict[str, int] = dataclasses.field(repr=False)
-    _lines: tuple[str, ...] = dataclasses.field(repr=False)
-
-    @classmethod
-    def build(cls, labels: Iterable[str], class_names: Sequence[str] | None = None) -> Vocabulary:
-        """The vocabulary of these labels, whatever their order and repetitions.
-
-        Args:
-            labels: the labels of a dataset. They count as integers if every one is a decimal int64
-                without leading zeros: one `007` makes all of them text.
-            class_names: what `read_class_names` gives; then no other class is known. A label is one
-                of the names, or the index of a name, from 0. Names that are all integers are the
-                integers allowed, in which case nothing is an index.
-
-        >>> Vocabulary.build(["dog", "cat", "dog"]).lines()
-        ('cat', 'dog')
-        >>> Vocabulary.build(["10", "9"]).id_of("10")
-        10
-        """
-        distinct = {label_text(label) for label in labels}
-        distinct.discard("")  # an image without a label
-        is_integer = bool(distinct) and all(map(_is_integer, distinct))
-        if class_names is None:
-            lines = tuple(sorted(distinct, key=int) if is_integer else sorted(distinct))
-            return cls._of(lines, named=not is_integer)
-        lines = tuple(map(label_text, class_names))
-        named = not all(map(_is_integer, lines))
-        return cls._of(lines, named=named, by_index=named)
-
-    @classmethod
-    def _of(cls, lines: tuple[str, ...], *, named: bool, by_index: bool = False) -> Vocabulary:
-        ids = {line: at if named else int(line) for at, line in enumerate(lines)}
-        if by_index:
-            ids = {str(at): at for at in range(len(lines))} | ids
-        return cls(named, ids, lines)
-
-    def id_of(self, label: str) -> int | None:
-        """The label's class id, an int64; None when the label is unknown.
-
-        >>> Vocabulary.build(["3"], ["cat", "dog"]).id_of("1")
-        1
-        """
-        known = self._ids.get(label)
-        return self._ids.get(label_text(label)) if known is None else known
-
-    def text_of(self, label: str) -> str:
-        """The class name: of an index the name it stands for, of any other label its own text.
-
-        >>> Vocabulary.build(["1"], ["cat", "dog"]).text_of("1")
-        'dog'
-        """
-        class_id = self.id_of(label) if self.is_named else None
-        return label_text(label) if class_id is None else self._lines[class_id]
-
-    def lines(self) -> tuple[str, ...]:
-        """The lines of `labels.txt`: the name of each id, or the integers in ascending order."""
-        return self._lines
-
-    @property
-    def id_names(self) -> tuple[str, ...] | None:
-        """The name of each id from 0; None when the ids are other numbers, or there is no class.
-
-        >>> Vocabulary.build(["1", "0"]).id_names, Vocabulary.build(["7"]).id_names
-        (('0', '1'), None)
-        """
-        counts = self._lines == tuple(map(str, range(len(self._lines))))
-        return self._lines if self._lines and (self.is_named or counts) else None
-
-
-def read_class_names(text: str) -> tuple[str, ...]:
-    """The names in a `--class_names` file: one a line, blank lines left out.
-
-    Lines `0:cat`, `1:dog` … are read as TF-Slim writes them, if all are so and count from 0.
-
-    Raises:
-        LabelsError: no name, or one that is there twice.
-
-    >>> read_class_names("0:cat" + chr(10) + "1:dog"), read_class_names("cat" + chr(10))
-    (('cat', 'dog'), ('cat',))
-    """
-    lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
-    numbered = [(at, nfc(line.strip())) for at, line in enumerate(lines, 1) if line.strip()]
-    if not numbered:
-        raise LabelsError("--class_names holds no name: write one class a line")
-    slim = [_ID_AND_NAME.fullmatch(name) for _, name in numbered]
-    if all(match and match[1] == str(at) for at, match in enumerate(slim)):
-        numbered = [
-            (at, match[2].strip()) for (at, _), match in zip(numbered, slim, strict=True) if match
-        ]
-    first_line: dict[str, int] = {}
-    for at, name in numbered:
-        if first_line.setdefault(name, at) != at:
-            raise LabelsError(
-                f"--class_names line {at} repeats {name!r} of line {first_line[name]}: keep one"
-            )
-    return tuple(first_line)
-
-
-def _is_integer(label: str) -> bool:
-    """Whether a label is a decimal int64 as `str` writes it.
-
-    >>> [_is_integer(label) for label in ("0", "-7", "007", "-0", "9223372036854775808")]
-    [True, True, False, False, False]
-    """
-    return _INTEGER.fullmatch(label) is not None and -(2**63) <= int(label) < 2**63

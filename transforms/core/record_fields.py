@@ -25,11 +25,11 @@ class RecordFields(NamedTuple):
 
     Attributes:
         sources: source of each feature by its name, None when no manifest says it.
-        labels: class names in the order of their ids; empty when they are not known.
+        labels: class names by class id; empty when they are not known.
     """
 
     sources: Mapping[str, str] | None = None
-    labels: Sequence[str] = ()
+    labels: Mapping[int, str] = {}
 
     def class_features(self, names: Sequence[str]) -> list[str]:
         """Those of the features that hold a class: its id or its text."""
@@ -54,7 +54,7 @@ class RecordFields(NamedTuple):
             wanted: the class's text or id.
         """
         ids = {int(wanted)} if re.fullmatch(r"-?\d+", wanted) else set()
-        ids |= {number for number, label in enumerate(self.labels) if label == wanted}
+        ids |= {number for number, label in self.labels.items() if label == wanted}
         return any(
             value == wanted.encode() if isinstance(value, bytes) else value in ids
             for name in self.class_features(list(example))

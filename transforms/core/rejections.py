@@ -62,8 +62,8 @@ HELP: dict[Reason, str] = {
     Reason.UNSUPPORTED_IMAGE: "it cannot be converted as asked, see detail; convert it yourself",
     Reason.BAD_SHAPE: "other pixels than the layout's shape; --resize WxH and --color give it",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
-    Reason.NO_LABEL: "no row has this key, or no folder names its class; see detail",
-    Reason.UNKNOWN_LABEL: "the label is not in --class_names; add it there or correct the row",
+    Reason.NO_LABEL: "no row, folder or path gives it a label; see detail",
+    Reason.UNKNOWN_LABEL: "it is none of the classes, see detail; correct the row or --class_names",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
     Reason.DUPLICATE_IMAGE: "equal to another image, see detail; left out by --dedupe drop",
@@ -75,7 +75,7 @@ HELP: dict[Reason, str] = {
     Reason.BAD_SPLIT: "its row or folder names no split, see detail; correct it there",
     Reason.SPLIT_CONFLICT: "several rows give it different splits or groups; make them agree",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
-    Reason.MALFORMED_ROW: "the row has no usable key or label; correct it",
+    Reason.MALFORMED_ROW: "the row has no usable key or label, see detail; correct it",
 }
 
 

@@ -13,7 +13,9 @@ from transforms.core.layouts import Feature
 _TYPES = {"bytes": schema_pb2.BYTES, "int64": schema_pb2.INT, "float": schema_pb2.FLOAT}
 
 
-def schema_text(features: Sequence[Feature], *, class_names: Sequence[str] | None) -> str:
+def schema_text(
+    features: Sequence[Feature], *, class_names: Sequence[str], id_count: int | None
+) -> str:
     """The schema of Examples, as protobuf's text.
 
     What every Example has is of a fixed shape and becomes a dense tensor, a list becomes a sparse
@@ -21,7 +23,8 @@ def schema_text(features: Sequence[Feature], *, class_names: Sequence[str] | Non
 
     Args:
         features: of the Examples.
-        class_names: of the class ids from 0, or None when ids are no such numbers.
+        class_names: in the order of the class ids.
+        id_count: lines of `labels.txt`, or None when the ids have none.
     """
     schema = schema_pb2.Schema()
     for feature in features:
@@ -34,20 +37,20 @@ def schema_text(features: Sequence[Feature], *, class_names: Sequence[str] | Non
             entry.shape.SetInParent()
             for size in () if feature.encoding else feature.shape or ():
                 entry.shape.dim.add(size=size)
-        _add_domain(entry, feature.source, class_names)
+        _add_domain(entry, feature.source, class_names, id_count)
     text: str = text_format.MessageToString(schema, as_utf8=True)
     return text
 
 
-def _add_domain(entry: Any, source: str, class_names: Sequence[str] | None) -> None:
+def _add_domain(entry: Any, source: str, class_names: Sequence[str], id_count: int | None) -> None:
     """Says what the values are, as far as the source tells it."""
     if source == "image.bytes":
         entry.image_domain.SetInParent()
     elif source in ("label.id", "label.ids", "object.ids"):
         entry.int_domain.is_categorical = True
-        if class_names:
+        if id_count is not None:
             entry.int_domain.min = 0
-            entry.int_domain.max = len(class_names) - 1
+            entry.int_domain.max = id_count - 1
     elif source in ("label.text", "label.texts", "object.texts") and class_names:
         entry.string_domain.value.extend(class_names)
     elif source.startswith("box."):

@@ -11,6 +11,7 @@ from typing import Any
 from transforms.core.columns import row_labels
 from transforms.core.image_files import ImageFile
 from transforms.core.json_text import parse_json
+from transforms.core.label_kinds import LabelCells, class_order
 from transforms.core.output_names import is_attempt, staged_shard
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
@@ -27,6 +28,8 @@ class PlanTotals:
         labels: distinct label texts.
         rows_used: label rows that gave an image its label, or what the layout asks of rows.
         rows_repeated: further rows that said the same.
+        cells: how many labels are integers, text or missing, as they were read.
+        label_kind: `integer`, `text` or `none`; `auto` before it is decided.
     """
 
     images: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -34,6 +37,8 @@ class PlanTotals:
     labels: set[str] = dataclasses.field(default_factory=set)
     rows_used: int = 0
     rows_repeated: int = 0
+    cells: LabelCells = LabelCells()
+    label_kind: str = "auto"
 
     def add(self, image: LabelledImage) -> None:
         """Counts one image."""
@@ -184,11 +189,14 @@ class Ledger:
 
 
 def split_classes(shards: Sequence[ShardSummary]) -> dict[str, dict[str, int]]:
-    """Records of each label in each split, labels in order of their text."""
+    """Records of each label in each split, labels in the order of `class_order`."""
     counts: dict[str, Counter[str]] = {}
     for shard in shards:
         counts.setdefault(ShardName.parse(shard.file).split, Counter()).update(shard.labels)
-    return {split: dict(sorted(labels.items())) for split, labels in counts.items()}
+    return {
+        split: {label: labels[label] for label in sorted(labels, key=class_order)}
+        for split, labels in counts.items()
+    }
 
 
 def count_changes(shards: Iterable[ShardSummary]) -> dict[str, int]:

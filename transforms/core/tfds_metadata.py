@@ -32,6 +32,7 @@ def tfds_files(
     splits: Sequence[str],
     *,
     class_names: Sequence[str] | None,
+    id_count: int | None,
     formats: Collection[str],
     image_shape: tuple[int | None, int | None, int],
 ) -> dict[str, bytes]:
@@ -43,14 +44,15 @@ def tfds_files(
         features: of the Examples.
         shards: sorted by split and number.
         splits: names in their order.
-        class_names: of the class ids from 0, or None when ids are no such numbers.
+        class_names: of the class ids from 0, or None when ids leave gaps.
+        id_count: lines of `labels.txt`, or None when the ids have none.
         formats: that the images have.
         image_shape: height, width and channels that images are decoded to, None for any.
     """
     if any(ShardName.parse(each.file).gzip or each.files is not None for each in shards):
         return {}
     described = {
-        feature.name: _feature(feature, formats, class_names, image_shape) for feature in features
+        feature.name: _feature(feature, formats, id_count, image_shape) for feature in features
     }
     files = {
         FEATURES: _to_bytes(_connector("features_dict.FeaturesDict", featuresDict=described)),
@@ -73,7 +75,7 @@ def _connector(name: str, **content: Any) -> dict[str, Any]:
 def _feature(
     feature: Feature,
     formats: Collection[str],
-    class_names: Sequence[str] | None,
+    id_count: int | None,
     image_shape: tuple[int | None, ...],
 ) -> dict[str, Any]:
     if feature.encoding:
@@ -83,15 +85,16 @@ def _feature(
         return _tensor(_DTYPES[feature.dtype], feature.shape)
     if feature.source == "image.bytes":
         return _image(formats, image_shape) if DECODED.issuperset(formats) else _tensor("string")
-    single = _single(feature, class_names)
+    single = _single(feature, id_count)
     if not feature.is_list:
         return single
     return _connector("sequence_feature.Sequence", sequence={"feature": single, "length": "-1"})
 
 
-def _single(feature: Feature, class_names: Sequence[str] | None) -> dict[str, Any]:
-    if feature.source in _CLASS_IDS and class_names:
-        label = {"numClasses": str(len(class_names))}
+def _single(feature: Feature, id_count: int | None) -> dict[str, Any]:
+    if feature.source in _CLASS_IDS and id_count:
+        # Without a file of names, the name of a class is its number.
+        label = {"numClasses": str(id_count)}
         return _connector("class_label_feature.ClassLabel", classLabel=label)
     if feature.dtype == "bytes":
         return _connector("text_feature.Text", text={})

@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -107,21 +107,21 @@ class RecordVerifier:
 
     Attributes:
         features: those of the manifest.
-        labels: the lines of labels.txt, when they are text; None otherwise.
+        labels: the names in labels.txt by class id; None when class ids have no lines there.
         limits: those of the conversion.
     """
 
     features: tuple[Feature, ...]
-    labels: tuple[str, ...] | None
+    labels: Mapping[int, str] | None
     limits: Limits
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any], labels: Sequence[str]) -> RecordVerifier:
-        """The verifier of the dataset that `manifest` describes."""
+    def of(cls, manifest: Mapping[str, Any], labels: Mapping[int, str]) -> RecordVerifier:
+        """The verifier of the dataset that `manifest` describes, with the names in labels.txt."""
         options = manifest["options"]
         return cls(
             features=tuple(map(Feature.from_manifest, manifest["features"])),
-            labels=tuple(labels) if manifest["labels"] == "text" else None,
+            labels=labels if labels or manifest["labels"] == "text" else None,
             # Rows without images have no limits.
             limits=Limits(
                 max_pixels=options.get("max_pixels") or sys.maxsize,
@@ -206,7 +206,7 @@ class RecordVerifier:
         label_id = values.get("label.id")
         if self.labels is None or label_id is None:
             return
-        if not 0 <= label_id < len(self.labels):
+        if label_id not in self.labels:
             yield f"label {label_id} is not a line of labels.txt"
         elif "label.text" in values and values["label.text"] != self.labels[label_id].encode():
             yield f"label {label_id} is {self.labels[label_id]!r} in labels.txt, but not here"
@@ -262,7 +262,7 @@ class RecordVerifier:
     def _class_of(self, label_id: int) -> str:
         if self.labels is None:
             return str(label_id)
-        return self.labels[label_id] if 0 <= label_id < len(self.labels) else ""
+        return self.labels.get(label_id, "")
 
 
 def _described(info: ImageInfo) -> dict[str, Any]:

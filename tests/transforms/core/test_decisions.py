@@ -7,7 +7,6 @@ from transforms.core.decisions import (
     decision_lines,
     from_manifest,
     given,
-    label_decisions,
     later,
     to_manifest,
 )
@@ -40,13 +39,3 @@ def test_a_manifest_gives_them_back() -> None:
 
 def test_what_only_the_run_told_is_later() -> None:
     assert later([KEY, ROOT], [KEY]) == [ROOT]
-
-
-def test_labels_are_integers_only_when_all_are() -> None:
-    (integers,) = label_decisions(["-1", "7"], is_named=False, is_given=False)
-    assert integers.value == "integers, 2 classes"
-    (text,) = label_decisions(["007", "8"], is_named=True, is_given=False)
-    assert text.value == "text, 2 classes"
-    (named,) = label_decisions(["cat"], is_named=True, is_given=True)
-    assert named[1:3] == ("text, 1 class", "ids count the lines of the file from 0")
-    assert label_decisions([], is_named=False, is_given=False) == []

@@ -56,6 +56,35 @@ def test_an_image_without_a_row() -> None:
     assert join(A) == [rejected("no_label", "no row has the key 'k'", "a/k.jpg")]
 
 
+def test_an_image_whose_row_has_no_label() -> None:
+    detail = "the label is missing in labels.csv:2, labels.csv:5"
+    assert join(A, row("", 2), row("", 5)) == [
+        rejected("no_label", detail, "a/k.jpg"),
+        Count("rows_rejected", 2),
+    ]
+
+
+def test_a_row_without_a_label_beside_one_that_has_it() -> None:
+    assert join(A, row("", 2), row("cat", 3)) == [
+        Match(A, "cat", 1),
+        rejected("malformed_row", "its label is missing", "labels.csv:2", "row"),
+    ]
+
+
+def test_rows_need_no_label_where_there_is_no_column_of_labels() -> None:
+    use = RowUse(has_label=False)
+    found = list(join_group("k", [A, row("", 2)], label_from="csv", use=use))
+    assert found == [Match(A, "", 1)]
+
+
+@pytest.mark.parametrize("second", ["", "cat"])
+def test_rows_without_a_label_count_where_they_name_no_single_image(second: str) -> None:
+    gone = join(row("", 2), row(second, 3))
+    assert [r.reason for r in gone if isinstance(r, Rejection)] == ["row_without_image"] * 2
+    twice = join(A, B, row("", 2), row(second, 3))
+    assert twice[-1] == Count("rows_rejected", 2)
+
+
 def test_rows_without_an_image() -> None:
     detail = "no image has the key 'k'"
     assert join(row("cat", 2), row("dog", 3)) == [

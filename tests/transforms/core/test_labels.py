@@ -1,24 +1,16 @@
-"""Columns are found or asked for, and labels get the same ids in any order."""
+"""Columns are found or asked for."""
 
 from __future__ import annotations
 
-import pickle
-import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from transforms.core.csv_lines import LabelsError
-from transforms.core.csv_rows import CsvColumns, FirstRows, label_text
-from transforms.core.labels import Vocabulary, read_class_names, resolve_columns
+from transforms.core.csv_rows import CsvColumns, FirstRows
+from transforms.core.labels import resolve_columns
 
 IMAGES = {"1", "2", "3", "a1", "cat_01"}
-LABELS = st.text(st.characters(codec="utf-8"), min_size=1).filter(
-    lambda label: label_text(label) != ""
-)
-INTEGERS = st.integers(-(2**63), 2**63 - 1).map(str)
 
 
 def resolve(
@@ -164,144 +156,3 @@ def test_long_headers_are_cut_in_messages() -> None:
     with pytest.raises(LabelsError, match="and 480 more") as caught:
         resolve(header, key="missing", label="2")
     assert len(str(caught.value)) < 500
-
-
-def test_text_labels_get_ids_by_code_point() -> None:
-    vocabulary = Vocabulary.build(["dog", "Cat", "한강", "ant", "dog"])
-    assert vocabulary.lines() == ("Cat", "ant", "dog", "한강")
-    assert [vocabulary.id_of(name) for name in vocabulary.lines()] == [0, 1, 2, 3]
-    assert vocabulary.id_of("cow") is None
-    assert vocabulary.text_of("dog") == "dog"
-    assert vocabulary.is_named
-
-
-def test_integer_labels_stay() -> None:
-    vocabulary = Vocabulary.build(["10", "-2", "9", "10"])
-    assert not vocabulary.is_named
-    assert vocabulary.lines() == ("-2", "9", "10")
-    assert [vocabulary.id_of(label) for label in ("10", "9", "-2", "3")] == [10, 9, -2, None]
-    assert vocabulary.text_of("10") == "10"
-
-
-@pytest.mark.parametrize("odd", ["007", "+1", "-0", "1.0", "1e3", "٣", "9223372036854775808", "x"])
-def test_one_label_that_is_no_integer_makes_all_text(odd: str) -> None:
-    vocabulary = Vocabulary.build(["1", "10", "2", odd])
-    assert vocabulary.is_named
-    assert vocabulary.lines() == tuple(sorted(["1", "10", "2", odd]))
-    assert {vocabulary.id_of(label) for label in vocabulary.lines()} == {0, 1, 2, 3}
-
-
-def test_no_labels() -> None:
-    for labels in ([], [""]):
-        vocabulary = Vocabulary.build(labels)
-        assert vocabulary.lines() == ()
-        assert vocabulary.id_of("cat") is None
-
-
-def test_labels_match_across_unicode_forms() -> None:
-    decomposed = unicodedata.normalize("NFD", "한강")
-    vocabulary = Vocabulary.build([decomposed, "한강"])
-    assert vocabulary.lines() == ("한강",)
-    assert vocabulary.id_of(decomposed) == vocabulary.id_of("한강") == 0
-    assert vocabulary.text_of(decomposed) == "한강"
-    assert Vocabulary.build([], [decomposed]).id_of("한강") == 0
-
-
-def test_class_names_give_the_order() -> None:
-    vocabulary = Vocabulary.build(["cat", "dog"], ["dog", "cow", "cat"])
-    assert vocabulary.lines() == ("dog", "cow", "cat")
-    assert [vocabulary.id_of(label) for label in ("dog", "cow", "cat", "ant")] == [0, 1, 2, None]
-
-
-def test_integer_labels_are_indices_of_class_names() -> None:
-    vocabulary = Vocabulary.build(["0", "1", "2"], ["cat", "dog"])
-    assert [vocabulary.id_of(label) for label in ("0", "1", "2", "-1")] == [0, 1, None, None]
-    assert [vocabulary.text_of(label) for label in ("0", "1", "2")] == ["cat", "dog", "2"]
-    assert vocabulary.lines() == ("cat", "dog")
-
-
-def test_one_junk_label_does_not_change_what_class_names_mean() -> None:
-    assert Vocabulary.build(["1", "??"], ["cat", "dog"]).id_of("1") == 1
-
-
-def test_a_class_called_by_a_number_goes_before_an_index() -> None:
-    vocabulary = Vocabulary.build(["1", "cat"], ["cat", "7", "1"])
-    assert (vocabulary.id_of("1"), vocabulary.text_of("1")) == (2, "1")
-    assert (vocabulary.id_of("2"), vocabulary.text_of("2")) == (2, "1")
-
-
-def test_the_lines_of_integer_labels_serve_as_class_names() -> None:
-    first = Vocabulary.build(["5", "12"])
-    again = Vocabulary.build(["12"], read_class_names("\n".join(first.lines())))
-    assert again.id_of("12") == first.id_of("12") == 12
-    assert again.id_of("1") is None
-
-
-@given(st.lists(LABELS, min_size=1))
-def test_vocabulary_is_bijective_whatever_the_order(labels: list[str]) -> None:
-    vocabulary = Vocabulary.build(labels)
-    assert vocabulary == Vocabulary.build(reversed(labels + labels[:1]))
-    distinct = {label_text(label) for label in labels}
-    ids = {vocabulary.id_of(label) for label in labels}
-    assert None not in ids
-    assert len(ids) == len(distinct) == len(vocabulary.lines())
-    if vocabulary.is_named:
-        assert ids == set(range(len(distinct)))
-        assert all(
-            vocabulary.lines()[vocabulary.id_of(x) or 0] == vocabulary.text_of(x) for x in labels
-        )
-
-
-@given(st.sets(INTEGERS, min_size=1))
-def test_integers_are_their_own_ids(labels: set[str]) -> None:
-    vocabulary = Vocabulary.build(labels)
-    assert not vocabulary.is_named
-    assert {label: vocabulary.id_of(label) for label in labels} == {x: int(x) for x in labels}
-    assert [int(line) for line in vocabulary.lines()] == sorted(map(int, labels))
-
-
-@given(st.sets(LABELS.map(label_text), min_size=1))
-def test_lines_read_back_as_class_names_give_the_same_ids(labels: set[str]) -> None:
-    vocabulary = Vocabulary.build(labels)
-    names = read_class_names("\n".join(vocabulary.lines()) + "\n")
-    if names == vocabulary.lines():  # all but names that look like TF-Slim lines
-        again = Vocabulary.build(labels, names)
-        assert all(again.id_of(label) == vocabulary.id_of(label) for label in labels)
-
-
-def test_vocabulary_travels_to_workers() -> None:
-    vocabulary = Vocabulary.build(["cat", "dog"], ["dog", "cat"])
-    assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("cat\ndog\n", ("cat", "dog")),
-        ("\ufeffcat\r\n\r\n dog ", ("cat", "dog")),
-        ("0:cat\n1:big dog\n", ("cat", "big dog")),
-        ("0: cat\n\n1: a:b\n", ("cat", "a:b")),
-        ("1:cat\n2:dog\n", ("1:cat", "2:dog")),
-        ("0:cat\n2:dog\n", ("0:cat", "2:dog")),
-        ("0:cat\ndog\n", ("0:cat", "dog")),
-        ("0:\n1:\n", ("0:", "1:")),
-        ("big\x0bcat\n", ("big\x0bcat",)),
-    ],
-)
-def test_class_names(text: str, names: tuple[str, ...]) -> None:
-    assert read_class_names(text) == names
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("cat\n\ndog\ncat\n", "--class_names line 4 repeats 'cat' of line 1: keep one"),
-        ("0:cat\n1:cat\n", "line 2 repeats 'cat' of line 1"),
-        ("e\u0301\n\xe9\n", "line 2 repeats"),
-        ("\n \n", "--class_names holds no name"),
-        ("", "--class_names holds no name"),
-    ],
-)
-def test_class_names_that_cannot_be_used(text: str, message: str) -> None:
-    with pytest.raises(LabelsError, match=message):
-        read_class_names(text)

@@ -20,7 +20,7 @@ def record(**values: Any) -> dict[str, Any]:
 
 def test_a_class_is_an_id_a_text_or_that_of_an_object() -> None:
     sources = {"a": "label.id", "b": "object.texts", "c": "csv.n"}
-    fields = RecordFields(sources, ["cat", "dog"])
+    fields = RecordFields(sources, {0: "cat", 1: "dog"})
     example = record(a=[1], b=[b"leg", b"tail"], c=[7])
     for wanted in ("1", "dog", "leg", "tail"):
         assert fields.has_class(example, wanted)

@@ -56,12 +56,12 @@ def problems_of_lists(**changed: list[Any]) -> tuple[str, ...]:
     """What is told of a record of `RIGHT` with other values, `/` written as `__`."""
     values = RIGHT | {name.replace("__", "/"): value for name, value in changed.items()}
     (record,) = ExampleEncoder(LISTS).encode([checked(values=values)])
-    return RecordVerifier(LISTS, ("cat", "dog"), Limits(10**6, 10**6)).check(record).problems
+    return RecordVerifier(LISTS, {0: "cat", 1: "dog"}, Limits(10**6, 10**6)).check(record).problems
 
 
 def test_lists_that_are_right() -> None:
     (record,) = ExampleEncoder(LISTS).encode([checked(values=RIGHT)])
-    check = RecordVerifier(LISTS, ("cat", "dog"), Limits(10**6, 10**6)).check(record)
+    check = RecordVerifier(LISTS, {0: "cat", 1: "dog"}, Limits(10**6, 10**6)).check(record)
     assert (check.problems, check.labels) == ((), ("cat", "dog"))
 
 
