@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.dataset import open_dataset
 from pipeline.errors import UsageError
 from transforms import files
+from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.check import import_tensorflow
 from transforms.core.layouts import SIZES, Feature
 from transforms.core.pixel_options import stored_shape
@@ -26,7 +27,7 @@ _ImageShape = tuple[int | None, int | None, int]
 
 
 def load(
-    output: str,
+    output: str | os.PathLike[str],
     split: str,
     *,
     batch_size: int | None = None,
@@ -59,7 +60,19 @@ def load(
 
     Raises:
         UsageError: there is no finished dataset, no such split, or it has no such pairs.
+        TypeError: an argument has another type.
+        ValueError: an argument has a value that it cannot have.
     """
+    output = path_text("output", output).rstrip("/") or "/"
+    if not isinstance(split, str):
+        raise TypeError(f"split is a str such as 'train', not {split!r}")
+    if batch_size is not None:
+        whole_number("batch_size", batch_size, 1)
+    if image_size is not None:
+        image_size = _image_size(image_size)
+    for name, value in (("decode", decode), ("shuffle", shuffle), ("as_supervised", as_supervised)):
+        truth(name, value)
+    seed_number(seed)
     manifest = open_dataset(output)
     if split not in manifest["splits"]:
         names = ", ".join(manifest["splits"])
@@ -93,6 +106,13 @@ def load(
     by_file = tf.data.experimental.AutoShardPolicy.FILE
     options.experimental_distribute.auto_shard_policy = by_file
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _image_size(size: tuple[int, int]) -> tuple[int, int]:
+    if not isinstance(size, Sequence) or isinstance(size, str) or len(size) != 2:
+        raise TypeError(f"image_size is a pair of height and width, not {size!r}")
+    height, width = size
+    return whole_number("image_size[0]", height, 1), whole_number("image_size[1]", width, 1)
 
 
 def _records(tf: Any, paths: Sequence[str], seed: int | None) -> Any:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
 
 from transforms import files, gcs
 from transforms.convert import ImageConverter
-from transforms.core.check import DEFAULT_LIMITS, Limits
+from transforms.core.arguments import (
+    class_texts,
+    one_of,
+    optional_path,
+    own_words,
+    path_text,
+    path_texts,
+    rejection_limit,
+    root_text,
+    seed_number,
+    shard_plan,
+    split_shares,
+    truth,
+)
+from transforms.core.check import DEFAULT_LIMITS, MODES, Limits
+from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns, first_rows
 from transforms.core.custom_layout import parse_layout
+from transforms.core.keys import KEY_KINDS
 from transforms.core.label_kinds import (
     LABEL_KINDS,
     LabelCells,
@@ -27,21 +44,19 @@ from transforms.core.layouts import (
     layout_features,
     with_pixels,
 )
-from transforms.core.limits import RejectionLimit
 from transforms.core.listed import listed_key, listed_path
 from transforms.core.manifest import Dataset
 from transforms.core.path_labels import PathRules
 from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.placing import Placer
 from transforms.core.records import Count, JoinSide
-from transforms.core.shards import DEFAULT_SHARD_SIZE, ShardPlan
-from transforms.core.splits import Splits, parse_splits
+from transforms.core.splits import Splits
 from transforms.core.vocabulary import LabelRules
 from transforms.fetch import ReadAhead
 from transforms.join import JoinedImages, JoinLabels, ReadInputs
 from transforms.labels import RowReader
 from transforms.listed import find_file
-from transforms.match import ImageFinder
+from transforms.match import ImageFinder, list_files
 from transforms.metrics import counter
 from transforms.plan import PlanShards, TotalLabels
 from transforms.publish import PublishDataset
@@ -67,20 +82,20 @@ class FindImages(beam.PTransform):
 
     def __init__(
         self,
-        images: Sequence[str],
+        images: Sequence[str | os.PathLike[str]],
         *,
-        labels: str | None = None,
+        labels: str | os.PathLike[str] | None = None,
         label_key: str | None = None,
         label_column: str | None = None,
         csv_encoding: str = "utf-8",
         label_from: str | None = None,
         label_kind: str = "auto",
         key: str | None = None,
-        root: str = "",
+        root: str | os.PathLike[str] = "",
         splits: str = "train=1",
         seed: int = 0,
     ) -> None:
-        """Takes the inputs; with `labels`, reads the first rows of that file.
+        """Takes the inputs: finds an image for each glob, and reads the first rows of `labels`.
 
         Args:
             images: globs.
@@ -97,24 +112,38 @@ class FindImages(beam.PTransform):
 
         Raises:
             LabelsError: the CSV has no such columns, or they cannot be told.
-            ValueError: the splits cannot be read, or there is no such `label_from` or
-                `label_kind`.
+            OSError: the CSV cannot be read, or a folder cannot be listed.
+            TypeError: an argument has another type.
+            ValueError: an argument has a value that it cannot have, or a glob matches nothing.
         """
         super().__init__()
-        _check_kind(label_kind)
-        if label_from is not None and (labels is not None or label_from not in _PATH_LABELS):
-            raise ValueError(f"label_from is one of {', '.join(_PATH_LABELS)}, without labels")
-        self._images = list(images)
-        self._label_from = "csv" if labels is not None else (label_from or "directory")
-        key = key or ("path" if labels is None else "stem")
-        self._finder = ImageFinder(root=root, key=key, rules=PathRules(self._label_from))
-        self._csv_paths = [] if labels is None else [labels]
+        one_of("label_kind", label_kind, LABEL_KINDS)
+        if label_from is not None:
+            one_of("label_from", label_from, _PATH_LABELS)
+            if labels is not None:
+                raise ValueError("label_from is for images without labels: leave one of them out")
+        path = optional_path("labels", labels)
+        for name, column in (("label_key", label_key), ("label_column", label_column)):
+            if column is not None and path is None:
+                raise ValueError(f"{name} is a column of labels: give labels, too")
+        if key is not None:
+            one_of("key", key, KEY_KINDS)
+        self._label_from = "csv" if path is not None else (label_from or "directory")
+        kind = key or ("path" if path is None else "stem")
+        self._placer = Placer(Splits(split_shares(splits)), seed=seed_number(seed))
+        rules = PathRules(self._label_from)
+        self._finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
+        self._images = path_texts("images", images)
+        for glob in self._images:
+            # A job over nothing would publish an empty dataset.
+            if next(list_files(glob), None) is None:
+                raise ValueError(f"no file matches {glob!r} of images")
+        self._csv_paths = [] if path is None else [path]
         self._reader = None
-        if labels is not None:
-            columns = _columns(labels, label_key, label_column, csv_encoding)
+        if path is not None:
+            columns = _columns(path, label_key, label_column, csv_encoding)
             missing = missing_labels(label_kind)
-            self._reader = RowReader(columns, key=key, encoding=csv_encoding, missing=missing)
-        self._placer = Placer(Splits(parse_splits(splits)), seed=seed)
+            self._reader = RowReader(columns, key=kind, encoding=csv_encoding, missing=missing)
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
         inputs = begin | "Read inputs" >> ReadInputs(
@@ -131,15 +160,13 @@ class FindImages(beam.PTransform):
         )
 
 
-def _check_kind(kind: str) -> None:
-    if kind not in LABEL_KINDS:
-        raise ValueError(f"label_kind is one of {', '.join(LABEL_KINDS)}, not {kind!r}")
-
-
 def _columns(path: str, key: str | None, label: str | None, encoding: str) -> CsvColumns:
-    with files.open_reader(path) as file:
-        first = first_rows(file, _FIRST_ROWS, encoding=encoding, path=path)
-    return resolve_columns(first, key=key, label=label, path=path)
+    try:
+        with files.open_reader(path) as file:
+            first = first_rows(file, _FIRST_ROWS, encoding=encoding, path=path)
+        return resolve_columns(first, key=key, label=label, path=path)
+    except LabelsError as error:
+        raise LabelsError(own_words(str(error))) from error
 
 
 class LabelImages(beam.PTransform):
@@ -155,7 +182,7 @@ class LabelImages(beam.PTransform):
         *,
         labelled: bool = True,
         key: str = "path",
-        root: str = "",
+        root: str | os.PathLike[str] = "",
         splits: str = "train=1",
         seed: int = 0,
     ) -> None:
@@ -170,13 +197,14 @@ class LabelImages(beam.PTransform):
             seed: of the order and of the splits.
 
         Raises:
-            ValueError: the splits cannot be read.
+            TypeError: an argument has another type.
+            ValueError: an argument has a value that it cannot have.
         """
         super().__init__()
-        self._fn = _LookUpFn(key, root)
+        self._fn = _LookUpFn(one_of("key", key, KEY_KINDS), root_text("root", root))
         self._join = JoinLabels(
-            label_from="given" if labelled else "none",
-            placer=Placer(Splits(parse_splits(splits)), seed=seed),
+            label_from="given" if truth("labelled", labelled) else "none",
+            placer=Placer(Splits(split_shares(splits)), seed=seed_number(seed)),
         )
 
     def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
@@ -213,6 +241,7 @@ class _LookUpFn(beam.DoFn):
         self, batch: Sequence[tuple[str, object]]
     ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
         self._found.inc(len(batch))
+        batch = [(os.fspath(uri), label) for uri, label in batch]
         threads = gcs.READERS if any(gcs.is_gcs(uri) for uri, _ in batch) else None
         labels = LabelCounter()
         for key, side in ReadAhead(threads=threads).map(self._side, batch):
@@ -240,16 +269,16 @@ class WriteDataset(beam.PTransform):
 
     def __init__(
         self,
-        output: str,
+        output: str | os.PathLike[str],
         *,
-        layout: str = "slim",
+        layout: str | os.PathLike[str] = "slim",
         labelled: bool = True,
         class_names: Sequence[str] | None = None,
         label_kind: str = "auto",
         dense_labels: bool = False,
-        root: str = "",
+        root: str | os.PathLike[str] = "",
         num_shards: int | None = None,
-        shard_size: int = DEFAULT_SHARD_SIZE,
+        shard_size: int | None = None,
         gzip: bool = False,
         pixels: PixelOptions = AS_THEY_ARE,
         check: str = "full",
@@ -268,42 +297,46 @@ class WriteDataset(beam.PTransform):
             dense_labels: whether integer labels are numbered from 0.
             root: as it was given to `FindImages` or `LabelImages`.
             num_shards: of each split; None plans them from the bytes.
-            shard_size: bytes that a shard should hold.
+            shard_size: bytes that a shard should hold, without `num_shards`; None is 150 MB.
             gzip: whether shards are compressed.
             pixels: what is done to the pixels.
             check: `full` or `header`.
             limits: bytes and pixels an image may have.
-            max_rejected: share or number of images that may be rejected.
+            max_rejected: share or number of images that may be rejected, such as `1%` or `25`.
             overwrite: whether a former dataset may be replaced.
 
         Raises:
-            ValueError: the layout cannot be read, or needs more than images and labels, or there
-                is no such kind of labels.
+            TypeError: an argument has another type.
+            ValueError: an argument has a value that it cannot have; the layout cannot be read, or
+                needs more than images and labels.
         """
         super().__init__()
-        _check_kind(label_kind)
-        self._output = output.rstrip("/")
-        self._features = _features(layout, labelled, pixels)
-        names = None if class_names is None else tuple(class_names)
-        self._rules = LabelRules(label_kind, names, dense_labels)
-        self._plan = ShardPlan((), shard_size, num_shards, gzip)
-        self._max_rejected = RejectionLimit.parse(max_rejected)
-        self._overwrite = overwrite
+        self._output = path_text("output", output).rstrip("/") or "/"
+        layout, root = path_text("layout", layout), root_text("root", root)
+        if not isinstance(pixels, PixelOptions) or not isinstance(limits, Limits):
+            raise TypeError("pixels is a PixelOptions and limits a Limits")
+        self._features = _features(layout, truth("labelled", labelled), pixels)
+        names = class_texts("class_names", class_names)
+        one_of("label_kind", label_kind, LABEL_KINDS)
+        self._rules = LabelRules(label_kind, names, truth("dense_labels", dense_labels))
+        self._plan = shard_plan(num_shards, shard_size, truth("gzip", gzip))
+        self._max_rejected = rejection_limit(max_rejected)
+        self._overwrite = truth("overwrite", overwrite)
         self._converter = ImageConverter(
             root=root,
             features=self._features,
             limits=limits,
-            check=check,
+            check=one_of("check", check, MODES),
             pixels=pixels,
             waits=True,
         )
         options = {
             "layout": layout,
-            "class_names": None if class_names is None else list(class_names),
+            "class_names": None if names is None else list(names),
             "label_kind": label_kind,
             "dense_labels": dense_labels,
             "num_shards": num_shards,
-            "shard_size": shard_size,
+            "shard_size": self._plan.shard_size,
             "compression": "gzip" if gzip else "none",
             "check": check,
             **limits._asdict(),

@@ -16,6 +16,7 @@ from apache_beam.ml.inference.base import ModelHandler
 from apache_beam.utils.shared import Shared
 
 from transforms import files
+from transforms.core.arguments import optional_path, path_text
 from transforms.core.embeddings import (
     BATCH_IMAGES,
     Embedding,
@@ -45,7 +46,11 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
     """
 
     def __init__(
-        self, model: str, weights: str | None = None, *, digests: tuple[str, str] | None = None
+        self,
+        model: str | os.PathLike[str],
+        weights: str | os.PathLike[str] | None = None,
+        *,
+        digests: tuple[str, str] | None = None,
     ) -> None:
         """Opens nothing yet.
 
@@ -55,8 +60,8 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
             digests: what the files must have, see `files_digest`; None takes any.
         """
         super().__init__(max_batch_size=BATCH_IMAGES)
-        self._model = model
-        self._weights = weights
+        self._model = path_text("model", model)
+        self._weights = optional_path("weights", weights)
         self._digests = digests
 
     def load_model(self) -> EmbeddingModel:

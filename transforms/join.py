@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.arguments import one_of, path_texts
 from transforms.core.columns import ONE_LABEL, RowUse
 from transforms.core.joins import Match, join_group
 from transforms.core.label_kinds import LabelCells, LabelCounter
@@ -25,6 +27,9 @@ for _record in (JoinSide, LabelledImage, Rejection, Count, LabelCells):
 _REJECTIONS = "rejections"
 _COUNTS = "counts"
 _LABELS = "labels"
+
+# Where the label of an image is: `given` by the pipeline itself.
+_LABEL_SOURCES = ("csv", "directory", "regex", "given", "none")
 
 
 class _Input(NamedTuple):
@@ -97,14 +102,16 @@ class ReadInputs(beam.PTransform):
 
     def __init__(
         self,
-        globs: Sequence[str],
+        globs: Sequence[str | os.PathLike[str]],
         finder: ImageFinder,
-        csv_paths: Sequence[str],
+        csv_paths: Sequence[str | os.PathLike[str]],
         reader: RowReader | None,
     ) -> None:
         super().__init__()
-        self._inputs = [_Input(glob, True) for glob in globs]
-        self._inputs += [_Input(path, False) for path in csv_paths]
+        # One of them may be empty: rows can list the images, and images need no rows.
+        self._inputs = [_Input(g, True) for g in path_texts("globs", globs)] if globs else []
+        if csv_paths:
+            self._inputs += [_Input(path, False) for path in path_texts("csv_paths", csv_paths)]
         self._fn = _ReadInputFn(finder, reader)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
@@ -193,6 +200,7 @@ class JoinLabels(beam.PTransform):
 
     def __init__(self, *, label_from: str, placer: Placer, use: RowUse = ONE_LABEL) -> None:
         super().__init__()
+        one_of("label_from", label_from, _LABEL_SOURCES)
         self._fn = _JoinFn(label_from=label_from, placer=placer, use=use)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.arguments import whole_number
 from transforms.core.columns import with_ids
 from transforms.core.label_kinds import LabelCells, merge_cells
 from transforms.core.records import LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.core.shards import ShardPlan, shard_index
+from transforms.core.shards import MAX_SHARDS, ShardPlan, shard_index
 from transforms.core.stats import PlanTotals
 from transforms.core.vocabulary import ANY_LABELS, LabelRules
 from transforms.metrics import PROGRESS
@@ -142,6 +143,9 @@ class PlanShards(beam.PTransform):
         rules: LabelRules = ANY_LABELS,
     ) -> None:
         super().__init__()
+        whole_number("shard_size", plan.shard_size, 1)
+        if plan.num_shards is not None:
+            whole_number("num_shards", plan.num_shards, 1, MAX_SHARDS)
         self._plan = plan
         self._totals = totals
         self._rules = rules

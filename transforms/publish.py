@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, NoReturn
 
@@ -12,6 +13,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
+from transforms.core.arguments import path_text
 from transforms.core.gathered import Gathered, gather
 from transforms.core.keys import full_uri
 from transforms.core.label_decisions import label_decisions
@@ -68,7 +70,7 @@ class PublishDataset(beam.PTransform):
 
     def __init__(
         self,
-        output: str,
+        output: str | os.PathLike[str],
         dataset: Dataset,
         *,
         totals: beam.PCollection[PlanTotals],
@@ -80,6 +82,7 @@ class PublishDataset(beam.PTransform):
         overwrite: bool,
     ) -> None:
         super().__init__()
+        output = path_text("output", output)
         self._totals = AsSingleton(totals)
         self._sides = [AsIter(rejections), AsIter(counts), *([AsIter(found)] if found else [])]
         self._fn = _PublishFn(

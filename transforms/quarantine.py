@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 
 import apache_beam as beam
 
 from transforms import files
+from transforms.core.arguments import path_text, root_text
 from transforms.core.file_errors import check_final
 from transforms.core.keys import full_uri
 from transforms.core.records import Count
@@ -27,9 +29,15 @@ class CopyRejected(beam.PTransform):
     longer be read.
     """
 
-    def __init__(self, root: str, folder: str, *, rejections: beam.PCollection[Rejection]) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        folder: str | os.PathLike[str],
+        *,
+        rejections: beam.PCollection[Rejection],
+    ) -> None:
         super().__init__()
-        self._fn = _CopyRejectedFn(root, folder)
+        self._fn = _CopyRejectedFn(root_text("root", root), path_text("folder", folder))
         self._rejections = rejections
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:

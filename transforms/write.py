@@ -16,6 +16,7 @@ import google_crc32c
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms import files, gcs
+from transforms.core.arguments import path_text
 from transforms.core.examples import CheckedImage
 from transforms.core.fingerprints import ShardIndex, Sidecar
 from transforms.core.image_files import ImageFile, image_file
@@ -124,7 +125,7 @@ class WriteShards(beam.io.WriteToTFRecord):
 
     def __init__(
         self,
-        output: str,
+        output: str | os.PathLike[str],
         converter: Converter,
         *,
         plan: ShardPlan,
@@ -133,6 +134,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         overwrite: bool,
         per_image: bool = False,
     ) -> None:
+        output = path_text("output", output)
         compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
         super().__init__(files.join(output, "shard"), compression_type=compression)
         self._fn = (_WriteImagesFn if per_image else _WriteShardFn)(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import apache_beam as beam
 import pytest
 
 from pipeline.options import parse_flags
+from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
@@ -20,7 +21,12 @@ from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
 from transforms.core.csv_lines import LabelsError
 from transforms.core.layouts import LAYOUTS
+from transforms.core.shards import ShardPlan
 from transforms.dataset import FindImages, LabelImages, WriteDataset
+from transforms.embed import EmbeddingModelHandler
+from transforms.join import JoinLabels, ReadInputs
+from transforms.plan import PlanShards
+from transforms.quarantine import CopyRejected
 
 DOCUMENT = ROOT / "docs" / "python_api.md"
 
@@ -175,10 +181,97 @@ def test_wrong_arguments_are_told_at_once(folder: Path) -> None:
     (folder / "odd.csv").write_text("a,b,c\n1,2,3\n")
     with pytest.raises(LabelsError, match="cannot tell whether its first line is a header"):
         FindImages(["photos/*/*.jpg"], labels="odd.csv")
-    with pytest.raises(ValueError, match="label_from is one of directory, none"):
-        FindImages(["photos/*/*.jpg"], label_from="folders")
-    with pytest.raises(ValueError, match="train"):
-        LabelImages(splits="train")
+    with pytest.raises(LabelsError) as raised:
+        FindImages(["photos/*/*.jpg"], labels="labels.csv", label_column="lable")
+    assert "no column 'lable' (label_column)" in str(raised.value)
+
+
+GLOB = ["photos/*/*.jpg"]
+LOADED = "out/chosen"
+
+
+@pytest.mark.parametrize(
+    ("step", "arguments", "options", "says"),
+    [
+        (FindImages, ("photos/*/*.jpg",), {}, r"images is a sequence: write \['photos"),
+        (FindImages, ([],), {}, "images is empty"),
+        (FindImages, (["photos/*/*.gif"],), {}, r"no file matches 'photos/\*/\*.gif' of images"),
+        (FindImages, ([*GLOB, "none/*.jpg"],), {}, "no file matches 'none"),
+        (
+            FindImages,
+            (GLOB,),
+            {"label_from": "folders"},
+            "label_from is one of 'directory', 'none'",
+        ),
+        (FindImages, (GLOB,), {"label_from": "none", "labels": "labels.csv"}, "without labels"),
+        (FindImages, (GLOB,), {"label_key": "id"}, "label_key is a column of labels"),
+        (FindImages, (GLOB,), {"labels": ["labels.csv"]}, "labels is a path"),
+        (FindImages, (GLOB,), {"key": "id"}, "key is one of 'stem', 'name'"),
+        (FindImages, (GLOB,), {"splits": {"train": 1}}, "splits is a str: write 'train=1'"),
+        (FindImages, (GLOB,), {"seed": "3"}, "seed is an int, not the str '3'"),
+        (FindImages, (GLOB,), {"root": 3}, "root is a path"),
+        (LabelImages, (), {"splits": "train"}, "splits 'train': 'train' has no '='"),
+        (LabelImages, (), {"splits": {"a": 0.5, "b": 0.5}}, "write 'a=0.5,b=0.5'"),
+        (LabelImages, (), {"labelled": "no"}, "labelled is True or False"),
+        (LabelImages, (), {"key": "id"}, "key is one of"),
+        (LabelImages, (), {"seed": 1.5}, "seed is an int"),
+        (WriteDataset, (3,), {}, "output is a path"),
+        (WriteDataset, ("",), {}, "output is empty"),
+        (WriteDataset, (Path("gs://b/o"),), {}, "give it as a str"),
+        (WriteDataset, ("out",), {"layout": 3}, "layout is a path"),
+        (WriteDataset, ("out",), {"labelled": 1}, "labelled is True or False"),
+        (
+            WriteDataset,
+            ("out",),
+            {"class_names": "cat"},
+            r"class_names is a sequence: write \['cat",
+        ),
+        (WriteDataset, ("out",), {"class_names": ["a", "a"]}, "given twice"),
+        (WriteDataset, ("out",), {"num_shards": 0}, "num_shards is at least 1"),
+        (WriteDataset, ("out",), {"num_shards": "4"}, "num_shards is an int"),
+        (WriteDataset, ("out",), {"shard_size": 0}, "shard_size is at least 1"),
+        (WriteDataset, ("out",), {"shard_size": "64MB"}, "shard_size is an int"),
+        (WriteDataset, ("out",), {"num_shards": 1, "shard_size": 9}, "exclude each other"),
+        (WriteDataset, ("out",), {"gzip": "gzip"}, "gzip is True or False"),
+        (WriteDataset, ("out",), {"pixels": {"quality": 9}}, "pixels is a PixelOptions"),
+        (WriteDataset, ("out",), {"limits": (1, 2)}, "limits a Limits"),
+        (WriteDataset, ("out",), {"check": "ful"}, "check is one of 'full', 'header', not 'ful'"),
+        (WriteDataset, ("out",), {"max_rejected": 0.1}, "max_rejected is a str.* write '0.1'"),
+        (WriteDataset, ("out",), {"max_rejected": "all"}, "max_rejected 'all' is neither"),
+        (WriteDataset, ("out",), {"overwrite": "yes"}, "overwrite is True or False"),
+        (load, (3, "train"), {}, "output is a path"),
+        (load, (LOADED, None), {}, "split is a str"),
+        (load, (LOADED, "train"), {"batch_size": 0}, "batch_size is at least 1"),
+        (load, (LOADED, "train"), {"image_size": 224}, "image_size is a pair"),
+        (load, (LOADED, "train"), {"image_size": (0, 5)}, r"image_size\[0\] is at least 1"),
+        (load, (LOADED, "train"), {"decode": "no"}, "decode is True or False"),
+        (load, (LOADED, "train"), {"seed": None}, "seed is an int"),
+        (ReadInputs, ("*.jpg", None, [], None), {}, "globs is a sequence"),
+        (ReadInputs, ([], None, "a.csv", None), {}, "csv_paths is a sequence"),
+        (JoinLabels, (), {"label_from": "folders", "placer": None}, "label_from is one of"),
+        (CopyRejected, ("r", ""), {"rejections": None}, "folder is empty"),
+        (PlanShards, (ShardPlan((), 9, 0, False), None), {"class_names": None}, "num_shards is at"),
+        (PlanShards, (ShardPlan((), 0, 1, False), None), {"class_names": None}, "shard_size is at"),
+        (EmbeddingModelHandler, (3,), {}, "model is a path"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_wrong_arguments_fail_where_they_are_written(
+    step: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=says) as raised:
+        step(*arguments, **options)
+    assert "--" not in str(raised.value)
+
+
+def test_paths_may_be_path_objects(folder: Path) -> None:
+    find = FindImages([Path("photos/*/*.jpg")], labels=Path("labels.csv"), root=Path("photos"))
+    run(find, WriteDataset(Path("found"), root=Path("photos")))
+    pair = (Path("photos/cat/cat0.jpg"), "cat")
+    run(beam.Create([pair]), LabelImages(root="photos"), WriteDataset(Path("one"), root="photos"))
+    assert len(read(Dataset(folder / "found"))) == 12
+    assert filenames(Dataset(folder / "one")) == ["cat/cat0.jpg"]
+    assert len(list(load(Path("one"), "train"))) == 1
 
 
 def test_limits_are_those_of_the_command() -> None:

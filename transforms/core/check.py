@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 import simplejpeg
 
 from transforms.core import headers
+from transforms.core.image_limits import DEFAULT_LIMITS as DEFAULT_LIMITS
+from transforms.core.image_limits import Limits as Limits
 from transforms.core.looks import grey_scale, look_of_grey, look_of_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -75,22 +77,6 @@ class ImageInfo(NamedTuple):
     height: int
     width: int
     channels: int
-
-
-class Limits(NamedTuple):
-    """The largest image that is decoded.
-
-    Attributes:
-        max_pixels: height x width x frames; of a JPEG XL, x its extra channels and one.
-        max_bytes: of the file.
-    """
-
-    max_pixels: int
-    max_bytes: int
-
-
-# The pixels are Pillow's own limit; a larger image takes over half a gigabyte when it is decoded.
-DEFAULT_LIMITS = Limits(max_pixels=178_956_970, max_bytes=256_000_000)
 
 
 class Examined(NamedTuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from transforms.core.arguments import one_of, whole_number
 from transforms.core.check import ImageInfo
 
 TRANSCODINGS = ("keep", "auto", "jpeg", "png")
@@ -150,7 +151,15 @@ class StoredImage(NamedTuple):
     look: int | None = None
 
 
-class PixelOptions(NamedTuple):
+class _PixelOptions(NamedTuple):
+    transcode: str
+    resize: Resize | None
+    color: str
+    quality: int
+    exif_orientation: str
+
+
+class PixelOptions(_PixelOptions):
     """What to do to every image. Those that are right already are stored byte for byte.
 
     Attributes:
@@ -163,11 +172,26 @@ class PixelOptions(NamedTuple):
             the tag.
     """
 
-    transcode: str = "keep"
-    resize: Resize | None = None
-    color: str = "keep"
-    quality: int = DEFAULT_QUALITY
-    exif_orientation: str = "keep"
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        transcode: str = "keep",
+        resize: Resize | None = None,
+        color: str = "keep",
+        quality: int = DEFAULT_QUALITY,
+        exif_orientation: str = "keep",
+    ) -> PixelOptions:
+        """Refuses with TypeError or ValueError what is none of these."""
+        one_of("transcode", transcode, TRANSCODINGS)
+        one_of("color", color, COLORS)
+        one_of("exif_orientation", exif_orientation, ORIENTATIONS)
+        whole_number("quality", quality, 1, 100)
+        if resize is not None and not isinstance(resize, Resize):
+            raise TypeError(
+                f"resize is a Resize or None, not the {type(resize).__name__} {resize!r}"
+            )
+        return super().__new__(cls, transcode, resize, color, quality, exif_orientation)
 
     @property
     def changes_nothing(self) -> bool:

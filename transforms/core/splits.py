@@ -27,7 +27,7 @@ KNOWN_SPLITS = ("train", "validation", "test")
 
 _UNASSIGNED = "unassigned"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_EXAMPLE = "write it like --splits train=0.8,validation=0.1,test=0.1"
+_EXAMPLE = "write it like train=0.8,validation=0.1,test=0.1"
 
 
 class Split(NamedTuple):
@@ -76,7 +76,7 @@ class Splits:
 
 
 def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
-    """The names and shares of `--splits`; a share is a number in 0..1 or a percentage.
+    """The names and shares of a text; a share is a number in 0..1 or a percentage.
 
     Raises:
         ValueError: in one line, what is wrong with it and what to write.
@@ -173,4 +173,4 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
 
 
 def _usage(text: str, problem: str) -> ValueError:
-    return ValueError(f"--splits {text!r}: {problem}")
+    return ValueError(f"{text!r}: {problem}")

@@ -75,7 +75,7 @@ def test_parse_splits(text: str, shares: tuple[tuple[str, float], ...]) -> None:
 def test_wrong_splits_are_told_in_one_line(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem) as caught:
         parse_splits(text)
-    assert str(caught.value).startswith("--splits ")
+    assert "--" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
