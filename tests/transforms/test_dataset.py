@@ -250,8 +250,8 @@ LOADED = "out/chosen"
         (ReadInputs, ([], None, "a.csv", None), {}, "csv_paths is a sequence"),
         (JoinLabels, (), {"label_from": "folders", "placer": None}, "label_from is one of"),
         (CopyRejected, ("r", ""), {"rejections": None}, "folder is empty"),
-        (PlanShards, (ShardPlan((), 9, 0, False), None), {"class_names": None}, "num_shards is at"),
-        (PlanShards, (ShardPlan((), 0, 1, False), None), {"class_names": None}, "shard_size is at"),
+        (PlanShards, (ShardPlan((), 9, 0, False), None), {}, "num_shards is at"),
+        (PlanShards, (ShardPlan((), 0, 1, False), None), {}, "shard_size is at"),
         (EmbeddingModelHandler, (3,), {}, "model is a path"),
     ],
 )
