@@ -14,7 +14,7 @@ from transforms import files
 from transforms.core.examples import decode_example
 from transforms.core.output_names import LABELS, MANIFEST
 from transforms.core.record_fields import RecordFields
-from transforms.core.tfrecord import TFRecordError
+from transforms.core.tfrecord import TFRecordError, largest_record
 from transforms.core.vocabulary import parse_labels
 from transforms.match import is_local, list_files
 from transforms.read import open_records
@@ -108,6 +108,13 @@ def _matches(path: str) -> Iterator[Any]:
     return (file for each in below for file in each)
 
 
+def _largest_record(manifest: dict[str, Any] | None) -> int:
+    """The most bytes that a record may have."""
+    options = {} if manifest is None else manifest["options"]
+    limits = [options.get(name) for name in ("max_pixels", "max_bytes")]
+    return largest_record(*(each if isinstance(each, int) else 0 for each in limits))
+
+
 def read_records(
     selection: Selection, matches: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Record]:
@@ -118,10 +125,12 @@ def read_records(
     """
     # Links that a user names are followed, those of a dataset are not.
     follow_links = selection.manifest is None
+    max_bytes = _largest_record(selection.manifest)
     for path, name in selection.files.items():
         number = 0
         try:
-            with open_records(path, follow_links=follow_links) as records:
+            opened = open_records(path, follow_links=follow_links, max_bytes=max_bytes)
+            with opened as records:
                 for number, record in enumerate(records):
                     example = decode_example(record)
                     if matches(example):

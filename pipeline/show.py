@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # Characters of a bytes value that are shown as text.
 _MAX_TEXT = 80
 
+# Characters of a feature's name that are shown.
+_MAX_FEATURE = 200
+
 # Bytes of an image's name that a saved picture keeps, from its end; with shard and number before
 # it, the name must still be one that file systems take.
 _MAX_NAME = 100
@@ -129,12 +132,17 @@ def record_lines(record: Record) -> Iterator[str]:
         yield f"  {name:<{widths[0]}} {kind:<{widths[1]}} {value}"
 
 
+def _shown_name(name: str) -> str:
+    """A feature's name; every line is filled up to the longest of them."""
+    return printable(name[:_MAX_FEATURE]) + ("..." if len(name) > _MAX_FEATURE else "")
+
+
 def _row(name: str, values: Any) -> tuple[str, str, str]:
     if values is None:
-        return printable(name), "unset", ""
+        return _shown_name(name), "unset", ""
     kind = {"O": "bytes", "i": "int64", "f": "float"}[values.dtype.kind]
     shown = ", ".join(_shown(value) for value in values[:3])
-    return printable(name), f"{kind}[{len(values)}]", shown + (" ..." if len(values) > 3 else "")
+    return _shown_name(name), f"{kind}[{len(values)}]", shown + (" ..." if len(values) > 3 else "")
 
 
 def _shown(value: Any) -> str:

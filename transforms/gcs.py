@@ -44,6 +44,9 @@ _TIMEOUT_SECONDS = 60
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
+# What a file of ours, such as a manifest, may grow to when it is stored with gzip encoding.
+_MAX_INFLATED = 1 << 30
+
 
 class Listed(NamedTuple):
     """An object as listed."""
@@ -154,7 +157,7 @@ def read(uri: str, *, generation: int | None = None, max_bytes: int | None = Non
     Args:
         uri: the object.
         generation: the generation that it must still have, or None for any.
-        max_bytes: bytes that a compressed object may grow to, or None for any number.
+        max_bytes: bytes that a compressed object may grow to; by default, a gigabyte.
 
     Raises:
         OSError: it is gone, was overwritten, or cannot be read.
@@ -382,10 +385,12 @@ def _blob(uri: str) -> Blob:
 
 def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
     inflater = zlib.decompressobj(wbits=31)
+    limit = _MAX_INFLATED if max_bytes is None else max_bytes
     try:
-        plain = inflater.decompress(data, 0 if max_bytes is None else max_bytes + 1)
+        plain = inflater.decompress(data, limit + 1)
     except zlib.error as error:
         raise FinalError(errno.EIO, f"its gzip encoding is damaged ({error})", uri) from error
-    if max_bytes is not None and len(plain) > max_bytes:
-        raise OSError(errno.EFBIG, "its gzip encoding grows beyond --max_bytes", uri)
+    if len(plain) > limit:
+        named = f"{limit} bytes" if max_bytes is None else "--max_bytes"
+        raise OSError(errno.EFBIG, f"its gzip encoding grows beyond {named}", uri)
     return plain

@@ -13,7 +13,7 @@ from transforms import files
 from transforms.core.json_text import parse_json
 from transforms.core.output_names import REJECTED
 from transforms.core.rejections import Reason
-from transforms.core.tfrecord import read_records
+from transforms.core.tfrecord import LARGEST_RECORD, read_records
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
@@ -76,32 +76,41 @@ def open_stored(path: str, *, follow_links: bool = True) -> Iterator[Checksummed
         yield ChecksummedReader(file)
 
 
-def stored_records(stored: ChecksummedReader) -> Iterator[bytes]:
+def stored_records(
+    stored: ChecksummedReader, *, max_bytes: int = LARGEST_RECORD
+) -> Iterator[bytes]:
     """The records in a stream; one of gzip, told by its first bytes, is decompressed.
+
+    Args:
+        stored: the file.
+        max_bytes: of a record.
 
     Raises:
         TFRecordError: while reading, at the first record that is damaged.
     """
     stream = cast(BinaryIO, stored)
     if stored.peek(2) == _GZIP_MAGIC:
-        return read_records(cast(BinaryIO, gzip.GzipFile(fileobj=stream)))
-    return read_records(stream)
+        stream = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+    return read_records(stream, max_bytes=max_bytes)
 
 
 @contextlib.contextmanager
-def open_records(path: str, *, follow_links: bool = True) -> Iterator[Iterator[bytes]]:
+def open_records(
+    path: str, *, follow_links: bool = True, max_bytes: int = LARGEST_RECORD
+) -> Iterator[Iterator[bytes]]:
     """The records of a TFRecord file, compressed by gzip or not.
 
     Args:
         path: the file.
         follow_links: see `files.open_reader`.
+        max_bytes: of a record.
 
     Raises:
         TFRecordError: while reading, at the first record that is damaged.
         OSError: when the file cannot be opened.
     """
     with open_stored(path, follow_links=follow_links) as stored:
-        yield stored_records(stored)
+        yield stored_records(stored, max_bytes=max_bytes)
 
 
 def unreadable_keys(output: str) -> frozenset[str]:

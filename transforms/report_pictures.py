@@ -185,7 +185,7 @@ def _read_compressed(
             opened = files.open_reader(files.join(output, file), follow_links=False)
             with opened as stream, gzip.open(stream) as plain:
                 offset = 0
-                for record in read_records(cast(BinaryIO, plain)):
+                for record in read_records(cast(BinaryIO, plain), max_bytes=_MAX_GZIP):
                     if offset in near:
                         yield near[offset], record
                     if offset >= end:

@@ -23,6 +23,9 @@ from transforms.read import open_stored, stored_records
 # Problems told of one shard; a file of noise need not fill the screen.
 _MAX_PROBLEMS = 20
 
+# Characters of a problem: names in a record may have as many as they like.
+_MAX_DETAIL = 500
+
 # Bytes of shards that are verified in one call. A large shard goes alone; files of single images
 # would cost more to hand out than to read.
 _GROUP_BYTES = 64 << 20
@@ -143,13 +146,11 @@ def verify_shard(
         elif not files.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]
         else:
-            _read_shard(
-                path, shard, None if fast else _GuardedCheck(path, shard, verifier, guard), found
-            )
+            check = None if fast else _GuardedCheck(path, shard, verifier, guard)
+            _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
     except OSError as error:
         found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
     found.damaged = bool(found.problems)
-    found.problems = _shortened(found.problems)
     return found
 
 
@@ -163,13 +164,25 @@ def _compare_stored(path: str, shard: Mapping[str, Any], found: Verified) -> Non
 
 
 def _read_shard(
-    path: str, shard: Mapping[str, Any], check: _GuardedCheck | None, found: Verified
+    path: str,
+    shard: Mapping[str, Any],
+    check: _GuardedCheck | None,
+    found: Verified,
+    *,
+    max_bytes: int,
 ) -> None:
     name = shard["file"]
+    more = 0
     with open_stored(path, follow_links=False) as stored:
-        undamaged = _until_damage(stored_records(stored), name, found.problems)
+        records = stored_records(stored, max_bytes=max_bytes)
+        undamaged = _until_damage(records, name, found.problems)
         for record, checked in enumerate(_checks(undamaged, check)):
-            found.problems += [Problem(name, record, detail) for detail in checked.problems]
+            # A small gzip file can hold a hundred million records, each with a problem.
+            if len(found.problems) < _MAX_PROBLEMS:
+                details = (detail[:_MAX_DETAIL] for detail in checked.problems)
+                found.problems += [Problem(name, record, detail) for detail in details]
+            else:
+                more += len(checked.problems)
             found.labels.update(checked.labels)
             found.records = record + 1
         stored.drain()
@@ -179,6 +192,7 @@ def _read_shard(
         detail = f"{found.records} records can be read, the manifest says {shard['records']}"
         found.problems.append(Problem(name, None, detail))
     found.problems += _byte_problems(shard, stored.bytes, stored.crc32c, is_damaged=is_damaged)
+    found.problems = _shortened(found.problems, more)
 
 
 class _GuardedCheck:
@@ -229,9 +243,9 @@ def _byte_problems(
         yield Problem(name, None, f"has other bytes: {told}{where}")
 
 
-def _shortened(problems: Sequence[Problem]) -> list[Problem]:
-    more = len(problems) - _MAX_PROBLEMS
-    if more <= 0:
+def _shortened(problems: Sequence[Problem], more: int) -> list[Problem]:
+    more += max(0, len(problems) - _MAX_PROBLEMS)
+    if not more:
         return list(problems)
     return [*problems[:_MAX_PROBLEMS], Problem(problems[0].file, None, f"{more} more problems")]
 

@@ -5,6 +5,7 @@ The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_fo
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from collections.abc import Iterator
@@ -12,8 +13,30 @@ from typing import BinaryIO
 
 import google_crc32c
 
+LARGEST_RECORD = 512 << 20
+"""The most bytes of a record that is read, unless its dataset was made with larger limits.
+
+A gzip file of 2 MB can hold a record of 2 GB, which is held in memory.
+"""
+
 # A length above this is damage, not a record: protobuf messages end at 2 GiB.
 _MAX_RECORD_BYTES = 2**31
+
+# A record is read in pieces: memory grows with what is there, not with what its header says.
+_PIECE = 16 << 20
+
+# What a record may hold besides the file and the pixels of an image.
+_OTHER_FEATURES = 64 << 20
+
+
+def largest_record(max_pixels: int, max_bytes: int) -> int:
+    """The most bytes of a record of a dataset whose images have these limits.
+
+    >>> largest_record(1000, 1000) == LARGEST_RECORD, largest_record(400_000_000, 0)
+    (True, 1667108864)
+    """
+    wanted = 4 * max_pixels + max_bytes + _OTHER_FEATURES
+    return min(max(wanted, LARGEST_RECORD), _MAX_RECORD_BYTES)
 
 
 class TFRecordError(ValueError):
@@ -32,11 +55,16 @@ def masked_crc32c(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def read_records(stream: BinaryIO) -> Iterator[bytes]:
+def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterator[bytes]:
     """The payloads of the records in an uncompressed stream.
 
+    Args:
+        stream: the bytes.
+        max_bytes: of a record.
+
     Raises:
-        TFRecordError: at the first record whose length, bytes or checksums do not hold.
+        TFRecordError: at the first record whose length, bytes or checksums do not hold, or that
+            is larger than `max_bytes`.
     """
     record = offset = 0
     while True:
@@ -48,15 +76,30 @@ def read_records(stream: BinaryIO) -> Iterator[bytes]:
         length, length_crc = struct.unpack("<QI", header)
         if masked_crc32c(header[:8]) != length_crc or length > _MAX_RECORD_BYTES:
             raise TFRecordError(record, offset, "the checksum of its length is wrong")
-        body = _read(stream, length + 4, record, offset)
-        if len(body) < length + 4:
+        if length > max_bytes:
+            problem = f"it has {length} bytes, more than {max_bytes}: it is not read"
+            raise TFRecordError(record, offset, problem)
+        payload = _read_payload(stream, length, record, offset)
+        checksum = _read(stream, 4, record, offset)
+        if len(payload) < length or len(checksum) < 4:
             raise TFRecordError(record, offset, "the file ends inside the record")
-        payload = body[:length]
-        if masked_crc32c(payload) != int.from_bytes(body[length:], "little"):
+        if masked_crc32c(payload) != int.from_bytes(checksum, "little"):
             raise TFRecordError(record, offset, "the checksum of its bytes is wrong")
         yield payload
         record += 1
         offset += length + 16
+
+
+def _read_payload(stream: BinaryIO, length: int, record: int, offset: int) -> bytes:
+    if length <= _PIECE:
+        return _read(stream, length, record, offset)
+    held = io.BytesIO()
+    while left := length - held.tell():
+        piece = _read(stream, min(left, _PIECE), record, offset)
+        if not piece:
+            break
+        held.write(piece)
+    return held.getvalue()
 
 
 def _read(stream: BinaryIO, size: int, record: int, offset: int) -> bytes:

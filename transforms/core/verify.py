@@ -19,6 +19,7 @@ from transforms.core.json_text import parse_json
 from transforms.core.layouts import PIXELS, RAW, SIZES, Feature
 from transforms.core.rejections import RejectedImageError
 from transforms.core.stats import Ledger, LedgerError
+from transforms.core.tfrecord import LARGEST_RECORD, largest_record
 
 _KINDS = {"bytes": "O", "int64": "i", "float": "f"}
 
@@ -128,6 +129,13 @@ class RecordVerifier:
                 max_bytes=options.get("max_bytes") or sys.maxsize,
             ),
         )
+
+    @property
+    def largest_record(self) -> int:
+        """The most bytes that a record may have."""
+        # Rows without images have no limits, and small records.
+        has_limits = sys.maxsize not in self.limits
+        return largest_record(*self.limits) if has_limits else LARGEST_RECORD
 
     @property
     def tells_classes(self) -> bool:

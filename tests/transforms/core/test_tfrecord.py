@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import struct
 import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -13,7 +14,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.core.tfrecord import TFRecordError, masked_crc32c, read_records
+from transforms.core.tfrecord import (
+    LARGEST_RECORD,
+    TFRecordError,
+    masked_crc32c,
+    read_records,
+)
 
 PAYLOADS = [b"abc", b"", b"x" * 20]
 
@@ -133,3 +139,39 @@ def test_a_damaged_gzip_stream_is_found() -> None:
     with pytest.raises(TFRecordError) as caught:
         list(read_records(unzipped(bytes(packed))))
     assert "cannot be read" in str(caught.value)
+
+
+class CountedStream(io.BytesIO):
+    """Knows the most bytes that it was asked for at once."""
+
+    most = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.most = max(self.most, size or 0)
+        return super().read(size)
+
+
+def header(length: int) -> bytes:
+    packed = struct.pack("<Q", length)
+    return packed + struct.pack("<I", masked_crc32c(packed))
+
+
+@pytest.mark.parametrize("length", [LARGEST_RECORD + 1, 2**31 - 1])
+def test_a_record_that_is_too_large_is_not_read(length: int) -> None:
+    stream = CountedStream(header(length) + bytes(100))
+    with pytest.raises(TFRecordError, match=f"{length} bytes, more than {LARGEST_RECORD}"):
+        list(read_records(stream))
+    assert stream.most <= 12
+
+
+def test_a_large_record_is_read_in_pieces() -> None:
+    """Memory grows with what is there, not with what its header says."""
+    payload = bytes(range(256)) * (40 << 12)
+    checksum = struct.pack("<I", masked_crc32c(payload))
+    whole = CountedStream(header(len(payload)) + payload + checksum)
+    assert list(read_records(whole)) == [payload]
+    assert whole.most <= 16 << 20
+    cut = CountedStream(header(LARGEST_RECORD) + bytes(100))
+    with pytest.raises(TFRecordError, match="ends inside the record"):
+        list(read_records(cut))
+    assert cut.most <= 16 << 20

@@ -1,0 +1,100 @@
+"""TFRecord files made to be large: a small gzip file must not fill the memory."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.records import Record
+from pipeline.show import record_lines
+from tests.hostile.limited import run_limited
+from tests.pipeline.commands import show
+from transforms.core.check import Limits
+from transforms.core.decoder_guard import DecoderGuard
+from transforms.core.layouts import LAYOUTS
+from transforms.core.tfrecord import LARGEST_RECORD, masked_crc32c
+from transforms.core.verify import RecordVerifier, Verified
+from transforms.verify import verify_shard
+
+VERIFIER = RecordVerifier(LAYOUTS["slim"], None, Limits(10**6, 10**6))
+
+
+def header(length: int) -> bytes:
+    """What comes before a record."""
+    packed = struct.pack("<Q", length)
+    return packed + struct.pack("<I", masked_crc32c(packed))
+
+
+def framed(payload: bytes) -> bytes:
+    """A record."""
+    return header(len(payload)) + payload + struct.pack("<I", masked_crc32c(payload))
+
+
+def verify(path: Path) -> Verified:
+    """What verifying a shard that the manifest lists as empty finds."""
+    listed: dict[str, Any] = {"file": path.name, "records": 0, "bytes": 0, "crc32c": "0" * 8}
+    return verify_shard(str(path.parent), listed, VERIFIER, DecoderGuard(10**6))
+
+
+@pytest.mark.parametrize("name", ["bomb.tfrecord.gz", "bomb.tfrecord"])
+def test_a_record_of_two_gigabytes_is_not_read(tmp_path: Path, name: str) -> None:
+    data = header(2**31 - 20) + bytes(1000)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    ran = show(path)
+    assert ran.code == 1
+    told = f"has 2147483628 bytes, more than {LARGEST_RECORD}: it is not read"
+    assert told in ran.error()
+    assert any(told in problem.detail for problem in verify(path).problems)
+
+
+@pytest.mark.slow
+def test_the_largest_record_that_is_read_has_limits(tmp_path: Path) -> None:
+    path = tmp_path / "large.tfrecord.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(header(LARGEST_RECORD))
+        for _ in range(LARGEST_RECORD >> 20):
+            file.write(bytes(1 << 20))
+    ran = run_limited("pipeline.show", str(path), memory=3 << 29, progress=None)
+    assert ran.code == 1 and "Traceback" not in ran.err
+    assert "the file ends inside the record" in ran.error()
+
+
+def test_twenty_thousand_damaged_records_are_counted_not_held(tmp_path: Path) -> None:
+    path = tmp_path / "train-00000-of-00001.tfrecord.gz"
+    path.write_bytes(gzip.compress(framed(b"") * 20_000))
+    assert path.stat().st_size < 20_000
+    tracemalloc.start()
+    try:
+        found = verify(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.records == 20_000
+    assert len(found.problems) == 21
+    assert found.problems[-1].detail.endswith("more problems")
+    assert peak < 4 << 20
+
+
+def test_a_name_of_a_megabyte_is_shortened() -> None:
+    record = Record("a.tfrecord", 0, {"n" * (1 << 20): None, "m": None})
+    assert sum(len(line) for line in record_lines(record)) < 1000
+
+
+def test_a_problem_that_quotes_a_long_name_is_shortened(tmp_path: Path) -> None:
+    name = b"\x0a" + bytes([255, 255, 3]) + b"n" * 65535
+    entry = b"\x0a" + varint(len(name)) + name
+    path = tmp_path / "train-00000-of-00001.tfrecord"
+    path.write_bytes(framed(b"\x0a" + varint(len(entry)) + entry))
+    assert all(len(problem.detail) < 1000 for problem in verify(path).problems)
+
+
+def varint(number: int) -> bytes:
+    """As protobuf writes it."""
+    low, rest = number & 127, number >> 7
+    return bytes([low | 128]) + varint(rest) if rest else bytes([low])
