@@ -6,12 +6,13 @@ import argparse
 import dataclasses
 from typing import Any
 
+from transforms.core.boxes import BoxRules
 from transforms.core.check import Limits
 from transforms.core.columns import RowUse, RowValues, row_use
 from transforms.core.csv_rows import CsvColumns
 from transforms.core.decisions import Decision
 from transforms.core.embeddings import Embedding
-from transforms.core.layouts import Feature, with_embedding
+from transforms.core.layouts import DETECTION, Feature, with_embedding
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import Dataset
 from transforms.core.path_labels import PathRules
@@ -50,8 +51,7 @@ class ConvertConfig:
         overwrite: whether a former dataset may be replaced.
         pixels: what is done to the pixels of every image.
         embedding: the model for a layout that needs one, or None.
-        box_columns: the columns of `boxes.SIDES`, in this order, when the layout has boxes.
-        box_units: of them: `pixel` or `normalized`.
+        boxes: what the columns of boxes hold, when the layout has boxes.
         label_separator: between the labels in one cell; empty when a cell is one label.
         label_regex: what finds the label in a path; empty unless labels come from there.
         split_from: `hash`, `csv` or `directory`.
@@ -88,8 +88,7 @@ class ConvertConfig:
     overwrite: bool
     pixels: PixelOptions = AS_THEY_ARE
     embedding: Embedding | None = None
-    box_columns: tuple[str, ...] = ()
-    box_units: str | None = None
+    boxes: BoxRules | None = None
     label_separator: str = ""
     label_regex: str = ""
     split_from: str = "hash"
@@ -111,7 +110,8 @@ class ConvertConfig:
     @property
     def label_rules(self) -> LabelRules:
         """What labels are, and which ids they get."""
-        return LabelRules(self.label_kind, self.class_names, self.dense_labels)
+        first_id = 1 if self.layout == DETECTION else 0
+        return LabelRules(self.label_kind, self.class_names, self.dense_labels, first_id)
 
     @property
     def path_rules(self) -> PathRules:
@@ -138,7 +138,7 @@ class ConvertConfig:
     @property
     def row_use(self) -> RowUse:
         """What the layout asks of the rows."""
-        use = row_use(self.features, box_columns=self.box_columns, separator=self.label_separator)
+        use = row_use(self.features, boxes=self.boxes, separator=self.label_separator)
         return use._replace(has_label=self.columns is not None and self.columns.label is not None)
 
     @property
@@ -146,9 +146,7 @@ class ConvertConfig:
         """What makes features of rows, if the layout asks for any."""
         if not self.row_use.is_asked:
             return None
-        return RowValues(
-            self.features, self.row_use, box_columns=self.box_columns, box_units=self.box_units
-        )
+        return RowValues(self.features, self.row_use, boxes=self.boxes)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -170,7 +168,7 @@ class ConvertConfig:
             "shard_size": self.shard_size,
             "files": self.files,
             "layout": self.layout,
-            "box_units": self.box_units,
+            **self._box_options,
             "label_separator": self.label_separator or None,
             "label_kind": self.label_kind,
             "dense_labels": self.dense_labels,
@@ -186,6 +184,16 @@ class ConvertConfig:
             # A report changes no record.
             **({"dedupe": "drop"} if self.dedupe == "drop" else {}),
             **self._model_options,
+        }
+
+    @property
+    def _box_options(self) -> dict[str, Any]:
+        boxes = self.boxes
+        return {
+            "box_columns": list(boxes.columns) if boxes else None,
+            "box_form": boxes.form if boxes else None,
+            "box_units": boxes.units if boxes else None,
+            "box_orientation": boxes.orientation if boxes else None,
         }
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from pipeline.config import ConvertConfig
 from transforms.core.decisions import Decision, given
@@ -10,19 +11,22 @@ from transforms.core.decisions import Decision, given
 _AUTOML = "rows split,image_uri,label, the form of AutoML"
 
 
-def decide(flags: argparse.Namespace, config: ConvertConfig) -> tuple[Decision, ...]:
+def decide(
+    flags: argparse.Namespace, config: ConvertConfig, *, boxes: Iterable[Decision] = ()
+) -> tuple[Decision, ...]:
     """All decisions that are known before a job starts, in the order in which they are printed.
 
     Args:
         flags: as the user gave them.
         config: what they and the inputs resolve to.
+        boxes: what was decided of boxes.
     """
     if config.of_rows:
         return (*_columns(flags, config), _splits(flags, config), _root(flags, config))
     return (
         _label_source(flags, config),
         *_columns(flags, config),
-        *_boxes(flags, config),
+        *boxes,
         _key(flags, config),
         _splits(flags, config),
         _root(flags, config),
@@ -69,18 +73,6 @@ def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     elif not config.images:
         because = "default without --images"
     return Decision("key", config.key, because, "--key")
-
-
-def _boxes(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
-    if config.box_units is None:
-        return []
-    if flags.box_units is not None:
-        return [given("box units", config.box_units, "--box_units")]
-    because = {
-        "pixel": "a number of the first rows is above 1",
-        "normalized": "no number of the first rows is above 1",
-    }
-    return [Decision("box units", config.box_units, because[config.box_units], "--box_units")]
 
 
 def _splits(flags: argparse.Namespace, config: ConvertConfig) -> Decision:

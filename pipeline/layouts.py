@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 
+from pipeline.box_flags import BoxFlags, ChosenBoxes, choose_columns, with_units
+from pipeline.box_orientation import Locate, with_orientation
 from pipeline.errors import UsageError
 from pipeline.path_flags import read_flag_file
-from transforms.core.boxes import ROUNDING, SIDES
+from transforms.core.boxes import BoxRules
 from transforms.core.columns import RowUse, row_use
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
@@ -21,9 +24,9 @@ from transforms.core.csv_rows import (
     listed,
 )
 from transforms.core.custom_layout import LayoutError, infer_dtypes, parse_layout
-from transforms.core.labels import find_folded
 from transforms.core.layouts import (
     LAYOUTS,
+    OBJECT_COLUMNS,
     Feature,
     is_layout_file,
     layout_features,
@@ -42,21 +45,22 @@ class Layout:
     Attributes:
         name: of a preset, or the path of a YAML file.
         features: of the Examples.
-        box_columns: the columns of `boxes.SIDES`, in this order, when there are boxes.
-        box_units: of them: `pixel` or `normalized`; None when there are none.
+        chosen: what the columns of boxes hold, when there are any and the CSV is known.
+        box_flags: what flags say of them.
         label_separator: between the labels in a cell; empty when a cell is one label.
     """
 
     name: str
     features: tuple[Feature, ...]
-    box_columns: tuple[str, ...] = ()
-    box_units: str | None = None
+    chosen: ChosenBoxes | None = None
+    box_flags: BoxFlags = BoxFlags()
     label_separator: str = ""
 
     @property
     def has_boxes(self) -> bool:
         """Whether boxes are asked of the rows."""
-        return any(feature.source.startswith("box.") for feature in self.features)
+        of_objects = ("box.", *OBJECT_COLUMNS)
+        return any(feature.source.startswith(of_objects) for feature in self.features)
 
     @property
     def needs_label(self) -> bool:
@@ -64,9 +68,14 @@ class Layout:
         return any(feature.from_label for feature in self.features)
 
     @property
+    def boxes(self) -> BoxRules | None:
+        """What the columns of boxes hold."""
+        return self.chosen.rules if self.chosen else None
+
+    @property
     def use(self) -> RowUse:
         """What is asked of the rows."""
-        return row_use(self.features, box_columns=self.box_columns, separator=self.label_separator)
+        return row_use(self.features, boxes=self.boxes, separator=self.label_separator)
 
     def asking(self, columns: CsvColumns, first: FirstRows, path: str) -> tuple[Layout, CsvColumns]:
         """The layout that knows its box columns, and the columns with all that it asks for.
@@ -79,23 +88,52 @@ class Layout:
         header = header_names(first.rows[0]) if columns.has_header else []
         layout = self
         if self.has_boxes:
-            boxes = tuple(header[_box_column(header, side, path)] for side in SIDES)
-            layout = dataclasses.replace(self, box_columns=boxes)
-        return layout, with_cells(columns, layout.use.columns, header, path, self.name)
+            layout = self._with_boxes(columns, first, path)
+        names = layout.use.columns
+        columns = with_cells(columns, names, header, path, self.name)
+        if layout.boxes is not None:
+            at = tuple(names.index(name) for name in layout.boxes.all_columns)
+            columns = columns._replace(boxes=at)
+        return layout, columns
 
-    def resolved(self, rows: Iterable[LabelRow], given_units: str | None) -> Layout:
-        """The layout with what only rows tell: types that are not given, and units of boxes."""
-        needs_units = self.has_boxes and given_units is None
-        if not needs_units and all(feature.dtype for feature in self.features):
-            return dataclasses.replace(self, box_units=given_units)
+    def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
+        """The layout that knows the columns of boxes; it leaves out what it need not find."""
+        asked = [f.source for f in self.features if f.source in OBJECT_COLUMNS]
+        chosen = choose_columns(self.box_flags, columns, first, asked, path)
+        found = dict(chosen.rules.further)
+        missing = [source for source in asked if source not in found]
+        if missing and is_layout_file(self.name):
+            names = " or ".join(repr(name) for name in OBJECT_COLUMNS[missing[0]])
+            raise LabelsError(
+                f"CSV {path} has no column {names}, which --layout {self.name} needs for "
+                f"{missing[0]}"
+            )
+        features = tuple(f for f in self.features if f.source not in missing)
+        return dataclasses.replace(self, features=features, chosen=chosen)
+
+    def resolved(self, rows: Iterable[LabelRow], path: str, locate: Locate) -> Layout:
+        """The layout with what only rows tell: types that are not given, and what boxes are.
+
+        Args:
+            rows: of the label files.
+            path: the first of these, for messages.
+            locate: finds the image of a row.
+
+        Raises:
+            LabelsError: the units of boxes cannot be told.
+            UsageError: their orientation cannot be told.
+        """
+        if self.chosen is None and all(feature.dtype for feature in self.features):
+            return self
         columns = self.use.columns
-        cells = [row.cells for row in itertools.islice(rows, SAMPLE_ROWS)]
-        units = given_units
-        if needs_units:
-            at = [columns.index(name) for name in self.box_columns]
-            units = _guess_units(row[index] for row in cells for index in at)
-        features = infer_dtypes(self.features, cells, columns)
-        return dataclasses.replace(self, features=features, box_units=units)
+        first = list(itertools.islice(rows, SAMPLE_ROWS))
+        chosen = self.chosen
+        if chosen is not None:
+            chosen = with_units(chosen, first, columns, path)
+            flag = self.box_flags.orientation
+            chosen = with_orientation(chosen, flag, first, columns, locate)
+        features = infer_dtypes(self.features, (row.cells for row in first), columns)
+        return dataclasses.replace(self, features=features, chosen=chosen)
 
 
 def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions) -> Layout:
@@ -113,7 +151,12 @@ def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions
         features = with_pixels(features, pixels.fixed_shape)
     except ValueError as error:
         raise UsageError(f"--layout {flags.layout}: {error}") from error
-    layout = Layout(flags.layout, features, label_separator=flags.label_separator or "")
+    layout = Layout(
+        flags.layout,
+        features,
+        box_flags=BoxFlags.of(flags),
+        label_separator=flags.label_separator or "",
+    )
     from_rows = next(
         (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
     )
@@ -129,8 +172,8 @@ def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions
             "but --label_from is none"
         )
     _check_separator(layout)
-    if flags.box_units is not None and not layout.has_boxes:
-        raise UsageError(f"--box_units does not go with --layout {flags.layout}: it has no boxes")
+    if not layout.has_boxes and (flag := layout.box_flags.first_given):
+        raise UsageError(f"{flag} does not go with --layout {flags.layout}: it has no boxes")
     return layout
 
 
@@ -184,32 +227,11 @@ def with_cells(
 
 def _column(header: Sequence[str], name: str, path: str, layout: str) -> int:
     at = find_column(header, name, path=path)
+    if at is None and not header and (numbered := re.fullmatch(r"column ([0-9]+)", name)):
+        return int(numbered[1]) - 1
     if at is None:
         has = f"but {listed(header)}" if header else "because it has no header"
         raise LabelsError(
             f"CSV {path} has no column {name!r}, which --layout {layout} names, {has}"
         )
     return at
-
-
-def _box_column(header: Sequence[str], side: str, path: str) -> int:
-    at = find_folded(header, side)
-    if len(at) == 1:
-        return at[0]
-    has = f"has {listed(header)}" if header else "has no header"
-    problem = f"several columns {side!r}" if at else f"no column {side!r}"
-    raise LabelsError(
-        f"CSV {path}: there is {problem} for boxes; it {has}: name the columns "
-        f"{', '.join(SIDES)} in its first line"
-    )
-
-
-def _guess_units(cells: Iterable[str]) -> str:
-    """`normalized` if no number is above 1 by more than rounding."""
-    for cell in cells:
-        try:
-            if float(cell) > 1 + ROUNDING["normalized"]:
-                return "pixel"
-        except ValueError:
-            continue
-    return "normalized"

@@ -11,11 +11,11 @@ from pipeline.errors import UsageError
 from pipeline.label_flags import LabelFiles, label_paths, open_csv
 from pipeline.samples import ImageSample
 from pipeline.split_flags import add_place_columns
+from transforms.core.box_columns import is_automl
 from transforms.core.csv_rows import FirstRows, find_column, first_rows, header_names
 from transforms.core.keys import fixed_root, tidy_root
 from transforms.core.labels import resolve_columns
 from transforms.core.listed import MISSING, listed_uri, names_image, top_folder
-from transforms.core.splits import KNOWN_SPLITS, split_text
 from transforms.listed import find_file
 from transforms.match import is_local
 
@@ -95,7 +95,7 @@ def _places(csv_paths: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
 
 
 def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:
-    """The flags with those that the AutoML form `split,image_uri,label` makes plain."""
+    """The flags with those that the AutoML forms `split,image_uri,label…` make plain."""
     added = dict(vars(flags))
     if first.rows and _is_automl(first):
         added["label_key"] = flags.label_key or "2"
@@ -112,8 +112,7 @@ def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argpar
 
 
 def _is_automl(first: FirstRows) -> bool:
-    """Whether every row is a split of AutoML, an image and a label."""
-    return all(
-        len(row) == 3 and split_text(row[0]) in ("", *KNOWN_SPLITS) and names_image(row[1])
-        for row in first.rows
+    """Whether every row is of AutoML: split, image, label, and in detection four corners."""
+    return len({len(row) for row in first.rows}) == 1 and all(
+        is_automl(row, names_image) for row in first.rows
     )

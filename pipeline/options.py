@@ -14,7 +14,9 @@ from pipeline.errors import UsageError
 from pipeline.job_labels import job_labels_apart
 from pipeline.sizes import parse_shard_size, parse_size
 from pipeline.unknown_flags import refuse_unknown
-from transforms.core.boxes import UNITS
+from transforms.core.box_columns import parse_box_columns
+from transforms.core.boxes import FORMS, UNITS
+from transforms.core.boxes import ORIENTATIONS as BOX_ORIENTATIONS
 from transforms.core.check import DEFAULT_LIMITS, MODES
 from transforms.core.duplicates import MODES as DEDUPE_MODES
 from transforms.core.embeddings import DTYPES
@@ -238,7 +240,27 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="NAME|FILE",
         help=f"features of the Examples: {', '.join(_LAYOUTS)}, or a .yaml file of your own",
     )
-    add("--box_units", choices=UNITS, help="of boxes; without it told from the first rows")
+    add(
+        "--box_columns",
+        type=typed(parse_box_columns),
+        metavar="COL,COL,COL,COL",
+        help="columns of boxes, names or numbers; found by their headers if omitted",
+    )
+    add(
+        "--box_form",
+        choices=tuple(FORMS),
+        help="what the columns hold: two corners, x,y,w,h (COCO), or center and size (YOLO)",
+    )
+    add(
+        "--box_units",
+        choices=UNITS,
+        help="box coordinate units; inferred from the first rows if omitted",
+    )
+    add(
+        "--box_orientation",
+        choices=BOX_ORIENTATIONS,
+        help="boxes are of the stored pixels, or of the picture after EXIF rotation",
+    )
     add(
         "--files",
         choices=FILES,

@@ -9,6 +9,7 @@ import os
 import uuid
 from typing import Any
 
+from pipeline.box_orientation import Locate
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.decided import decide
 from pipeline.errors import UsageError, input_error
@@ -32,10 +33,11 @@ from pipeline.split_flags import split_source
 from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
 from transforms.core.csv_lines import LabelsError
-from transforms.core.csv_rows import CsvColumns
+from transforms.core.csv_rows import CsvColumns, LabelRow
 from transforms.core.globs import glob_regex
-from transforms.core.keys import relative_path
+from transforms.core.keys import relative_path, row_key
 from transforms.core.layouts import is_layout_file
+from transforms.core.listed import listed_uri
 from transforms.core.manifest import ManifestError
 from transforms.core.output_names import MANIFEST, PROBE, ForeignNameError
 from transforms.core.path_labels import PathRules
@@ -88,13 +90,15 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
             found = listing.files if listing else label_files(flags, sample, key, layout)
             layout, columns = layout.asking(found.columns, found.first, found.paths[0])
             csv_paths = found.paths
-            layout = layout.resolved(label_rows(flags, csv_paths, columns), flags.box_units)
+            rows = label_rows(flags, csv_paths, columns)
+            layout = layout.resolved(rows, csv_paths[0], _locate(flags, sample, key, csv_paths[0]))
             found = found._replace(columns=columns)
         class_names = read_classes(flags.class_names)
         rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
         check_label_kind(flags, sample, rules, found, layout.label_separator)
     except LabelsError as error:
         raise UsageError(str(error)) from error
+    decided = layout.chosen.decisions if layout.chosen else ()
     config = ConvertConfig(
         **shared_fields(flags),
         images=tuple(flags.images or ()),
@@ -108,8 +112,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         pixels=pixels,
         embedding=check_model(flags),
         layout_features=layout.features,
-        box_columns=layout.box_columns,
-        box_units=layout.box_units,
+        boxes=layout.boxes,
         label_separator=layout.label_separator,
         label_regex=flags.label_regex or "",
         split_from=split_from,
@@ -119,9 +122,23 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         label_kind=flags.label_kind,
         dense_labels=flags.dense_labels,
     )
-    config = dataclasses.replace(config, decisions=decide(given, config))
+    config = dataclasses.replace(config, decisions=decide(given, config, boxes=decided))
     _check_output(flags, config)
     return config
+
+
+def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str) -> Locate:
+    """What finds the image of a row among the first ones; rows of `path` may list them."""
+    if not flags.images:
+        return lambda row: listed_uri(row.key, path)
+    by_key: dict[str, str] = {}
+
+    def locate(row: LabelRow) -> str | None:
+        if not by_key:
+            by_key.update(sample.by_key(key))
+        return by_key.get(row_key(row.key, kind=key))
+
+    return locate
 
 
 def _pixel_options(flags: argparse.Namespace) -> PixelOptions:

@@ -39,6 +39,10 @@ class ImageSample:
             self._keys[kind] = keys
         return self._keys[kind]
 
+    def by_key(self, kind: str) -> dict[str, str]:
+        """The images by their keys of one kind."""
+        return {image_key(uri, kind=kind, root=self.root): uri for uri in self.uris}
+
 
 def sample_images(globs: list[str], root: str) -> ImageSample:
     """The first images of all globs, whose paths begin below `root`.

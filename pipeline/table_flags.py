@@ -30,7 +30,8 @@ from transforms.core.tables import table_features
 # What says something of images.
 _IMAGE_FLAGS = (
     *("label_from", "label_column", "label_regex", "label_separator", "class_names", "key"),
-    *("files", "box_units", "transcode", "resize", "color", "quality", "exif_orientation"),
+    *("box_columns", "box_form", "box_units", "box_orientation"),
+    *("files", "transcode", "resize", "color", "quality", "exif_orientation"),
     *("model", "model_weights", "embed_dtype", "check", "max_pixels", "max_bytes", "quarantine"),
     *("dedupe", "label_kind", "dense_labels"),
 )

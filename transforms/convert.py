@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transforms.core.check import Limits
 from transforms.core.columns import RowValues
@@ -17,7 +17,7 @@ from transforms.core.headers import image_format
 from transforms.core.in_flight import image_note
 from transforms.core.keys import full_uri
 from transforms.core.layouts import Feature
-from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions, StoredImage
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shown_text import first_line
@@ -135,18 +135,30 @@ class ImageConverter:
         note = image_note(full_uri(self._root, image.path), image.version)
         decoded = self._guard.call(note, decode_image, data, self._decoding)
         stored = decoded.stored
+        orientation = orientation_tag(data, image_format(data))
         return CheckedImage(
             image,
             stored.data,
             stored.info,
             stored.original,
             stored.changes,
-            self._rows.of(image, stored.original) if self._rows else {},
+            self._values(image, stored, orientation),
             pixels=decoded.model_pixels,
             raw=decoded.raw,
-            orientation=orientation_tag(data, image_format(data)),
+            orientation=orientation,
             content=content_hash(data) if self.fingerprints else "",
             look=stored.look,
+        )
+
+    def _values(self, image: ShardImage, stored: StoredImage, orientation: int) -> dict[str, Any]:
+        if self._rows is None:
+            return {}
+        applied = stored.original.orientation
+        return self._rows.of(
+            image,
+            stored.original,
+            tagged=applied if applied != 1 else stored.tagged or orientation or 1,
+            stored=(stored.info.height, stored.info.width),
         )
 
     def _held_bytes(self, image: ShardImage) -> int:

@@ -117,7 +117,8 @@ class RowReader:
     def _label(self, row: LabelRow, path: str, labels: LabelCounter) -> str:
         """The label of a row, counted; empty when it is missing."""
         kept = labels_in(row.label, self._missing, self._separator)
-        if not kept:
+        boxes = self._columns.boxes
+        if not kept and (not boxes or any(row.cells[at] for at in boxes)):
             labels.add_missing(row.label)
         for label in kept:
             labels.add(label, path, row.line)

@@ -17,6 +17,7 @@ from transforms.core.arguments import path_text
 from transforms.core.gathered import Gathered, gather
 from transforms.core.keys import full_uri
 from transforms.core.label_decisions import label_decisions
+from transforms.core.label_map import label_map
 from transforms.core.limits import RejectionLimit
 from transforms.core.manifest import (
     DataFile,
@@ -29,6 +30,7 @@ from transforms.core.manifest import (
 )
 from transforms.core.output_names import (
     FORMER,
+    LABEL_MAP,
     LABELS,
     MANIFEST,
     OUTCOME,
@@ -262,7 +264,10 @@ class _PublishFn(beam.DoFn):
             LABELS: vocabulary.labels_text().encode(),
             REJECTED: self._rejected_lines(gathered.rejections),
             SCHEMA: schema_text(
-                features, class_names=vocabulary.lines(), id_count=vocabulary.id_count
+                features,
+                class_names=vocabulary.lines(),
+                id_count=vocabulary.id_count,
+                first_id=self._rules.first_id,
             ).encode(),
             **tfds_files(
                 features,
@@ -274,6 +279,9 @@ class _PublishFn(beam.DoFn):
                 image_shape=stored_shape(self._dataset.options),
             ),
         }
+        if self._rules.first_id:
+            ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
+            small_files[LABEL_MAP] = label_map(ids).encode()
         if not self._dataset.of_rows:
             describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards, data)
             small_files[STATISTICS] = describer.describe(gathered.statistics, found)

@@ -69,6 +69,7 @@ VALUES = {
     "label_regex": Values(
         ["([a-z]+)_[0-9]+", "/(?P<label>[^/]+)/[^/]+$", "(한강|남산)"], ["", "cat", "cat)"]
     ),
+    "box_columns": Values(["x,y,w,h", "4,5,8,9", "X Min,y1,x2,y2"], ["", "x,y,w", "x,y,w,", "1"]),
     "group_by": Values(["patient id", "3"]),
     "split_column": Values(["set", "1"]),
     "csv_encoding": Values(["utf-8", "cp949", "UTF_16"], [], ["utf 8"]),

@@ -176,6 +176,31 @@ def _box_units(without: Made, made: Made) -> None:
     assert small["image/object/bbox/xmax"] == [1 / 16]
 
 
+def _box_columns(without: Made, made: Made) -> None:
+    assert _sides(without) == [[0, 0], [1, 0.5]]
+    assert _sides(made) == [[0.5, 0.5], [1, 1]]
+
+
+def _box_form(without: Made, made: Made) -> None:
+    assert _sides(without) == [[0.5, 0.5], [1, 1]]
+    assert _sides(made) == [[0, 0], [1, 1]]
+
+
+def _box_orientation(without: Made, made: Made) -> None:
+    """The picture is turned to the right: its left edge is the lower one of the stored pixels."""
+    assert _sides(without) == [[0, 0], [0.25, 1]]
+    assert _sides(made) == [[0, 0.75], [1, 1]]
+
+
+def _sides(made: Made) -> list[list[float]]:
+    """The two corners of the first box."""
+    names = ("xmin", "ymin", "xmax", "ymax")
+    features = {f"image/object/bbox/{name}": tf.io.VarLenFeature(tf.float32) for name in names}
+    record = read_lists(made.dataset, features)[0]
+    left, top, right, bottom = (record[f"image/object/bbox/{name}"][0] for name in names)
+    return [[left, top], [right, bottom]]
+
+
 def _label_separator(without: Made, made: Made) -> None:
     assert without.dataset.classes == ["a", "a|b", "b"]
     assert made.dataset.classes == ["a", "b"]
@@ -296,6 +321,7 @@ def _progress_json(without: Made, made: Made) -> None:
 
 ALL = {"max_rejected": "100%"}
 DIRECTORY = {"label_from": "directory"}
+DETECTION = {"layout": "detection"}
 TURNED = {"images": "{in}/turned/*/*.jpg"}
 ROWS = {
     "--images": Row("{in}/photos/*/dog-*.jpg", _images, DIRECTORY, "{in}/photos/*/*.jpg"),
@@ -324,6 +350,15 @@ ROWS = {
     "--num_shards": Row(3, _shards),
     "--shard_size": Row("1MB", _shards, {"images": "{in}/large/*.png", "label_from": "none"}),
     "--layout": Row("tutorial", _layout),
+    "--box_columns": Row("a,b,c,d", _box_columns, {"labels": "{in}/two.csv", **DETECTION}),
+    "--box_form": Row(
+        "center", _box_form, {"labels": "{in}/two.csv", "box_columns": "a,b,c,d", **DETECTION}
+    ),
+    "--box_orientation": Row(
+        "upright",
+        _box_orientation,
+        {**TURNED, "labels": "{in}/side.csv", **DETECTION},
+    ),
     "--box_units": Row("pixel", _box_units, {"labels": "{in}/boxes.csv", "layout": "detection"}),
     "--label_separator": Row(
         "|", _label_separator, {"labels": "{in}/many.csv", "layout": "{in}/many.yaml"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.detection_readers import OBJECT_DETECTION
 from tests.images import picture, saved
 from tests.pipeline.commands import (
     Dataset,
@@ -25,23 +26,6 @@ from tests.pipeline.reading import NUMBER, TEXT, read_lists
 FLOATS = tf.io.VarLenFeature(tf.float32)
 INTEGERS = tf.io.VarLenFeature(tf.int64)
 TEXTS = tf.io.VarLenFeature(tf.string)
-
-# Of research/object_detection/data_decoders/tf_example_decoder.py, what the layout fills.
-OBJECT_DETECTION = {
-    "image/encoded": tf.io.FixedLenFeature((), tf.string, default_value=""),
-    "image/format": tf.io.FixedLenFeature((), tf.string, default_value="jpeg"),
-    "image/filename": tf.io.FixedLenFeature((), tf.string, default_value=""),
-    "image/height": tf.io.FixedLenFeature((), tf.int64, default_value=1),
-    "image/width": tf.io.FixedLenFeature((), tf.int64, default_value=1),
-    "image/class/text": TEXTS,
-    "image/class/label": INTEGERS,
-    "image/object/bbox/xmin": FLOATS,
-    "image/object/bbox/xmax": FLOATS,
-    "image/object/bbox/ymin": FLOATS,
-    "image/object/bbox/ymax": FLOATS,
-    "image/object/class/label": INTEGERS,
-    "image/object/class/text": TEXTS,
-}
 
 # 16 pixels wide and 12 high.
 BOXES = """\
@@ -104,9 +88,9 @@ def test_boxes_as_object_detection_reads_them(folder: Path) -> None:
     dataset = from_rows(folder, BOXES, layout="detection")
     found = detected(dataset)
     assert boxes(found["a"]) == [[0.25, 0.5, 0.25, 1], [0.5, 0.75, 0, 0.5], [0.25, 0.5, 0.25, 1]]
-    assert found["a"]["image/object/class/label"] == [1, 0, 1]
+    assert found["a"]["image/object/class/label"] == [2, 1, 2]
     assert found["a"]["image/object/class/text"] == [b"dog", b"cat", b"dog"]
-    assert found["a"]["image/class/label"] == [1, 0]
+    assert found["a"]["image/class/label"] == [2, 1]
     assert boxes(found["b"]) == [[0, 1, 0, 0.5]]
     assert tf.io.decode_image(found["a"]["image/encoded"]).shape == (12, 16, 3)
     assert dataset.ledger == {
@@ -260,7 +244,7 @@ def test_plan_counts_all_rows(folder: Path) -> None:
     ("flags", "text", "says"),
     [
         ({"layout": "detection", "labels": None, "label_from": "none"}, "", "needs --labels CSV"),
-        ({"layout": "detection"}, "", "there is no column 'xmin' for boxes"),
+        ({"layout": "detection"}, "", "it has no columns of boxes, but 'id', 'label'"),
         ({"box_units": "pixel"}, "", "--box_units does not go with --layout slim"),
         ({"label_separator": "|"}, "", "--layout slim has one label"),
         ({"label_separator": "|", "layout": "detection"}, "", "a row is one object"),

@@ -48,6 +48,11 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "classes.txt": ["dog", "cat"],
         "many.csv": ["id,label", "cat-0,a", "cat-1,b", "dog-0,a|b", "dog-1,b"],
         "many.yaml": ["features: {image: image.bytes, classes: label.ids}"],
+        "two.csv": [
+            "id,label,x1,y1,x2,y2,a,b,c,d",
+            *(f"{stem},x,0,0,1,.5,.5,.5,1,1" for stem in stems),
+        ],
+        "side.csv": ["id,label,x1,y1,x2,y2", "turned,x,0,0,0.25,1"],
         "boxes.csv": ["id,label,xmin,xmax,ymin,ymax", *(f"{stem},x,0,1,0,1" for stem in stems)],
     }
     for name, content in lines.items():

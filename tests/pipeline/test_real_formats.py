@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.detection_readers import OBJECT_DETECTION
 from tests.images import picture, saved
 from tests.models import KERAS
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
@@ -192,40 +193,6 @@ def train(dataset: Dataset) -> dict[str, list[float]]:
 
 # Boxes: OpenImages (shares of the image) and what `xml_to_csv.py` makes of Pascal VOC (pixels).
 
-FLOATS = tf.io.VarLenFeature(tf.float32)
-INTEGERS = tf.io.VarLenFeature(tf.int64)
-STRINGS = tf.io.VarLenFeature(tf.string)
-
-
-def single(dtype: Any, default: Any) -> Any:
-    return tf.io.FixedLenFeature((), dtype, default_value=default)
-
-
-# keys_to_features of research/object_detection/data_decoders/tf_example_decoder.py, whole.
-DETECTION = {
-    "image/encoded": single(tf.string, ""),
-    "image/format": single(tf.string, "jpeg"),
-    "image/filename": single(tf.string, ""),
-    "image/key/sha256": single(tf.string, ""),
-    "image/source_id": single(tf.string, ""),
-    "image/height": single(tf.int64, 1),
-    "image/width": single(tf.int64, 1),
-    "image/class/text": STRINGS,
-    "image/class/label": INTEGERS,
-    "image/class/confidence": FLOATS,
-    "image/object/bbox/xmin": FLOATS,
-    "image/object/bbox/xmax": FLOATS,
-    "image/object/bbox/ymin": FLOATS,
-    "image/object/bbox/ymax": FLOATS,
-    "image/object/class/label": INTEGERS,
-    "image/object/class/text": STRINGS,
-    "image/object/area": FLOATS,
-    "image/object/is_crowd": INTEGERS,
-    "image/object/difficult": INTEGERS,
-    "image/object/group_of": INTEGERS,
-    "image/object/weight": FLOATS,
-}
-
 OPEN_IMAGES = """\
 ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsInside
 000002b66c9c498e,xclick,/m/01g317,1,0.0125,0.1953125,0.1484375,0.5875,0,1,0,0
@@ -285,7 +252,10 @@ def test_boxes_that_the_object_detection_api_reads(
         layout="detection",
     )
     assert dataset.manifest["options"]["box_units"] == units
-    found = {record["image/filename"].decode(): record for record in read_lists(dataset, DETECTION)}
+    found = {
+        record["image/filename"].decode(): record
+        for record in read_lists(dataset, OBJECT_DETECTION)
+    }
     for name, expected in (("000002b66c9c498e.jpg", first), ("000002fff8d86e5e.jpg", second)):
         record = found[name]
         for box, wanted in zip(boxes_of(record), expected, strict=True):

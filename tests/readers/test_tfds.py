@@ -73,6 +73,8 @@ TYPES = {
     "detection": {
         "image/encoded": IMAGE,
         "image/format": TEXT,
+        "image/key/sha256": TEXT,
+        "image/source_id": TEXT,
         "image/class/label": NUMBERS,
         "image/class/text": TEXTS,
         "image/height": NUMBER,

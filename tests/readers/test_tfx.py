@@ -120,3 +120,6 @@ def test_what_the_values_are(datasets: dict[str, Dataset]) -> None:
     boxes = {feature.name: feature for feature in schema(datasets["detection"]).feature}
     side = boxes["image/object/bbox/xmin"].float_domain
     assert (side.min, side.max) == (0, 1)
+    label = boxes["image/object/class/label"].int_domain
+    assert (label.is_categorical, label.min, label.max) == (True, 1, 2)
+    assert list(boxes["image/object/class/text"].string_domain.value) == ["cat", "dog"]

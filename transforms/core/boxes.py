@@ -1,15 +1,28 @@
-"""Bounding boxes: from pixels to shares of the image, checked, and turned with the pixels."""
+"""Bounding boxes: from the numbers of a row to normalized coordinates that follow the pixels."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 UNITS = ("pixel", "normalized")
 SIDES = ("xmin", "xmax", "ymin", "ymax")
+ORIENTATIONS = ("stored", "upright")
+
+FORMS: dict[str, tuple[str, str, str, str]] = {
+    "corners": ("xmin", "ymin", "xmax", "ymax"),
+    "xywh": ("x", "y", "width", "height"),
+    "center": ("center x", "center y", "width", "height"),
+}
+"""What the four numbers of a box are: two corners; the upper left corner and the size, as in COCO;
+or the center and the size, as in YOLO."""
 
 ROUNDING = {"pixel": 0.5, "normalized": 1e-6}
-"""How far outside of the image a side may lie, by units: that much, rounding explains."""
+"""How far outside of the image a side may be, by units: rounding explains that much."""
+
+# The orientation that undoes another one.
+_UNDONE = {6: 8, 8: 6}
 
 
 class Box(NamedTuple):
@@ -21,14 +34,38 @@ class Box(NamedTuple):
     ymax: float
 
 
+class BoxRules(NamedTuple):
+    """What the four columns of a dataset's boxes hold.
+
+    Attributes:
+        columns: their names, in the order of the form.
+        form: one of `FORMS`.
+        units: one of `UNITS`; empty until the rows are known.
+        orientation: `stored` when boxes are of the pixels in the file, `upright` when they are of
+            the picture that its EXIF orientation makes of them.
+        further: sources of `layouts.OBJECT_COLUMNS`, each with the column that fills it.
+    """
+
+    columns: tuple[str, ...]
+    form: str = "corners"
+    units: str = ""
+    orientation: str = "stored"
+    further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """The names of all columns, the four of the box first."""
+        return (*self.columns, *(column for _, column in self.further))
+
+
 class BoxError(ValueError):
     """A box that is not in its image, or has no area: what is wrong, in one line."""
 
 
 def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
-    """A box as shares of the image's width and height, 0 to 1.
+    """A box in normalized coordinates: 0 to 1, of the image's width and height.
 
-    A side that lies outside by no more than `ROUNDING` is put on the image's edge.
+    A side that is outside by no more than `ROUNDING` is put on the image's edge.
 
     Args:
         box: of the image in the file, before anything turns or resizes it.
@@ -62,10 +99,10 @@ def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
 
 
 def turned(box: Box, orientation: int) -> Box:
-    """Where a normalized box lies once an EXIF orientation was applied to the pixels.
+    """Where a normalized box is once an EXIF orientation was applied to the pixels.
 
     Args:
-        box: shares of the image before it was turned.
+        box: in normalized coordinates of the image before it was turned.
         orientation: 1 (not turned) to 8, as `pixel_options.Original` has it.
 
     >>> turned(Box(0.0, 0.25, 0.0, 0.5), 6)
@@ -79,3 +116,53 @@ def turned(box: Box, orientation: int) -> Box:
     if orientation in (3, 4, 7, 8):
         box = box._replace(ymin=1 - box.ymax, ymax=1 - box.ymin)
     return box
+
+
+def box_of(numbers: Sequence[float], form: str) -> Box:
+    """The box that four numbers describe, in their own units.
+
+    >>> box_of((10, 20, 30, 40), "xywh")
+    Box(xmin=10, xmax=40, ymin=20, ymax=60)
+    """
+    first, second, third, fourth = numbers
+    if form == "corners":
+        return Box(first, third, second, fourth)
+    if form == "center":
+        first, second = first - third / 2, second - fourth / 2
+    return Box(first, first + third, second, second + fourth)
+
+
+def located(
+    numbers: Sequence[float],
+    rules: BoxRules,
+    *,
+    height: int,
+    width: int,
+    tagged: int = 1,
+    applied: int = 1,
+) -> Box:
+    """Where a box is in the pixels that are stored in the dataset, in normalized coordinates.
+
+    Args:
+        numbers: of the box, in the order of the form.
+        rules: what they are.
+        height: of the image in the file, before anything turns or resizes it, in pixels.
+        width: likewise.
+        tagged: EXIF orientation of the file, 1 to 8.
+        applied: the orientation that was applied to its pixels: `tagged`, or 1.
+
+    Raises:
+        BoxError: it is not in the image, or has no area.
+
+    >>> rules = BoxRules((), units="normalized", orientation="upright")
+    >>> located((0.5, 0, 1, 0.25), rules, height=30, width=40, tagged=6)
+    Box(xmin=0.0, xmax=0.25, ymin=0.0, ymax=0.5)
+    """
+    is_upright = rules.orientation == "upright"
+    if is_upright and tagged > 4:
+        height, width = width, height
+    box = box_of(numbers, rules.form)
+    box = normalized(box, units=rules.units, height=height, width=width)
+    if not is_upright:
+        return turned(box, applied)
+    return box if applied == tagged else turned(box, _UNDONE.get(tagged, tagged))

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transforms.core.boxes import SIDES, Box, BoxError, normalized, turned
+from transforms.core.boxes import BoxRules
 from transforms.core.layouts import Feature
+from transforms.core.objects import ObjectValues
 from transforms.core.pixel_options import Original
 from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
@@ -70,6 +71,7 @@ class RowUse(NamedTuple):
         many_labels: whether an image may have several labels.
         separator: between the labels in one cell; empty when a cell is one label.
         has_label: whether there is a column of labels.
+        boxes: which of the columns hold boxes: a row without them needs no label.
     """
 
     columns: tuple[str, ...] = ()
@@ -78,26 +80,30 @@ class RowUse(NamedTuple):
     many_labels: bool = False
     separator: str = ""
     has_label: bool = True
+    boxes: tuple[int, ...] = ()
 
 
 ONE_LABEL = RowUse()
 
 
 def row_use(
-    features: Iterable[Feature], *, box_columns: Sequence[str] = (), separator: str = ""
+    features: Iterable[Feature], *, boxes: BoxRules | None = None, separator: str = ""
 ) -> RowUse:
     """What the features of a layout ask of the rows.
 
     Args:
         features: of the layout.
-        box_columns: the columns of `boxes.SIDES`, in this order, when there are boxes.
+        boxes: the columns of boxes, when there are any.
         separator: of the labels in a cell.
     """
     rows = [feature for feature in features if feature.from_rows]
     single_label = any(f.source in ("label.id", "label.text") for f in features)
     columns = dict.fromkeys(f.column for f in rows if f.column is not None)
+    of_boxes = boxes.all_columns if boxes else ()
+    asked = tuple(dict.fromkeys([*columns, *of_boxes]))
     return RowUse(
-        columns=tuple(dict.fromkeys([*columns, *box_columns])),
+        columns=asked,
+        boxes=tuple(asked.index(name) for name in of_boxes),
         is_asked=bool(rows),
         many=any(f.holds_many and not f.separator for f in rows),
         many_labels=not single_label and bool(rows),
@@ -113,6 +119,18 @@ def cells_text(cells: Sequence[str]) -> str:
 def rows_text(rows: Iterable[JoinSide], use: RowUse) -> str:
     """The rows of one image as `LabelledImage` carries them, in the order of their files."""
     return _to_text([[row.where, _labels(row, use), json.loads(row.cells)] for row in rows])
+
+
+def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:
+    """Whether a row without a label has no box either: it lists an image without objects.
+
+    >>> lists_no_object(JoinSide("", 0, 0, "", "a.csv:2", cells='["1",""]'), [1])
+    True
+    """
+    if not boxes or not row.cells:
+        return False
+    cells = json.loads(row.cells)
+    return not any(cells[at] for at in boxes)
 
 
 def row_place(row: JoinSide) -> tuple[str, int]:
@@ -237,16 +255,14 @@ class RowValues:
         features: Iterable[Feature],
         use: RowUse,
         *,
-        box_columns: Sequence[str] = (),
-        box_units: str | None = None,
+        boxes: BoxRules | None = None,
     ) -> None:
         """Takes a layout.
 
         Args:
             features: of the layout.
             use: what `row_use` gave for them.
-            box_columns: the columns of `boxes.SIDES`, in this order, when there are boxes.
-            box_units: of them: `pixel` or `normalized`.
+            boxes: what the columns of boxes hold, when there are any.
         """
         self._features = tuple(feature for feature in features if feature.from_rows)
         self._at = {name: at for at, name in enumerate(use.columns)}
@@ -262,15 +278,24 @@ class RowValues:
             if feature.column is not None and not feature.holds_many
         ]
         self._lists = [feature for feature in self._features if feature.holds_many]
-        self._box_columns = tuple(box_columns)
-        self._box_units = box_units
+        self._objects = ObjectValues(boxes, self._at) if boxes else None
 
-    def of(self, image: ShardImage, original: Original) -> Values:
+    def of(
+        self,
+        image: ShardImage,
+        original: Original,
+        *,
+        tagged: int = 1,
+        stored: tuple[int, int] | None = None,
+    ) -> Values:
         """The values of the features that rows fill.
 
         Args:
             image: with its rows.
             original: size and turn of the pixels, for boxes.
+            tagged: EXIF orientation of the file, 1 to 8, for boxes.
+            stored: height and width of the pixels in the dataset, for areas; None when they are
+                those of the original.
 
         Raises:
             RejectedImageError: with reason `BAD_CELL`, `BAD_BOX` or `ROW_CONFLICT`; the detail
@@ -280,9 +305,9 @@ class RowValues:
             return {}
         rows = json.loads(image.cells)
         sources: dict[str, list[Any]] = {}
-        if self._box_units is not None:
-            boxes = [self._box(where, cells, original) for where, _, cells in rows]
-            sources |= {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
+        if self._objects is not None:
+            size = stored or (original.height, original.width)
+            sources |= self._objects.values(rows, original, tagged=tagged, stored=size)
         labels = [tuple(label) for _, labels, _ in rows for label in labels]
         classes = dict.fromkeys(labels)
         sources["object.ids"] = [label_id for label_id, _ in labels]
@@ -318,23 +343,6 @@ class RowValues:
         for feature in self._lists:
             values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
         return values
-
-    def _box(self, where: str, cells: list[str], original: Original) -> Box:
-        sides = []
-        for side, column in zip(SIDES, self._box_columns, strict=True):
-            text = cells[self._at[column]]
-            try:
-                sides.append(float(text))
-            except ValueError:
-                problem = f"{text[:40]!r} is no number" if text else "the cell is empty"
-                detail = f"{where}, column {column!r} ({side}): {problem}"
-                raise RejectedImageError(Reason.BAD_BOX, detail) from None
-        units = self._box_units or ""
-        try:
-            box = normalized(Box(*sides), units=units, height=original.height, width=original.width)
-        except BoxError as error:
-            raise RejectedImageError(Reason.BAD_BOX, f"{where}: {error}") from None
-        return turned(box, original.orientation)
 
     def _cells(self, feature: Feature, rows: list[Any]) -> Any:
         at = self._at[feature.column or ""]

@@ -65,6 +65,7 @@ class CsvColumns(NamedTuple):
         cells: their indexes.
         is_strict: whether a row must have a cell in every column.
         because: why these columns were taken for the key's and the label's; empty if unknown.
+        boxes: which of `cells` hold boxes: a row without them needs no label.
     """
 
     delimiter: str
@@ -82,6 +83,7 @@ class CsvColumns(NamedTuple):
     cells: tuple[int, ...] = ()
     is_strict: bool = False
     because: tuple[str, str] = ("", "")
+    boxes: tuple[int, ...] = ()
 
 
 class LabelRow(NamedTuple):

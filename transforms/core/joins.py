@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from transforms.core.columns import ONE_LABEL, RowUse, row_place, rows_text
+from transforms.core.columns import ONE_LABEL, RowUse, lists_no_object, row_place, rows_text
 from transforms.core.listed import MISSING, OUTSIDE
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
@@ -61,7 +61,7 @@ def join_group(
         at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
         and a `Count` for what the ledger must know besides.
     """
-    found, rows, unlabelled = _sides(group, label_from == "csv" and use.has_label)
+    found, rows, unlabelled = _sides(group, label_from == "csv" and use.has_label, use.boxes)
     images = sorted(set(found))
     if len(images) < len(found):
         yield Count("images_found_again", len(found) - len(images))
@@ -89,7 +89,7 @@ def join_group(
 
 
 def _sides(
-    group: Iterable[JoinSide], needs_label: bool
+    group: Iterable[JoinSide], needs_label: bool, boxes: Sequence[int]
 ) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
     """The images, the rows, and the rows that have no label but should have one."""
     images: list[JoinSide] = []
@@ -99,7 +99,8 @@ def _sides(
         if not side.where:
             images.append(side)
         else:
-            (rows if side.label or not needs_label else unlabelled).append(side)
+            is_row = side.label or not needs_label or lists_no_object(side, boxes)
+            (rows if is_row else unlabelled).append(side)
     return images, rows, unlabelled
 
 

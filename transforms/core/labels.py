@@ -252,14 +252,5 @@ def _folded(name: str) -> str:
     return re.sub(r"[\s_-]", "", name.casefold())
 
 
-def find_folded(names: Sequence[str], wanted: str) -> list[int]:
-    """The columns called `wanted`, whatever their case, spaces and underscores.
-
-    >>> find_folded(["XMin", "x_min", "xmax"], "xmin")
-    [0, 1]
-    """
-    return [at for at, name in enumerate(names) if _folded(name) == _folded(wanted)]
-
-
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()

@@ -30,8 +30,24 @@ LIST_SOURCES: dict[str, str] = {
     "box.xmax": "float",
     "box.ymin": "float",
     "box.ymax": "float",
+    "object.area": "float",
+    "object.is_crowd": "int64",
+    "object.difficult": "int64",
+    "object.group_of": "int64",
 }
 """What all rows of an image fill together: `label.*` once for each class, the others once a row."""
+
+OBJECT_COLUMNS: dict[str, tuple[str, ...]] = {
+    "object.area": ("area",),
+    "object.is_crowd": ("iscrowd", "crowd"),
+    "object.difficult": ("difficult", "isdifficult"),
+    "object.group_of": ("groupof", "isgroupof"),
+}
+"""The sources that a column fills if a CSV has it, and its names without case and punctuation."""
+
+_FROM_LABEL = frozenset(
+    {"label.id", "label.text", "label.ids", "label.texts", "object.ids", "object.texts"}
+)
 
 COLUMN = "csv."
 """How the source begins that is a column of the CSV."""
@@ -92,7 +108,7 @@ class Feature(NamedTuple):
     @property
     def from_label(self) -> bool:
         """Whether a label fills it, or those of all rows."""
-        return self.source.startswith(("label.", "object."))
+        return self.source in _FROM_LABEL
 
     @property
     def from_rows(self) -> bool:
@@ -168,9 +184,12 @@ LAYOUTS: dict[str, tuple[Feature, ...]] = {
         Feature("Feature", EMBEDDING, "float"),
         Feature("Label", "label.id", "int64"),
     ),
-    # TensorFlow Object Detection API (research/object_detection/dataset_tools).
+    # What two decoders read: official/vision/dataloaders/tf_example_decoder.py of the Model Garden,
+    # and research/object_detection/data_decoders/tf_example_decoder.py.
     "detection": (
         *_SLIM_IMAGE,
+        Feature("image/key/sha256", "image.sha256", "bytes"),
+        Feature("image/source_id", "image.key", "bytes"),
         Feature("image/class/label", "label.ids", "int64", None),
         Feature("image/class/text", "label.texts", "bytes", None),
         *_SLIM_SIZE,
@@ -180,8 +199,15 @@ LAYOUTS: dict[str, tuple[Feature, ...]] = {
         ),
         Feature("image/object/class/label", "object.ids", "int64", None),
         Feature("image/object/class/text", "object.texts", "bytes", None),
+        *(
+            Feature(source.replace("object.", "image/object/"), source, LIST_SOURCES[source], None)
+            for source in OBJECT_COLUMNS
+        ),
     ),
 }
+
+DETECTION = "detection"
+"""The layout whose readers keep the class id 0 for the background."""
 
 
 ROWS = "rows"

@@ -20,6 +20,7 @@ LABELS = "labels.txt"
 REJECTED = "rejected.jsonl"
 STATISTICS = "statistics.json"
 SCHEMA = "schema.pbtxt"
+LABEL_MAP = "label_map.pbtxt"
 FEATURES = "features.json"
 INFO = "dataset_info.json"
 # Next to a dataset, no part of it: it can be made again from the rest.
@@ -48,7 +49,7 @@ PROBE = "probe"
 PARTIAL = ".partial"
 
 _LONGEST = 255
-_SMALL_FILES = frozenset({LABELS, REJECTED, STATISTICS, SCHEMA, FEATURES, INFO})
+_SMALL_FILES = frozenset({LABELS, REJECTED, STATISTICS, SCHEMA, LABEL_MAP, FEATURES, INFO})
 _CONTROL = frozenset({OUTCOME, FORMER, SMALL, LOCK, REJECTED, PROBE})
 
 _SHARD = r"(?P<file>[A-Za-z][A-Za-z0-9_]*-\d{5}-of-\d{5}\.tfrecord(?:\.gz)?)"

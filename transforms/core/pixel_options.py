@@ -142,6 +142,8 @@ class StoredImage(NamedTuple):
         original: what the file held.
         changes: what was done, names from `pixel_options.CHANGES`.
         look: of the stored pixels, see `looks`; None when it is unknown.
+        tagged: the EXIF orientation of the file, whether it was applied or not; 0 when it was not
+            read.
     """
 
     data: bytes
@@ -149,6 +151,7 @@ class StoredImage(NamedTuple):
     original: Original
     changes: tuple[str, ...]
     look: int | None = None
+    tagged: int = 0
 
 
 class _PixelOptions(NamedTuple):

@@ -124,7 +124,8 @@ def change_pixels(
     }
     changes = tuple(name for name, is_so in was_done.items() if is_so)
     original = Original(source.height, source.width, target.turn)
-    return StoredImage(stored, info, original, changes, _look(final) if looks else None)
+    look = _look(final) if looks else None
+    return StoredImage(stored, info, original, changes, look, source.orientation)
 
 
 def _look(image: Image.Image) -> int | None:
@@ -163,7 +164,8 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredI
     was_done = _was_done(source, target, options, image, final)
     changes = tuple(name for name, is_so in was_done.items() if is_so) or ("untouched",)
     original = Original(source.height, source.width, target.turn)
-    return StoredImage(final.tobytes(), info, original, changes)
+    tagged = source.orientation if source.header is None else 0
+    return StoredImage(final.tobytes(), info, original, changes, tagged=tagged)
 
 
 def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:

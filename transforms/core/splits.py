@@ -25,7 +25,8 @@ _MAX_NAME = 100
 KNOWN_SPLITS = ("train", "validation", "test")
 """Splits that come first, in this order, and that any mix of upper and lower case names."""
 
-_UNASSIGNED = "unassigned"
+# What AutoML writes besides, and what it stands for.
+_AUTOML = {"unassigned": "", "training": "train"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _EXAMPLE = "write it like train=0.8,validation=0.1,test=0.1"
 
@@ -108,8 +109,8 @@ def is_split_name(name: str) -> bool:
 def split_text(said: str) -> str:
     """What a cell or a folder says of the split; empty when the ratio split shall decide.
 
-    AutoML writes TRAIN, VALIDATION, TEST and, to leave it open, UNASSIGNED; every other name
-    stays as it is.
+    AutoML writes TRAIN or TRAINING, VALIDATION, TEST and, to leave it open, UNASSIGNED; every other
+    name stays as it is.
 
     >>> split_text("TRAIN"), split_text("UNASSIGNED"), split_text(" Holdout ")
     ('train', '', 'Holdout')
@@ -118,7 +119,7 @@ def split_text(said: str) -> str:
     folded = said.casefold()
     if folded in KNOWN_SPLITS:
         return folded
-    return "" if folded == _UNASSIGNED else nfc(said)
+    return _AUTOML.get(folded, nfc(said))
 
 
 def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.embeddings import read_bfloat16
 from transforms.core.examples import decode_example
 from transforms.core.json_text import parse_json
-from transforms.core.layouts import PIXELS, RAW, SIZES, Feature
+from transforms.core.layouts import DETECTION, OBJECT_COLUMNS, PIXELS, RAW, SIZES, Feature
 from transforms.core.rejections import RejectedImageError
 from transforms.core.stats import Ledger, LedgerError
 from transforms.core.tfrecord import LARGEST_RECORD, largest_record
@@ -110,11 +110,13 @@ class RecordVerifier:
         features: those of the manifest.
         labels: the names in labels.txt by class id; None when class ids have no lines there.
         limits: those of the conversion.
+        first_id: the lowest id that a label may have; None when it may be any.
     """
 
     features: tuple[Feature, ...]
     labels: Mapping[int, str] | None
     limits: Limits
+    first_id: int | None = None
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any], labels: Mapping[int, str]) -> RecordVerifier:
@@ -128,6 +130,7 @@ class RecordVerifier:
                 max_pixels=options.get("max_pixels") or sys.maxsize,
                 max_bytes=options.get("max_bytes") or sys.maxsize,
             ),
+            first_id=1 if options.get("layout") == DETECTION else None,
         )
 
     @property
@@ -212,6 +215,9 @@ class RecordVerifier:
 
     def _label_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
         label_id = values.get("label.id")
+        if label_id is not None and self.first_id is not None and label_id < self.first_id:
+            yield f"label {label_id} is below {self.first_id}: readers keep 0 for the background"
+            return
         if self.labels is None or label_id is None:
             return
         if label_id not in self.labels:
@@ -234,6 +240,9 @@ class RecordVerifier:
         boxes = {source: sides for source, sides in lists.items() if source.startswith("box.")}
         if len({len(sides) for sides in boxes.values()}) > 1:
             yield "its boxes have different numbers of sides"
+        objects = {len(lists[source]) for source in OBJECT_COLUMNS if source in lists}
+        if boxes and objects - {len(sides) for sides in boxes.values()}:
+            yield "has other numbers of marks or areas than of boxes"
         if not all(0 <= side <= 1 for sides in boxes.values() for side in sides):
             yield "a side of a box is not in 0 to 1"
 

@@ -19,6 +19,9 @@ from transforms.core.label_kinds import LabelCells, decide_kind, integer_of
 MAX_LINES = 10_000_000
 """The lines that `labels.txt` has room for; it is empty when a class id is larger, or below 0."""
 
+BACKGROUND = "background"
+"""The name of the id 0, where readers keep it for what is no object."""
+
 _ID_AND_NAME = re.compile(r"([0-9]+):(.*\S.*)", re.ASCII)
 
 
@@ -28,12 +31,15 @@ class LabelRules(NamedTuple):
     Attributes:
         kind: of `LABEL_KINDS`.
         class_names: the classes in the order of their ids, or None for sorted labels.
-        dense: whether integers are numbered from 0.
+        dense: whether integers are numbered from the first id.
+        first_id: the id of the first class that is counted: 1 where readers keep 0 for the
+            background.
     """
 
     kind: str = "auto"
     class_names: tuple[str, ...] | None = None
     dense: bool = False
+    first_id: int = 0
 
     @property
     def unknown(self) -> str:
@@ -62,7 +68,9 @@ class LabelRules(NamedTuple):
         """
         is_open = self.class_names is not None or kind not in ("integer", "text")
         decided = self.kind if is_open else kind
-        return Vocabulary.build(labels, self.class_names, kind=decided, dense=self.dense)
+        return Vocabulary.build(
+            labels, self.class_names, kind=decided, dense=self.dense, first_id=self.first_id
+        )
 
 
 ANY_LABELS = LabelRules()
@@ -79,12 +87,14 @@ class Vocabulary:
     Attributes:
         is_named: ids count the lines of `lines()` from 0; otherwise labels are their own ids.
         is_integer: whether labels are integers.
+        first_id: where ids that count begin.
     """
 
     is_named: bool
     is_integer: bool
     _ids: dict[str, int] = dataclasses.field(repr=False)
     _lines: tuple[str, ...] = dataclasses.field(repr=False)
+    first_id: int = 0
 
     @classmethod
     def build(
@@ -94,6 +104,7 @@ class Vocabulary:
         *,
         kind: str = "auto",
         dense: bool = False,
+        first_id: int = 0,
     ) -> Vocabulary:
         """The vocabulary of these labels, whatever their order and repetitions.
 
@@ -104,7 +115,12 @@ class Vocabulary:
                 integers allowed, in which case nothing is an index.
             kind: `text`; `integer`, in which case labels that are none are unknown; or `auto`:
                 integers if all labels are.
-            dense: whether integers are numbered from 0 in their order.
+            dense: whether integers are numbered from `first_id` in their order.
+            first_id: the id of the first class that is counted. With 1, the id 0 is that of the
+                background, which no label has; given names may have it in their first line.
+
+        Raises:
+            LabelsError: an integer is below `first_id`, or above what readers of boxes take.
 
         >>> Vocabulary.build(["dog", "cat", "dog"]).lines()
         ('cat', 'dog')
@@ -117,34 +133,52 @@ class Vocabulary:
         distinct.discard("")  # an image without a label
         integers = {label: integer_of(label, lenient=kind == "integer") for label in distinct}
         if class_names is not None:
-            return cls._of_names(tuple(map(label_text, class_names)), integers, kind, dense)
+            names = tuple(map(label_text, class_names))
+            return cls._of_names(names, integers, kind, dense, first_id)
         if kind == "auto":
             kind = "integer" if None not in integers.values() and distinct else "text"
         if kind == "text":
-            return cls(True, False, {}, ())._with(tuple(sorted(distinct)), {})
+            return cls(True, False, {}, (), first_id)._with(tuple(sorted(distinct)), {})
         values = sorted({value for value in integers.values() if value is not None})
-        return cls(dense, True, {}, ())._with(tuple(map(str, values)), integers)
+        return cls(dense, True, {}, (), first_id)._with(tuple(map(str, values)), integers)
 
     @classmethod
     def _of_names(
-        cls, names: tuple[str, ...], integers: Mapping[str, int | None], kind: str, dense: bool
+        cls,
+        names: tuple[str, ...],
+        integers: Mapping[str, int | None],
+        kind: str,
+        dense: bool,
+        first_id: int,
     ) -> Vocabulary:
         """The vocabulary of given names."""
         if kind != "text" and all(str(integer_of(name)) == name for name in names):
             if dense:
-                return cls(True, True, {}, ())._with(names, integers)
-            return cls(False, True, {}, ())._with(tuple(sorted(names, key=int)), integers)
-        named = cls(True, False, {}, ())._with(names, {})
+                return cls(True, True, {}, (), first_id)._with(names, integers)
+            lines = tuple(sorted(names, key=int))
+            return cls(False, True, {}, (), first_id)._with(lines, integers)
+        # Where the file names the background, too, indexes count it.
+        first_index = 1 if first_id and names[0] == BACKGROUND else 0
+        names = names[first_index:]
+        named = cls(True, False, {}, (), first_id)._with(names, {})
         if kind == "text":
             return named
-        indices = {str(at): at for at in range(len(names))}
+        indices = {str(at + first_index): at + first_id for at in range(len(names))}
         spelt = {label: indices.get(str(value)) for label, value in integers.items()}
         ids = indices | {label: at for label, at in spelt.items() if at is not None}
         return dataclasses.replace(named, _ids=ids if kind == "integer" else ids | named._ids)
 
     def _with(self, lines: tuple[str, ...], integers: Mapping[str, int | None]) -> Vocabulary:
         """The vocabulary of these lines, which knows every spelling of an integer, too."""
-        ids = {line: at if self.is_named else int(line) for at, line in enumerate(lines)}
+        counted = enumerate(lines, self.first_id)
+        ids = {line: at if self.is_named else int(line) for at, line in counted}
+        odd = [number for number in ids.values() if self.first_id and not 0 < number < 2**31]
+        if odd:
+            raise LabelsError(
+                f"the label {min(odd)} cannot be a class id of --layout detection, whose readers "
+                "keep 0 for the background: --dense_labels numbers the labels from 1, and "
+                "--class_names FILE names the label 0 in its first line, which gets the id 1"
+            )
         spelt = {label: ids.get(str(value)) for label, value in integers.items()}
         ids |= {label: id_ for label, id_ in spelt.items() if id_ is not None}
         return dataclasses.replace(self, _ids=ids, _lines=lines)
@@ -167,7 +201,7 @@ class Vocabulary:
         class_id = self.id_of(label)
         if class_id is None:
             return label_text(label)
-        return self._lines[class_id] if self.is_named else str(class_id)
+        return self._lines[class_id - self.first_id] if self.is_named else str(class_id)
 
     def lines(self) -> tuple[str, ...]:
         """The names of the classes in the order of their ids; of integers, their digits."""
@@ -176,17 +210,26 @@ class Vocabulary:
     @property
     def ids(self) -> Sequence[int]:
         """The class ids in their order."""
-        return range(len(self._lines)) if self.is_named else [int(line) for line in self._lines]
+        if self.is_named:
+            return range(self.first_id, self.first_id + len(self._lines))
+        return [int(line) for line in self._lines]
 
     @property
     def id_names(self) -> tuple[str, ...] | None:
         """The name of each id from 0; None when the ids are other numbers, or there is no class.
 
+        Where ids count from 1, the background has the first name.
+
         >>> Vocabulary.build(["1", "0"]).id_names, Vocabulary.build(["7"]).id_names
         (('0', '1'), None)
         """
-        counts = self._lines == tuple(map(str, range(len(self._lines))))
-        return self._lines if self._lines and (self.is_named or counts) else None
+        names = self._lines
+        counts = names == tuple(map(str, range(len(names))))
+        if self.first_id and self.is_named and BACKGROUND not in names:
+            names = (*[BACKGROUND] * self.first_id, *names)
+        elif self.first_id:
+            return None
+        return names if self._lines and (self.is_named or counts) else None
 
     @property
     def id_count(self) -> int | None:

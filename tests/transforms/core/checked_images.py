@@ -20,6 +20,10 @@ OBJECTS = {
     "image/object/bbox/xmax": [0.5, 0.2, 1.0],
     "image/object/bbox/ymin": [0.0, 0.0, 0.9],
     "image/object/bbox/ymax": [1.0, 0.25, 0.95],
+    "image/object/area": [12.5, 3.0, 0.0],
+    "image/object/is_crowd": [0, 1, 0],
+    "image/object/difficult": [0, 0, 1],
+    "image/object/group_of": [1, 0, 0],
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from transforms.core.boxes import BoxRules
 from transforms.core.columns import (
     RowUse,
     RowValues,
@@ -22,7 +23,7 @@ from transforms.core.pixel_options import Original
 from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import RejectedImageError
 
-SIDES = ("xmin", "xmax", "ymin", "ymax")
+SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
 def rows(*each: tuple[list[tuple[int, str]], list[str]]) -> ShardImage:
@@ -52,8 +53,8 @@ def test_layouts_of_one_label_ask_nothing_of_rows(layout: str) -> None:
 
 
 def test_detection_asks_for_its_boxes() -> None:
-    use = row_use(LAYOUTS["detection"], box_columns=("XMin", "XMax", "YMin", "YMax"))
-    assert use == RowUse(("XMin", "XMax", "YMin", "YMax"), True, True, True)
+    use = row_use(LAYOUTS["detection"], boxes=BoxRules(("XMin", "YMin", "XMax", "YMax")))
+    assert use == RowUse(("XMin", "YMin", "XMax", "YMax"), True, True, True)
 
 
 @pytest.mark.parametrize(
@@ -140,24 +141,24 @@ def test_labels_of_objects_and_of_the_image() -> None:
 
 def boxes(cells: list[str], orientation: int = 1, units: str = "pixel") -> dict[str, Any]:
     features = [feature for feature in LAYOUTS["detection"] if "bbox" in feature.name]
-    use = row_use(features, box_columns=SIDES)
-    values = RowValues(features, use, box_columns=SIDES, box_units=units)
+    rules = BoxRules(SIDES, units=units)
+    values = RowValues(features, row_use(features, boxes=rules), boxes=rules)
     found = values.of(rows(([], cells)), Original(12, 16, orientation))
     return {name.rpartition("/")[2]: sides for name, sides in found.items()}
 
 
 def test_boxes_follow_the_pixels() -> None:
-    assert boxes(["4", "8", "3", "12"]) == dict(xmin=[0.25], xmax=[0.5], ymin=[0.25], ymax=[1.0])
-    assert boxes(["4", "8", "3", "12"], 3) == dict(xmin=[0.5], xmax=[0.75], ymin=[0.0], ymax=[0.75])
+    assert boxes(["4", "3", "8", "12"]) == dict(xmin=[0.25], xmax=[0.5], ymin=[0.25], ymax=[1.0])
+    assert boxes(["4", "3", "8", "12"], 3) == dict(xmin=[0.5], xmax=[0.75], ymin=[0.0], ymax=[0.75])
 
 
 @pytest.mark.parametrize(
     ("cells", "detail"),
     [
-        (["4", "80", "3", "12"], "a.csv:2: xmax 80 is outside of the image, 0 to 16 (pixel)"),
-        (["4", "8", "", "12"], "a.csv:2, column 'ymin' (ymin): the cell is empty"),
-        (["4", "8", "nan", "12"], "a.csv:2: ymin is nan"),
-        (["4", "x", "3", "12"], "a.csv:2, column 'xmax' (xmax): 'x' is no number"),
+        (["4", "3", "80", "12"], "a.csv:2: xmax 80 is outside of the image, 0 to 16 (pixel)"),
+        (["4", "", "8", "12"], "a.csv:2, column 'ymin' (ymin): the cell is empty"),
+        (["4", "nan", "8", "12"], "a.csv:2: ymin is nan"),
+        (["4", "3", "x", "12"], "a.csv:2, column 'xmax' (xmax): 'x' is not a number"),
     ],
 )
 def test_boxes_that_reject_their_image(cells: list[str], detail: str) -> None:

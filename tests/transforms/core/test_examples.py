@@ -6,6 +6,7 @@ import hashlib
 import random
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.transforms.core.checked_images import OBJECTS, checked
+from transforms.core import examples
 from transforms.core.check import ImageInfo
 from transforms.core.examples import CheckedImage, ExampleEncoder, decode_example, sort_features
 from transforms.core.layouts import LAYOUTS, Feature, layout_features
@@ -209,3 +211,20 @@ def test_the_encoder_needs_neither_tensorflow_nor_beam() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_only_layouts_that_ask_for_it_pay_for_sha256(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[bytes] = []
+
+    def sha256(data: bytes) -> Any:
+        calls.append(data)
+        return hashlib.blake2b(data)
+
+    monkeypatch.setattr(examples, "hashlib", SimpleNamespace(sha256=sha256))
+    ExampleEncoder(LAYOUTS[layout]).encode(BATCH)
+    asks = any(feature.source == "image.sha256" for feature in LAYOUTS[layout])
+    assert len(calls) == (len(BATCH) if asks else 0)
+    assert asks == (layout == "detection")

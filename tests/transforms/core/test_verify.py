@@ -75,11 +75,24 @@ def test_lists_that_are_right() -> None:
         ({"image__class__text": [b"cat", b"\xff"]}, "label 1 is 'dog' in labels.txt"),
         ({"image__object__bbox__xmin": [0.0, 0.1]}, "different numbers of sides"),
         ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not in 0 to 1"),
+        ({"image__object__area": [1.0]}, "has other numbers of marks or areas than of boxes"),
     ],
 )
 def test_lists_that_are_wrong(changed: dict[str, list[Any]], told: str) -> None:
     (problem,) = problems_of_lists(**changed)
     assert told in problem
+
+
+def test_readers_of_boxes_keep_0_for_the_background() -> None:
+    (record,) = ExampleEncoder(LISTS).encode([checked(values=RIGHT)])
+    manifest = {
+        "options": {"layout": "detection"},
+        "features": [feature.to_manifest() for feature in LISTS],
+        "labels": "text",
+    }
+    verifier = RecordVerifier.of(manifest, ["background", "cat", "dog"])
+    problems = set(verifier.check(record).problems)
+    assert "label 0 is below 1: readers keep 0 for the background" in problems
 
 
 def test_a_list_that_is_not_set_is_empty() -> None:

@@ -1,0 +1,97 @@
+"""What two readers of boxes parse: the default feature specifications of their decoders.
+
+Both are of github.com/tensorflow/models (Apache-2.0), read there in November 2026:
+
+- the Model Garden's `official/vision/dataloaders/tf_example_decoder.py` at 00d83f37e2de;
+- the Object Detection API's `research/object_detection/data_decoders/tf_example_decoder.py` at
+  015ec401bc54, and its label map, `protos/string_int_label_map.proto` at 23341a239100.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+
+FLOATS = tf.io.VarLenFeature(tf.float32)
+INTEGERS = tf.io.VarLenFeature(tf.int64)
+STRINGS = tf.io.VarLenFeature(tf.string)
+
+MODEL_GARDEN = {
+    "image/encoded": tf.io.FixedLenFeature((), tf.string),
+    "image/source_id": tf.io.FixedLenFeature((), tf.string),
+    "image/height": tf.io.FixedLenFeature((), tf.int64, -1),
+    "image/width": tf.io.FixedLenFeature((), tf.int64, -1),
+    "image/object/bbox/xmin": FLOATS,
+    "image/object/bbox/xmax": FLOATS,
+    "image/object/bbox/ymin": FLOATS,
+    "image/object/bbox/ymax": FLOATS,
+    "image/object/class/label": INTEGERS,
+    "image/object/area": FLOATS,
+    "image/object/is_crowd": INTEGERS,
+}
+"""`TfExampleDecoder()` of the Model Garden."""
+
+OBJECT_DETECTION = {
+    "image/encoded": tf.io.FixedLenFeature((), tf.string, ""),
+    "image/format": tf.io.FixedLenFeature((), tf.string, "jpeg"),
+    "image/filename": tf.io.FixedLenFeature((), tf.string, ""),
+    "image/key/sha256": tf.io.FixedLenFeature((), tf.string, ""),
+    "image/source_id": tf.io.FixedLenFeature((), tf.string, ""),
+    "image/height": tf.io.FixedLenFeature((), tf.int64, 1),
+    "image/width": tf.io.FixedLenFeature((), tf.int64, 1),
+    "image/class/text": STRINGS,
+    "image/class/label": INTEGERS,
+    "image/neg_category_ids": INTEGERS,
+    "image/not_exhaustive_category_ids": INTEGERS,
+    "image/class/confidence": FLOATS,
+    "image/object/bbox/xmin": FLOATS,
+    "image/object/bbox/xmax": FLOATS,
+    "image/object/bbox/ymin": FLOATS,
+    "image/object/bbox/ymax": FLOATS,
+    "image/object/class/label": INTEGERS,
+    "image/object/class/text": STRINGS,
+    "image/object/area": FLOATS,
+    "image/object/is_crowd": INTEGERS,
+    "image/object/difficult": INTEGERS,
+    "image/object/group_of": INTEGERS,
+    "image/object/weight": FLOATS,
+}
+"""`TfExampleDecoder()` of the Object Detection API."""
+
+
+def read_label_map(text: str) -> dict[str, int]:
+    """Names and ids of a label map, parsed as the message `StringIntLabelMap` and checked as there.
+
+    Raises:
+        text_format.ParseError: it is no such message.
+        AssertionError: an id is that of the background.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name="map.proto", package="m", syntax="proto2")
+    item = file.message_type.add(name="StringIntLabelMapItem")
+    types = descriptor_pb2.FieldDescriptorProto
+    for number, (name, type_) in enumerate(
+        [
+            ("name", types.TYPE_STRING),
+            ("id", types.TYPE_INT32),
+            ("display_name", types.TYPE_STRING),
+        ],
+        1,
+    ):
+        item.field.add(name=name, number=number, type=type_, label=types.LABEL_OPTIONAL)
+    file.message_type.add(name="StringIntLabelMap").field.add(
+        name="item",
+        number=1,
+        type=types.TYPE_MESSAGE,
+        type_name=".m.StringIntLabelMapItem",
+        label=types.LABEL_REPEATED,
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    message: Any = message_factory.GetMessageClass(
+        pool.FindMessageTypeByName("m.StringIntLabelMap")
+    )()
+    text_format.Parse(text, message)
+    assert all(each.id > 0 for each in message.item), "the id 0 is reserved for the background"
+    return {each.name: each.id for each in message.item}
