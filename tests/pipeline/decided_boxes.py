@@ -35,8 +35,8 @@ BOXES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is no integer; ids count sorted \
-                                    labels from 1 [--class_names]
+            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            class ids      1 to 2               count the sorted labels [--class_names]
         """,
         records="""
             train a.jpg 1 0.25 0.25 0.75 0.75 0
@@ -65,8 +65,9 @@ BOXES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         integers, 2 classes  every label is an integer, which is its \
-                                    id [--class_names]
+            labels         integers, 2 classes  all 2 labels are integers [--label_kind]
+            class ids      1 to 3               the labels themselves; 1 numbers below \
+                                    are unused [--dense_labels]
         """,
         records="""
             train a.jpg 3 0.25 0.25 0.75 0.75
@@ -100,8 +101,8 @@ BOXES: list[Row] = [
             splits from    column 'column 1'    rows split,image_uri,label, the form of \
                                     AutoML [--split_column]
             root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'bike' is no integer; ids count sorted \
-                                    labels from 1 [--class_names]
+            labels         text, 2 classes      'car' is no integer [--label_kind]
+            class ids      1 to 2               count the sorted labels [--class_names]
         """,
         records="""
             test p/b.jpg - - - - -
@@ -132,8 +133,8 @@ BOXES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 1 class        'cat' is no integer; ids count sorted \
-                                    labels from 1 [--class_names]
+            labels         text, 1 class        'cat' is no integer [--label_kind]
+            class ids      1                    count the sorted labels [--class_names]
         """,
         records="""
             train a.jpg 1 0.25 0.25 0.75 0.75
@@ -158,8 +159,8 @@ BOXES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is no integer; ids count sorted \
-                                    labels from 1 [--class_names]
+            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            class ids      1 to 2               count the sorted labels [--class_names]
         """,
         records="""
             train a.jpg 1 0 0 0.5 1

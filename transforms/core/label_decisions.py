@@ -55,8 +55,8 @@ def _ids(vocabulary: Vocabulary, rules: LabelRules) -> Decision:
         because = "the labels themselves"
         if vocabulary.id_count is None:
             because += "; labels.txt is empty, it has no lines of these numbers"
-        elif vocabulary.id_names is None:
-            because += f"; {vocabulary.id_count - len(ids)} numbers below are unused"
+        elif unused := vocabulary.id_count - vocabulary.first_id - len(ids):
+            because += f"; {unused} numbers below are unused"
         return Decision("class ids", value, because, "--dense_labels")
     if vocabulary.is_integer:
         return Decision("class ids", value, "count the integers in their order", "--dense_labels")
