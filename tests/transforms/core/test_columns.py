@@ -54,7 +54,7 @@ def test_layouts_of_one_label_ask_nothing_of_rows(layout: str) -> None:
 
 def test_detection_asks_for_its_boxes() -> None:
     use = row_use(LAYOUTS["detection"], boxes=BoxRules(("XMin", "YMin", "XMax", "YMax")))
-    assert use == RowUse(("XMin", "YMin", "XMax", "YMax"), True, True, True)
+    assert use == RowUse(("XMin", "YMin", "XMax", "YMax"), True, True, True, boxes=(0, 1, 2, 3))
 
 
 @pytest.mark.parametrize(
