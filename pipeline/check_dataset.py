@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from pipeline.launch import is_local_runner, run_pipeline
 from transforms import files
 from transforms.core.manifest import content_digest, manifest_shards
 from transforms.core.output_names import LABELS, MANIFEST, REJECTED
+from transforms.core.scratch import scratch_folder
 from transforms.core.verify import (
     Problem,
     RecordVerifier,
@@ -59,7 +59,7 @@ def check_dataset(
             raise
         path = files.join(output, MANIFEST)
         raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch_folder() as scratch:
         results = files.join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
         records = sum(split["records"] for split in manifest["splits"].values())
         transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)

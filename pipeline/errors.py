@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from pipeline.streams import open_standard_streams
 from transforms.core.file_errors import is_final
 from transforms.core.shown_text import first_line, printable, redacted
 
@@ -47,6 +48,7 @@ def run_command(main: Callable[[], None], command: str) -> int:
     Returns:
         the exit code.
     """
+    open_standard_streams()
     try:
         main()
         # What is left would be written when Python ends, where no one catches it.

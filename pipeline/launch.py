@@ -28,6 +28,7 @@ from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
 from transforms.core.output_names import MANIFEST, OUTCOME
+from transforms.core.scratch import scratch_folder, temporary_files_in
 from transforms.core.shown_text import printable, redacted
 from transforms.core.stats import LedgerError
 from transforms.metrics import UP_TO_DATE
@@ -79,6 +80,21 @@ def run_pipeline(
     Raises:
         DatasetError: when it fails for a reason that one line can tell.
     """
+    with scratch_folder() as scratch:
+        return _run_in(
+            scratch, construct, beam_flags, progress=progress, in_process=in_process, left=left
+        )
+
+
+def _run_in(
+    scratch: str,
+    construct: Callable[[beam.Pipeline], Any],
+    beam_flags: Sequence[str],
+    *,
+    progress: str,
+    in_process: bool,
+    left: str,
+) -> dict[str, int]:
     options = PipelineOptions(list(beam_flags))
     standard = options.view_as(StandardOptions)
     if in_process or not standard.runner:
@@ -89,7 +105,9 @@ def run_pipeline(
     # An exception reaches us as such; Beam also logs it, several times.
     _mute_beam()
     try:
-        pipeline = beam.Pipeline(options=options)
+        # Beam makes a folder, which a killed run would leave.
+        with temporary_files_in(scratch):
+            pipeline = beam.Pipeline(options=options)
     except ValueError as error:
         raise UsageError(" ".join(str(error).split())) from error
     construct(pipeline)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pipeline.errors import UsageError, input_error
 from transforms import files, gcs
 from transforms.core.shown_text import holds_secret
@@ -31,7 +33,8 @@ def check_path(flag: str, path: str) -> None:
     is_web = path.lower().startswith(("http://", "https://"))
     if not is_web and not holds_secret(path):
         return
-    scheme, _, rest = path.partition("?")[0].rpartition("://")
+    # Of the parameters, nothing is shown.
+    scheme, _, rest = re.split("[?#;]", path, maxsplit=1)[0].rpartition("://")
     shown = f"{scheme}://{rest.rpartition('@')[2]}" if scheme else rest
     if is_web:
         problem = "is a web address, which is not read: copy the files, or give gs://BUCKET/NAME"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import run_command
 from pipeline.options import parse_flags
 from transforms.core.decisions import decision_lines, from_manifest
+from transforms.core.scratch import scratch_folder
 from transforms.core.shown_text import format_bytes, printable
 
 
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
 
     config = check_flags(flags)
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch_folder() as scratch:
         path = Path(scratch, "plan.json")
         plan_dataset(config, str(path), beam_flags, progress=flags.progress)
         plan = json.loads(path.read_text())

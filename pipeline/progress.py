@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 from apache_beam.metrics import MetricsFilter
 from tqdm import tqdm
 
+from transforms.core.scratch import scratch_folder
 from transforms.metrics import NAMESPACE, PROGRESS, STAGES, WORKERS_FOLDER, Stage
 
 _BAR_SECONDS = 0.2
@@ -81,7 +81,7 @@ def _take_over(counters: Mapping[str, int]) -> None:
 @contextlib.contextmanager
 def _workers_counts() -> Iterator[None]:
     """Lets worker processes that are started in the block leave their counts in a folder."""
-    with tempfile.TemporaryDirectory(prefix="progress-") as folder:
+    with scratch_folder() as folder:
         PROGRESS.clear(workers=folder)
         os.environ[WORKERS_FOLDER] = folder
         try:

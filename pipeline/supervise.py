@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from pipeline.errors import INTERRUPTED
+from pipeline.streams import open_standard_streams
 from transforms.core.in_flight import RUN_VARIABLE, HangWatch, Suspects
 
 # Signals that a process sends to itself by a bug in native code.
@@ -49,6 +50,7 @@ def supervise(command: Callable[[], int]) -> int:
     Returns:
         the command's exit code; 128 and the signal's number when one ended it.
     """
+    open_standard_streams()
     known: frozenset[bytes] = frozenset()
     while True:
         known |= Suspects().notes

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
@@ -27,6 +26,7 @@ from transforms.core.embeddings import (
 )
 from transforms.core.examples import CheckedImage
 from transforms.core.rejections import Reason, Rejection
+from transforms.core.scratch import scratch_folder
 from transforms.match import is_local, list_files
 
 _Array = np.ndarray[Any, Any]
@@ -191,7 +191,7 @@ def _as_local(path: str | None) -> Iterator[str | None]:
     if path is None or is_local(path):
         yield path
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         # Keras goes by the extension of a file.
         copy = os.path.join(folder, os.path.basename(path.rstrip("/")))
         for name, uri in _files_of(path):

@@ -7,28 +7,39 @@ import re
 HIDDEN = "[hidden]"
 """What stands in the place of a secret."""
 
-# Parameters that let whoever has the address read or write, and what tells whose they are.
-_PARAMETERS = (
-    r"x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|awsaccesskeyid"
-    r"|googleaccessid|key|upload_id|password|api_?key|client_secret"
-    r"|(?:access_|refresh_|id_)?token"
+# Names of parameters that let whoever has the address read or write, or that tell whose they are.
+_NAMES = (
+    r"[\w.-]{0,40}(?:signature|credential|token|secret|passw(?:or)?d|passphrase|sess(?:ion)?_?id"
+    r"|session|api[_-]?key|access[_-]?key|private[_-]?key|authorization|jwt)[\w.-]{0,40}"
+    r"|sas|sig|sid|pwd|upload_id|googleaccessid|hdnea|hdnts"
 )
+# Names that many an address has for something else: only where parameters begin.
+_SHORT_NAMES = r"key|auth|code"
+# What begins a parameter and what its name ends with, percent-encoded too: an address in another.
+_QUERY, _ANY, _EQUALS = r"[?&]|%3f|%26", r"[?&#;]|%3f|%26|%23|%3b", r"=|%3d"
 # What such a value ends before; a full stop or colon after it belongs to the sentence.
 _VALUE = r"[^\s&'\"<>]*[^\s&'\"<>.,:;)]"
 _SECRETS = (
     # Of an unknown web server, any parameter may be the secret.
     re.compile(r"(https?://[^\s?'\"<>]{1,1000}\?)[^\s'\"<>]*[^\s'\"<>.,:;)]", re.IGNORECASE),
-    re.compile(rf"([?&](?:{_PARAMETERS})=){_VALUE}", re.IGNORECASE),
+    re.compile(
+        rf"((?:(?:{_ANY})(?:{_NAMES})|(?:{_QUERY})(?:{_SHORT_NAMES}))(?:{_EQUALS})){_VALUE}",
+        re.IGNORECASE,
+    ),
     re.compile(rf"(\bBearer\s+){_VALUE}", re.IGNORECASE),
+    re.compile(rf"(\bAuthorization:\s*(?:Basic|Digest)\s+){_VALUE}", re.IGNORECASE),
     re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
+    # A web address may have a token alone before its host; a bucket has its own name there.
+    re.compile(r"(https?://)(?!\[hidden\])[^\s/:@?#]+(?=@)", re.IGNORECASE),
 )
 
 
 def redacted(text: str) -> str:
     """`text` without what would let a reader act as its writer.
 
-    That is what follows the `?` of a web address, the signature of others (`X-Goog-Signature=`,
-    `sig=`, `token=` ...), the password in an address, and bearer tokens.
+    That is what follows the `?` of a web address; parameters of any address that are named like a
+    secret (`X-Goog-Signature=`, `sig=`, `#access_token=`, `;jsessionid=` ...); the password in an
+    address, the user of a web address; and tokens in the header of a request.
 
     >>> redacted("https://host/a.jpg?size=2&X-Goog-Signature=abc: 403")
     'https://host/a.jpg?[hidden]: 403'

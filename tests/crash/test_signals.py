@@ -1,0 +1,79 @@
+"""What a run that is ended from outside says and leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.commands import ROOT, digests, make_dataset
+
+
+def start(photos: Path, folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Starts a run in a session of its own, which has begun to work when this returns."""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "pipeline.convert", "--progress=off", "--num_shards=3"]
+    command += [f"--images={photos}/*/*.jpg", f"--output={folder}/out", *words]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    known = set(scratch(folder))
+    while process.poll() is None and set(scratch(folder)) <= known:
+        time.sleep(0.005)
+    return process
+
+
+def scratch(folder: Path) -> list[Path]:
+    """The folders that runs have made for temporary files."""
+    return list((folder / "tmp").glob("image-tfrecords-scratch-*"))
+
+
+def test_an_interrupt_of_the_parent_alone_ends_the_run(photos: Path, tmp_path: Path) -> None:
+    """As `kill -INT` sends it; Ctrl-C reaches the children, too."""
+    with start(photos, tmp_path) as process:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "convert: interrupted; the same command goes on where it stopped\n"
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_killed_runs_leave_nothing_that_piles_up(photos: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        with start(photos, tmp_path) as process:
+            os.killpg(process.pid, signal.SIGKILL)
+        for path in scratch(tmp_path):
+            os.utime(path, (0, 0))
+    assert scratch(tmp_path)
+    with start(photos, tmp_path) as process:
+        assert process.wait(60) == 0
+    # The notes of images in flight are one folder of this user's, whatever ran.
+    left = {path.name.rpartition("-")[0] for path in (tmp_path / "tmp").iterdir()}
+    assert left <= {f"images-in-flight-{os.getuid()}"}
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(photos: Path, tmp_path: Path, closed: str) -> None:
+    """A file that is opened next would get their numbers, and what libraries print."""
+    command = f"{sys.executable} -m pipeline.convert --progress=plain --num_shards=3"
+    command += f" '--images={photos}/*/*.jpg' --output={tmp_path}/out {closed}"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    expected = make_dataset(tmp_path / "expected", images=f"{photos}/*/*.jpg", num_shards=3)
+    same = {
+        name: digest for name, digest in digests(expected.folder).items() if "report" not in name
+    }
+    found = digests(tmp_path / "out")
+    assert {name: found[name] for name in same} == same
