@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.dataset import open_dataset
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, one_line
 from transforms import files
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.check import import_tensorflow
 from transforms.core.layouts import SIZES, Feature
+from transforms.core.output_names import LABELS
 from transforms.core.pixel_options import stored_shape
 from transforms.core.tfds_metadata import supervised_keys
+from transforms.core.vocabulary import parse_labels
 from transforms.local_files import is_plain_file
 from transforms.match import is_local
 
@@ -113,6 +115,30 @@ def _image_size(size: tuple[int, int]) -> tuple[int, int]:
         raise TypeError(f"image_size is a pair of height and width, not {size!r}")
     height, width = size
     return whole_number("image_size[0]", height, 1), whole_number("image_size[1]", width, 1)
+
+
+def class_names(output: str) -> dict[int, str]:
+    """The name of each class by its id, in the order of the ids: line n of `labels.txt` is class n.
+
+    Args:
+        output: the folder of a dataset.
+
+    Returns:
+        the names; none without labels, or if an id is below 0 or too large for a line.
+
+    Raises:
+        UsageError: there is no finished dataset, or the file cannot be read.
+    """
+    output = path_text("output", output)
+    open_dataset(output)
+    path = files.join(output, LABELS)
+    try:
+        text = files.read_text(path, follow_links=False)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {one_line(error)}") from error
+    if text is None:
+        raise UsageError(f"there is no {path}: the dataset is damaged, see `verify`")
+    return parse_labels(text)
 
 
 def _records(tf: Any, paths: Sequence[str], seed: int | None) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from transforms.core.decisions import Decision, decision_lines
+from transforms.core.label_kinds import class_order
 from transforms.core.output_names import REJECTED
 from transforms.core.rejections import HELP, Reason
 from transforms.core.shards import empty_shards_warning
@@ -75,7 +76,8 @@ def _split_lines(splits: Mapping[str, Any], unit: str) -> list[str]:
 
 
 def _class_lines(splits: Mapping[str, Any]) -> list[str]:
-    names = sorted({name for split in splits.values() for name in split["classes"]} - {""})
+    found = {name for split in splits.values() for name in split["classes"]} - {""}
+    names = sorted(found, key=class_order)
     if not names:
         return []
     width = max(12, *(len(printable(name)) for name in names[:_MAX_CLASSES]))

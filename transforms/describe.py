@@ -14,6 +14,7 @@ from transforms.core.duplicates import equal_of, find_near, merge_equal
 from transforms.core.fingerprints import ShardIndex, content_hash, md5_hash
 from transforms.core.image_statistics import Sample, Statistics, describe
 from transforms.core.keys import full_uri
+from transforms.core.label_kinds import class_order
 from transforms.core.manifest import DataFile
 from transforms.core.records import Found
 from transforms.core.shards import ShardName, shard_index
@@ -57,7 +58,9 @@ class DatasetDescriber:
             OSError: a sidecar is gone.
         """
         classes = statistics.samples.classes
-        samples = [(name, sample) for name in sorted(classes) for sample in classes[name]]
+        samples = [
+            (name, sample) for name in sorted(classes, key=class_order) for sample in classes[name]
+        ]
         wanted = {_place(sample) for _, sample in samples}
         duplicates = None if found is None else _Duplicates(found, self)
         places = self._look_up(wanted | (duplicates.wanted if duplicates else set()))

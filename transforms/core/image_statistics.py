@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from transforms.core.label_kinds import class_order
+
 # Records of one class, and of all classes, that are named to be looked at.
 SAMPLES_OF_CLASS = 6
 MAX_SAMPLES = 600
@@ -110,7 +112,7 @@ class Samples:
 
     def shrink(self) -> None:
         """Drops what is over the bounds."""
-        names = sorted(self.classes)[:MAX_SAMPLES]
+        names = sorted(self.classes, key=class_order)[:MAX_SAMPLES]
         each = min(SAMPLES_OF_CLASS, MAX_SAMPLES // max(1, len(names)))
         self.classes = {name: self.classes[name][:each] for name in names}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.decisions import from_manifest
+from transforms.core.label_kinds import class_order
 from transforms.core.rejections import Rejection
 from transforms.core.report_charts import Flow, flow, histogram, shares
 from transforms.core.report_tables import (
@@ -226,7 +227,7 @@ def _sheets(
         if uri := pictures.get(place_of(sample)):
             picture = {"uri": uri, "key": shown(sample["key"]), "split": shown(sample["split"])}
             sheets.setdefault(shown(sample["class"]), []).append(picture)
-    return sorted(sheets.items())
+    return sorted(sheets.items(), key=lambda sheet: class_order(sheet[0]))
 
 
 def _duplicates(

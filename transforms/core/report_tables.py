@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from transforms.core.label_kinds import class_order
 from transforms.core.rejections import HELP, Reason, Rejection
 from transforms.core.report_charts import percent
 from transforms.core.shown_text import printable, redacted
@@ -79,14 +80,14 @@ def class_table(splits: Mapping[str, Any], share: float) -> Table:
     counts = [split["classes"] for split in splits.values()]
     names = {name for each in counts for name in each} - {""}
     rows = [(name, tuple(each.get(name, 0) for each in counts)) for name in names]
-    rows.sort(key=lambda row: (-sum(row[1]), row[0]))
+    rows.sort(key=lambda row: (-sum(row[1]), class_order(row[0])))
     highest = sum(rows[0][1]) if rows else 0
     kept = _fitting(
         (_class_row(name, row, highest) for name, row in rows),
         _CLASS_CHARACTERS * share,
         lambda row: len(row.name.encode()) + 12 * len(row.counts) + 20,
     )
-    return Table(sorted(kept, key=lambda row: row.name), len(rows))
+    return Table(sorted(kept, key=lambda row: class_order(row.name)), len(rows))
 
 
 def _class_row(name: str, counts: tuple[int, ...], highest: int) -> ClassRow:

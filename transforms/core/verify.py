@@ -16,6 +16,7 @@ from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.embeddings import read_bfloat16
 from transforms.core.examples import decode_example
 from transforms.core.json_text import parse_json
+from transforms.core.label_kinds import class_order
 from transforms.core.layouts import DETECTION, OBJECT_COLUMNS, PIXELS, RAW, SIZES, Feature
 from transforms.core.rejections import RejectedImageError
 from transforms.core.stats import Ledger, LedgerError
@@ -329,7 +330,7 @@ def class_problems(split: str, found: Counter[str], listed: Mapping[str, int]) -
         found: records of each class that were read.
         listed: the same by the manifest.
     """
-    for name in sorted({*found, *listed}):
+    for name in sorted({*found, *listed}, key=class_order):
         if found[name] != listed.get(name, 0):
             yield (
                 f"split {split!r} has {found[name]} records of class {name!r}, the manifest "

@@ -116,6 +116,21 @@ def test_classes_share_the_samples(classes: int) -> None:
     assert [sample.order for sample in kept["0000"]] == first[:each]
 
 
+def test_samples_are_of_the_smallest_numbers_whatever_the_order_of_shards() -> None:
+    parts = []
+    for first in (0, 1):
+        samples = Samples()
+        for number in range(first, 2 * MAX_SAMPLES, 2):
+            samples.add(str(number), Sample(number, "a", number))
+        samples.shrink()
+        parts.append(samples)
+    for order in (parts, parts[::-1]):
+        merged = Samples()
+        for part in order:
+            merged.merge(part)
+        assert list(merged.classes) == [str(number) for number in range(MAX_SAMPLES)]
+
+
 def test_the_file_tells_numbers_of_the_images() -> None:
     images = [("jpeg", 100, 200, 5000, 6, "cat"), ("png", 300, 100, 70, 0, "dog")]
     statistics = counted("train", list(enumerate(images)))

@@ -152,6 +152,14 @@ def test_split_classes() -> None:
     assert list(classes["train"]) == ["a", "b"]
 
 
+def test_classes_that_are_integers_are_in_the_order_of_numbers() -> None:
+    labels = {"100": 1, "9": 1, "10": 1, "-1": 1}
+    [classes] = split_classes(
+        [ShardSummary("a-00000-of-00001.tfrecord", "", labels=labels)]
+    ).values()
+    assert list(classes) == ["-1", "9", "10", "100"]
+
+
 def test_count_reasons() -> None:
     reasons = ["no_label", "unreadable", "empty_file", "unreadable"]
     counted = count_reasons(REJECTION._replace(reason=reason) for reason in reasons)
