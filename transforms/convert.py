@@ -18,6 +18,7 @@ from transforms.core.in_flight import image_note
 from transforms.core.keys import full_uri
 from transforms.core.layouts import Feature
 from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions, StoredImage
+from transforms.core.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, Libraries
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shown_text import first_line
@@ -77,6 +78,17 @@ class ImageConverter:
         self._embedder = embedder
         model_shape = None if embedder is None else embedder.input_shape
         self._decoding = Decoding(self._features, limits, check, pixels, fingerprints, model_shape)
+
+    @property
+    def libraries(self) -> Libraries:
+        """The libraries that decide bytes of the records."""
+        always: tuple[str, ...] = ()
+        if self._embedder is not None:
+            always = MODEL_LIBRARIES
+        elif self._decoding.stores_pixels:
+            always = PIXEL_LIBRARIES
+        may_change = not self._decoding.pixels.changes_nothing
+        return Libraries(always, PIXEL_LIBRARIES if may_change and not always else ())
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""

@@ -40,6 +40,7 @@ from transforms.core.output_names import (
     STATISTICS,
 )
 from transforms.core.pixel_options import stored_shape
+from transforms.core.recipes import changed_libraries
 from transforms.core.records import Count, Found
 from transforms.core.rejections import Rejection
 from transforms.core.schema import schema_text
@@ -156,11 +157,13 @@ class _PublishFn(beam.DoFn):
         # An image that was rejected and is gone leaves no trace in the bytes of a shard.
         matched = gathered.ledger.images_matched
         if manifest["recipe"] != recipe or manifest["ledger"].get("images_matched") != matched:
+            others = changed_libraries(manifest) if "pixels" in manifest else []
+            written = f"; it was written with {'; '.join(others)}" if others else ""
             self._fail(
                 "inputs_differ",
                 f"--output {self._output} holds a dataset of other inputs (images or labels were "
-                "added, removed or changed since, or can be read now). Use --overwrite or another "
-                "--output",
+                f"added, removed or changed since, or can be read now{written}). Use --overwrite "
+                "or another --output",
             )
         listed = manifest_shards(manifest)
 

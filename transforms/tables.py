@@ -14,6 +14,7 @@ from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.keys import nfc, relative_path
 from transforms.core.layouts import Feature
 from transforms.core.placing import Placer
+from transforms.core.recipes import Libraries
 from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shards import ShardPlan, shard_index
@@ -224,6 +225,7 @@ class RowConverter:
 
     of_images = False
     fingerprints = False
+    libraries = Libraries()
 
     def __init__(self, features: Sequence[Feature], checker: RowChecker) -> None:
         self._features = tuple(features)

@@ -11,6 +11,7 @@ from transforms.core.columns import class_texts
 from transforms.core.examples import CheckedImage
 from transforms.core.fingerprints import ShardIndex
 from transforms.core.image_statistics import Sample, Statistics
+from transforms.core.pixel_options import UNTOUCHED
 from transforms.core.rejections import Rejection
 from transforms.metrics import PROGRESS
 
@@ -29,6 +30,7 @@ class Tally:
         labels: records of each label text.
         rejections: its images that are left out.
         pixels: records of each change to the pixels.
+        is_changed: whether an image is not known to be stored as it is.
     """
 
     file: str
@@ -40,6 +42,7 @@ class Tally:
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+    is_changed: bool = False
 
     def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""
@@ -78,6 +81,7 @@ class Tally:
         )
         self.image_bytes += len(checked.data)
         self.pixels.update(checked.changes)
+        self.is_changed = self.is_changed or checked.changes != UNTOUCHED
         index.keys.append(image.key)
         index.paths.append(image.path)
         index.classes.append(classes)

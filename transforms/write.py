@@ -12,19 +12,20 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import apache_beam as beam
-import google_crc32c
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms import files, gcs
+from transforms.checksummed_file import ChecksummedFile, Writable
 from transforms.core.arguments import path_text
 from transforms.core.examples import CheckedImage
 from transforms.core.fingerprints import ShardIndex, Sidecar
 from transforms.core.image_files import ImageFile, image_file
 from transforms.core.manifest import manifest_shards
 from transforms.core.output_names import MANIFEST
+from transforms.core.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.records import Prints, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
-from transforms.core.shards import ShardName, ShardPlan, shard_recipe
+from transforms.core.shards import ShardName, ShardPlan
 from transforms.core.stats import PlanTotals, ShardSummary
 from transforms.fetch import ReadAhead
 from transforms.match import is_local
@@ -44,10 +45,6 @@ _READABLE = "readable"
 beam.coders.registry.register_coder(Prints, beam.coders.RowCoder)
 
 
-class _Writable(Protocol):
-    def write(self, data: bytes) -> Any: ...
-
-
 class Converter(Protocol):
     """Makes serialized Examples of what is planned for one shard.
 
@@ -59,6 +56,10 @@ class Converter(Protocol):
     of_images: bool
     fingerprints: bool
 
+    @property
+    def libraries(self) -> Libraries:
+        """The libraries that decide bytes of the records."""
+
     def setup(self) -> None:
         """Makes what cannot be pickled."""
 
@@ -67,40 +68,6 @@ class Converter(Protocol):
 
     def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
         """Serialized Examples in the order given."""
-
-
-class ChecksummedFile:
-    """A file to write to that knows the CRC32C and the number of its bytes."""
-
-    # Beam's compression asks whether it may write.
-    mode = "wb"
-
-    def __init__(self, file: _Writable) -> None:
-        self._file = file
-        self._crc = 0
-        self.bytes = 0
-
-    @property
-    def crc32c(self) -> str:
-        """8 hexadecimal digits."""
-        return f"{self._crc:08x}"
-
-    def write(self, data: bytes) -> int:
-        """Writes `data` and adds it to the checksum."""
-        self._crc = google_crc32c.extend(self._crc, data)
-        self.bytes += len(data)
-        self._file.write(data)
-        return len(data)
-
-    def tell(self) -> int:
-        """Bytes written so far; compression asks for it."""
-        return self.bytes
-
-    def flush(self) -> None:
-        """Nothing to do: closing the file flushes it."""
-
-    def close(self) -> None:
-        """Nothing to do: whoever opened the file closes it; compression ends its stream."""
 
 
 class WrittenShards(NamedTuple):
@@ -138,7 +105,12 @@ class WriteShards(beam.io.WriteToTFRecord):
         compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
         super().__init__(files.join(output, "shard"), compression_type=compression)
         self._fn = (_WriteImagesFn if per_image else _WriteShardFn)(
-            output, converter, self._sink, options_digest=options_digest, overwrite=overwrite
+            output,
+            converter,
+            self._sink,
+            options_digest=options_digest,
+            libraries=converter.libraries._replace(gzip=plan.gzip),
+            overwrite=overwrite,
         )
         self._plan = plan
         self._totals = totals
@@ -184,6 +156,8 @@ class _FindEmptyFn(beam.DoFn):
 
 
 class _WriteShardFn(beam.DoFn):
+    _per_image = False
+
     def __init__(
         self,
         output: str,
@@ -191,6 +165,7 @@ class _WriteShardFn(beam.DoFn):
         sink: Any,
         *,
         options_digest: str,
+        libraries: Libraries,
         overwrite: bool,
     ) -> None:
         self._output = output
@@ -198,13 +173,16 @@ class _WriteShardFn(beam.DoFn):
         self._converter = converter
         self._sink = sink
         self._options_digest = options_digest
+        self._libraries = libraries
         self._overwrite = overwrite
 
     def setup(self) -> None:
         self._converter.setup()
         manifest = files.join(self._output, MANIFEST)
         self._compare_only = not self._overwrite and files.exists(manifest)
+        self._recipes = RecipeMaker(self._options_digest, self._libraries)
         self._published: dict[str, dict[str, Any]] = {}
+        self._published_recipes: set[str] = set()
         self._unreadable: frozenset[str] = frozenset()
         if self._compare_only:
             self._unreadable = unreadable_keys(self._output)
@@ -215,23 +193,30 @@ class _WriteShardFn(beam.DoFn):
     def _read_published(self, path: str) -> None:
         manifest = files.read_manifest(path)
         if manifest is not None:
-            self._published = {shard["file"]: shard for shard in manifest_shards(manifest)}
+            shards = manifest_shards(manifest)
+            self._published_recipes = {shard["recipe"] for shard in shards}
+            # Of single images the manifest lists the files, and as many as there are.
+            if not self._per_image:
+                self._published = {shard["file"]: shard for shard in shards}
 
     def process(
         self, shard: tuple[str, Iterable[Planned]]
     ) -> Iterable[ShardSummary | beam.pvalue.TaggedOutput]:
         name, unordered = shard
         images = sorted(unordered)
-        recipe = shard_recipe(self._options_digest, name, images)
+        recipes = self._recipes.recipes(name, images)
         if self._compare_only:
+            known = [each for each in reversed(recipes) if each in self._published_recipes]
+            recipe = known[0] if known else recipes.unchanged
             recipe = _READABLE if self._is_readable_now(images) else recipe
             yield ShardSummary(file=name, recipe=self._compared(name, recipe, images))
             return
-        finished = self._finished(name, recipe)
+        found = (self._finished(name, recipe) for recipe in dict.fromkeys(recipes))
+        finished = next(filter(None, found), None)
         if finished is not None:
             counter("shards_reused").inc()
             PROGRESS.advance(len(images), len(finished[0].rejections))
-        summary, index = finished or self._write(name, recipe, images)
+        summary, index = finished or self._write(name, recipes, images)
         yield summary
         if self._converter.fingerprints:
             for prints in index.prints(name):
@@ -286,20 +271,20 @@ class _WriteShardFn(beam.DoFn):
         return any(_has_checksum(path, summary.crc32c) for path in paths)
 
     def _write(
-        self, name: str, recipe: str, images: list[Planned]
+        self, name: str, recipes: Recipes, images: list[Planned]
     ) -> tuple[ShardSummary, ShardIndex]:
         started = time.monotonic()
-        partial = f"{self._staged(name, recipe)}.{uuid.uuid4().hex}.partial"
+        partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
         tally = Tally(name, self._converter.of_images)
         if self._converter.fingerprints:
             tally.index.contents = []
         loaded = tally.pass_images(self._converter.load(images))
         examples = tally.pass_examples(self._converter.encode(loaded))
         summary = dataclasses.replace(
-            self._stage(partial, name, recipe, examples, tally), **tally.counts()
+            self._stage(partial, name, recipes, examples, tally), **tally.counts()
         )
         sidecar = Sidecar(summary.to_text(), tally.index).to_text()
-        files.write_whole(files.sidecar(self._output, name, recipe), sidecar.encode())
+        files.write_whole(files.sidecar(self._output, name, summary.recipe), sidecar.encode())
         seconds = time.monotonic() - started
         self._count(summary, seconds)
         _LOGGER.info(
@@ -313,10 +298,11 @@ class _WriteShardFn(beam.DoFn):
         return summary, tally.index
 
     def _stage(
-        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: Tally
+        self, partial: str, name: str, recipes: Recipes, examples: Iterable[bytes], tally: Tally
     ) -> ShardSummary:
         """Writes the shard to `partial`, and gives it the name under which it is staged."""
         file = self._write_file(partial, examples)
+        recipe = recipes.changed if tally.is_changed else recipes.unchanged
         files.rename(partial, self._staged(name, recipe))
         return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
 
@@ -325,7 +311,7 @@ class _WriteShardFn(beam.DoFn):
         with files.open_writer(path) as sink_file:
             return self._write_to(sink_file, examples)
 
-    def _write_to(self, sink_file: _Writable, examples: Iterable[bytes]) -> ChecksummedFile:
+    def _write_to(self, sink_file: Writable, examples: Iterable[bytes]) -> ChecksummedFile:
         file = ChecksummedFile(sink_file)
         stream = self._compressed(file)
         for example in examples:
@@ -356,11 +342,10 @@ class _WriteImagesFn(_WriteShardFn):
     Nothing looks for the files until the sidecar names their folder, so they need no renaming.
     """
 
-    def _read_published(self, path: str) -> None:
-        """The manifest lists files of images, not shards, and as many as there are."""
+    _per_image = True
 
     def _stage(
-        self, partial: str, name: str, recipe: str, examples: Iterable[bytes], tally: Tally
+        self, partial: str, name: str, recipes: Recipes, examples: Iterable[bytes], tally: Tally
     ) -> ShardSummary:
         files.make_directory(partial)
 
@@ -376,7 +361,7 @@ class _WriteImagesFn(_WriteShardFn):
         files.sync_folder(partial)
         return ShardSummary(
             file=name,
-            recipe=recipe,
+            recipe=recipes.changed if tally.is_changed else recipes.unchanged,
             bytes=sum(file.bytes for file in written),
             files=tuple(
                 ImageFile(key, file.bytes, file.crc32c)

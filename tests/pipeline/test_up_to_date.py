@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, snapshot
 from tests.pipeline.reading import filenames
+from transforms.core import pixels, recipes
 
 FLAGS = {"splits": "train=0.8,test=0.2", "num_shards": 2}
 
@@ -151,3 +153,38 @@ def test_overwrite_of_nothing_is_a_plain_conversion(
     flags = {"images": f"{photos}/*/*.jpg", **FLAGS}
     made = make_dataset(tmp_path / "other", overwrite=True, **flags)
     assert digests(made.folder) == digests(finished.folder)
+
+
+def test_an_upgrade_that_gives_the_same_pixels_changes_nothing(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = {"images": f"{photos}/*/*.jpg", "resize": "longer=8", "output": tmp_path / "out"}
+    for files in ("sharded", "per_image"):
+        flags |= {"files": files, "output": tmp_path / files}
+        assert convert(**flags).code == 0
+        before = snapshot(tmp_path / files)
+        assert convert(**flags).out.startswith("up to date")
+        with monkeypatch.context() as patch:
+            patch.setattr(recipes, "distribution_version", lambda name: "99.9")
+            ran = convert(**flags)
+        if files == "sharded":
+            assert (ran.code, ran.out[:10]) == (0, "up to date")
+        else:
+            # What each file would hold is not compared.
+            assert ran.code == 2
+            assert "it was written with pillow" in ran.error()
+            assert "here 99.9" in ran.error()
+        assert snapshot(tmp_path / files) == before
+
+
+def test_an_upgrade_that_gives_other_pixels_is_told(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = {"images": f"{photos}/*/*.jpg", "resize": "longer=8", "output": tmp_path / "out"}
+    assert convert(**flags).code == 0
+    monkeypatch.setattr(recipes, "distribution_version", lambda name: "99.9")
+    monkeypatch.setattr(pixels, "_FILTER", Image.Resampling.NEAREST)
+    ran = convert(**flags)
+    assert ran.code == 2
+    assert "; simplejpeg " in ran.error()
+    assert "here 99.9" in ran.error()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,20 @@ import tensorflow as tf
 
 from tests.pipeline.commands import snapshot
 from tests.transforms.beam import collect, make_images
+from transforms.checksummed_file import ChecksummedFile
 from transforms.convert import ImageConverter
+from transforms.core import recipes
 from transforms.core.check import Limits
 from transforms.core.examples import decode_example
 from transforms.core.fingerprints import Sidecar
 from transforms.core.layouts import LAYOUTS
 from transforms.core.manifest import FORMAT_VERSION, to_text
+from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardPlan, shard_recipe
-from transforms.core.stats import PlanTotals, ShardSummary
-from transforms.write import ChecksummedFile, WriteShards
+from transforms.core.stats import Ledger, PlanTotals, ShardSummary
+from transforms.write import WriteShards
 
 NAME = "train-00000-of-00001.tfrecord"
 
@@ -48,10 +53,11 @@ def write(
     gzip: bool = False,
     overwrite: bool = False,
     splits: tuple[str, ...] = (),
+    pixels: PixelOptions = AS_THEY_ARE,
 ) -> list[ShardSummary]:
     limits = Limits(max_pixels=10**6, max_bytes=10**6)
     converter = ImageConverter(
-        root=str(root), features=LAYOUTS["slim"], limits=limits, check="full"
+        root=str(root), features=LAYOUTS["slim"], limits=limits, check="full", pixels=pixels
     )
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
@@ -256,9 +262,12 @@ def manifest_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "format_version": FORMAT_VERSION,
         **dict.fromkeys(("recipe", "options_digest", "root", "labels"), ""),
-        **dict.fromkeys(("options", "inputs", "versions", "ledger", "rejected", "files"), {}),
+        **dict.fromkeys(("options", "inputs", "versions", "rejected", "files"), {}),
+        "ledger": {field.name: 0 for field in dataclasses.fields(Ledger)},
         "features": [],
-        "splits": {"train": {"shards": shards}},
+        "splits": {
+            "train": {"records": 0, "bytes": 0, "image_bytes": 0, "classes": {}, "shards": shards}
+        },
     }
 
 
@@ -322,3 +331,68 @@ def test_a_planned_shard_without_images_is_an_empty_file(tmp_path: Path, gzip: b
     assert (empty.file, empty.records) == (name.replace("train", "test"), 0)
     path = staged(output)[f"{empty.file}.{empty.recipe}"]
     assert texts(path, "GZIP" if gzip else "") == []
+
+
+def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    """From now on, another version of a library is installed."""
+    installed = recipes.distribution_version
+
+    def version(name: str) -> str:
+        return "99.9" if name == library else installed(name)
+
+    monkeypatch.setattr(recipes, "distribution_version", version)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "is_kept"),
+    [
+        (AS_THEY_ARE, True),
+        (PixelOptions(transcode="auto"), True),
+        (PixelOptions(resize=Resize.parse("longer=64,never_enlarge")), True),
+        (PixelOptions(resize=Resize.parse("longer=8")), False),
+        (PixelOptions(transcode="png"), False),
+    ],
+)
+@pytest.mark.parametrize("library", ["pillow", "simplejpeg", "tensorflow"])
+def test_an_upgrade_writes_changed_pixels_again_and_keeps_the_rest(
+    library: str,
+    pixels: PixelOptions,
+    is_kept: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    [first] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
+    [path] = staged(output).values()
+    before = identity(path)
+    assert write(tmp_path, output, [(NAME, images)], pixels=pixels) == [first]
+    assert identity(path) == before
+    upgrade(monkeypatch, library)
+    [second] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
+    assert (second.recipe == first.recipe) == is_kept
+    assert (list(staged(output).values()) == [path]) == is_kept
+    assert identity(path) == before
+    assert second.crc32c == first.crc32c
+
+
+def test_other_libraries_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, pixels = plan(tmp_path, ["1.jpg"]), PixelOptions(transcode="png")
+    [first] = write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels)
+    for library in ("xxhash", "apache-beam", "pyarrow", "tfx-bsl", "keras", "numpy"):
+        upgrade(monkeypatch, library)
+    assert write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels) == [first]
+
+
+def test_zlib_decides_what_it_compresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = plan(tmp_path, ["1.jpg"])
+    outputs = {is_gzip: tmp_path / f"out-{is_gzip}" for is_gzip in (False, True)}
+
+    def recipe(is_gzip: bool) -> str:
+        [summary] = write(tmp_path, outputs[is_gzip], [(NAME, images)], gzip=is_gzip)
+        return summary.recipe
+
+    before = [recipe(False), recipe(True)]
+    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "1.99")
+    after = [recipe(False), recipe(True)]
+    assert [was == now for was, now in zip(before, after, strict=True)] == [True, False]

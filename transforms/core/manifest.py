@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from typing import Any, NamedTuple
 
 import google_crc32c
@@ -17,6 +16,7 @@ from transforms.core.image_files import image_file, image_files
 from transforms.core.json_text import parse_json
 from transforms.core.layouts import Feature
 from transforms.core.manifest_checks import damage, foreign_names
+from transforms.core.recipes import distribution_version
 from transforms.core.rejections import Rejection
 from transforms.core.shards import ShardName
 from transforms.core.stats import Ledger, ShardSummary, count_changes, split_classes
@@ -187,7 +187,7 @@ def build_manifest(
         "options": dict(dataset.options),
         "inputs": dict(dataset.inputs),
         "root": dataset.root,
-        "versions": {name: _version(name) for name in _VERSIONED},
+        "versions": {name: distribution_version(name) for name in _VERSIONED},
         "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
         "decided": decisions.to_manifest(dataset.decisions),
@@ -201,14 +201,6 @@ def build_manifest(
             name: {"bytes": len(each), "crc32c": crc32c_hex(each)} for name, each in files.items()
         },
     }
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        # Run from a source tree that is not installed.
-        return "unknown"
 
 
 def _split(

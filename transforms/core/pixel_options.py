@@ -219,3 +219,6 @@ class PixelOptions(_PixelOptions):
 
 
 AS_THEY_ARE = PixelOptions()
+
+UNTOUCHED = ("untouched",)
+"""`StoredImage.changes` of an image that is stored as it is, where others are changed."""

@@ -29,7 +29,7 @@ from transforms.core.exif import orientation_tag
 from transforms.core.headers import Header, image_format
 from transforms.core.looks import look_of_pixels
 from transforms.core.pillow_images import TURNS, open_image
-from transforms.core.pixel_options import Original, PixelOptions, StoredImage
+from transforms.core.pixel_options import UNTOUCHED, Original, PixelOptions, StoredImage
 from transforms.core.rejections import Reason, RejectedImageError
 
 # Formats whose files are nearly always lossy: as PNG they would be several times as large.
@@ -108,7 +108,7 @@ def change_pixels(
     target = _target(source, options)
     if _is_right(source, target, options):
         info, look = examine_image(data, limits=limits, mode=check, looks=looks)
-        return StoredImage(data, info, Original(info.height, info.width, 1), ("untouched",), look)
+        return StoredImage(data, info, Original(info.height, info.width, 1), UNTOUCHED, look)
     if options.exif_orientation == "keep" and source.header is not None:
         source = source._replace(orientation=orientation_tag(data, source.format) or 1)
     image, scale = _decode_whole(data, source, target, options, limits)
@@ -162,7 +162,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredI
     final = _resized_and_turned(fitting, source, target, scale)
     info = ImageInfo(source.format, final.height, final.width, len(final.getbands()))
     was_done = _was_done(source, target, options, image, final)
-    changes = tuple(name for name, is_so in was_done.items() if is_so) or ("untouched",)
+    changes = tuple(name for name, is_so in was_done.items() if is_so) or UNTOUCHED
     original = Original(source.height, source.width, target.turn)
     tagged = source.orientation if source.header is None else 0
     return StoredImage(final.tobytes(), info, original, changes, tagged=tagged)
