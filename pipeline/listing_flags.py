@@ -11,6 +11,7 @@ from pipeline.errors import UsageError
 from pipeline.label_flags import LabelFiles, label_paths, open_csv
 from pipeline.samples import ImageSample
 from pipeline.split_flags import add_place_columns
+from transforms import files
 from transforms.core.box_columns import is_automl
 from transforms.core.csv_rows import FirstRows, find_column, first_rows, header_names
 from transforms.core.keys import fixed_root, tidy_root
@@ -76,17 +77,19 @@ def read_listing(flags: argparse.Namespace) -> Listing:
         flags,
         ImageSample(uris, root, False),
         LabelFiles(paths, columns, first),
-        None if flags.allow_outside else _places(paths, uris),
+        None if flags.allow_outside else _places(paths, uris, flags.root),
     )
 
 
-def _places(csv_paths: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
-    """Where the label files are, and the images that the first rows name.
+def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> tuple[str, ...]:
+    """Where `--root` and the label files are, and the images that the first rows name.
 
     A CSV of absolute paths may be anywhere; what it lists is in one place or a few, and the first
     rows say which. Only what is an image by its name and is there says so.
     """
     places = {top_folder(os.path.abspath(path)) for path in csv_paths if is_local(path)}
+    if root is not None and is_local(root):
+        places.add(top_folder(files.join(os.path.abspath(root), "image")))
     for uri in filter(is_local, uris):
         place = top_folder(os.path.abspath(uri))
         if place not in places and names_image(uri) and find_file(uri)[1] != MISSING:

@@ -12,6 +12,7 @@ from apache_beam.pvalue import AsIter
 from transforms import files, gcs
 from transforms.core.check import ImageInfo, Limits, check_image
 from transforms.core.decoder_guard import DecoderGuard
+from transforms.core.file_errors import check_final
 from transforms.core.in_flight import image_note
 from transforms.core.output_names import MANIFEST
 from transforms.core.tfrecord import TFRecordError
@@ -149,6 +150,8 @@ def verify_shard(
             check = None if fast else _GuardedCheck(path, shard, verifier, guard)
             _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
     except OSError as error:
+        # No verdict on a file that gives no answer this time.
+        check_final(error, path)
         found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
     found.damaged = bool(found.problems)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
 from transforms import files
+from transforms.core.file_errors import TransientError
 from transforms.quarantine import copy_file
 
 
@@ -126,6 +128,18 @@ def test_from_bucket_to_bucket_over_a_former_copy(gcs: GcsServer) -> None:
     assert not copy_file("gs://photos/gone.jpg", "gs://photos/q/gone.jpg")
     assert gcs.get("photos", "q/a.jpg") == b"new"
     assert gcs.names("photos") == ["a.jpg", "q/a.jpg"]
+
+
+def test_a_read_that_may_succeed_later_leaves_no_copy_out(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(_: str) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(files, "open_reader", stale)
+    with pytest.raises(TransientError, match="cat/a.jpg: Stale file handle; run the same command"):
+        copy_file(str(images / "cat/a.jpg"), f"{tmp_path}/q/a.jpg")
+    assert not list((tmp_path / "q").glob("*.jpg"))
 
 
 def test_a_copy_that_cannot_be_written_is_an_error(images: Path, tmp_path: Path) -> None:

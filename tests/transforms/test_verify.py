@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import io
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from transforms import read
+from transforms.core.file_errors import TransientError
 from transforms.core.verify import Problem, Verified
-from transforms.verify import group_shards, merge_splits
+from transforms.verify import group_shards, merge_splits, verify_shard
 
 
 def shard(name: str, megabytes: int) -> dict[str, Any]:
@@ -35,3 +42,29 @@ def test_results_survive_their_line_and_are_merged() -> None:
     assert merged["empty"] == Verified("empty")
     problems = [Problem("a", None, "is gone"), Problem("b", 3, "is\nbad")]
     assert merged["train"] == Verified("train", 3, 2, 15, 100, problems, Counter(개=3, cat=1))
+
+
+class Failing(io.BytesIO):
+    """A file whose server gives no answer in the middle."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def read(self, size: int | None = -1) -> bytes:
+        raise OSError(self._number, "no answer")
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
+def test_a_shard_that_gives_no_answer_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    listed: dict[str, Any] = {"file": name, "bytes": 1, "records": 1, "crc32c": ""}
+    verifier: Any = None  # not asked: the content of the records is left alone
+    monkeypatch.setattr(read.files, "open_reader", lambda *_, **__: Failing(errno.EIO))
+    with pytest.raises(TransientError, match="no answer; run the same command again"):
+        verify_shard(str(tmp_path), listed, verifier, verifier, fast=True)
+    monkeypatch.setattr(read.files, "open_reader", lambda *_, **__: Failing(errno.EACCES))
+    found = verify_shard(str(tmp_path), listed, verifier, verifier, fast=True)
+    assert found.damaged

@@ -71,6 +71,5 @@ def check_final(error: OSError, uri: str) -> None:
     if isinstance(error, TransientError):
         raise error
     raise TransientError(
-        f"cannot read {uri}: {error.strerror or error}; run the same command again, it keeps the "
-        "finished shards"
+        f"cannot read {uri}: {error.strerror or error}; run the same command again"
     ) from error

@@ -64,7 +64,7 @@ def holds_secret(text: str) -> bool:
 
 
 def _may_hold_secret(text: str) -> bool:
-    """Whether there is what each of `_SECRETS` needs: nearly no path has, and millions are shown."""
+    """Whether there is what each of `_SECRETS` needs: few paths have it, and many are shown."""
     lowered = text.lower()
     return any(mark in lowered for mark in _MARKS)
 

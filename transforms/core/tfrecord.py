@@ -106,4 +106,7 @@ def _read(stream: BinaryIO, size: int, record: int, offset: int) -> bytes:
     try:
         return stream.read(size)
     except (zlib.error, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            # Of the file system or the bucket, not of the bytes.
+            raise
         raise TFRecordError(record, offset, f"cannot be read: {error}") from error
