@@ -10,6 +10,7 @@ from transforms.core.boxes import BoxRules
 from transforms.core.check import Limits
 from transforms.core.columns import RowUse, RowValues, row_use
 from transforms.core.csv_rows import CsvColumns
+from transforms.core.dataset_warnings import DatasetWarning
 from transforms.core.decisions import Decision
 from transforms.core.embeddings import Embedding
 from transforms.core.layouts import DETECTION, Feature, with_embedding
@@ -63,6 +64,8 @@ class ConvertConfig:
         label_kind: `auto`, `integer` or `text`.
         dense_labels: whether integer labels are numbered from 0.
         decisions: what was decided before a job starts; they change no byte of a record.
+        warnings: what was warned of before a job starts, likewise.
+        strict: whether warnings keep the dataset from being published.
     """
 
     images: tuple[str, ...]
@@ -99,6 +102,8 @@ class ConvertConfig:
     label_kind: str = "auto"
     dense_labels: bool = False
     decisions: tuple[Decision, ...] = ()
+    warnings: tuple[DatasetWarning, ...] = ()
+    strict: bool = False
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -228,6 +233,8 @@ class ConvertConfig:
             splits=self.shard_plan.splits,
             of_rows=self.of_rows,
             decisions=self.decisions,
+            warnings=self.warnings,
+            is_strict=self.strict,
         )
 
 
@@ -246,4 +253,5 @@ def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
         "limits": Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
         "max_rejected": flags.max_rejected,
         "overwrite": flags.overwrite,
+        "strict": flags.strict,
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.beam_import import configure_file_systems, import_beam
-from pipeline.errors import run_command
+from pipeline.errors import UsageError, run_command
 from pipeline.options import parse_flags
 from pipeline.supervise import supervise
 
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
     from pipeline.summary import convert_lines
     from transforms import files
+    from transforms.core import dataset_warnings
     from transforms.core.decisions import decision_lines, from_manifest, later
     from transforms.core.output_names import REPORT
 
@@ -43,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     done = convert(config, beam_flags, progress=flags.progress, before=tell_decisions)
     manifest, counters = done.manifest, done.counters
     seconds = time.monotonic() - started
+    warnings = dataset_warnings.from_manifest(manifest)
+    if config.strict and warnings:
+        # It was published without --strict.
+        raise UsageError(f"--output {config.output}: {dataset_warnings.strict_message(warnings)}")
     lines = convert_lines(
         manifest,
         config.output,

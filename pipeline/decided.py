@@ -22,13 +22,13 @@ def decide(
         boxes: what was decided of boxes.
     """
     if config.of_rows:
-        return (*_columns(flags, config), _splits(flags, config), _root(flags, config))
+        return (*_columns(flags, config), *_splits(flags, config), _root(flags, config))
     return (
         _label_source(flags, config),
         *_columns(flags, config),
         *boxes,
         _key(flags, config),
-        _splits(flags, config),
+        *_splits(flags, config),
         _root(flags, config),
     )
 
@@ -75,20 +75,22 @@ def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     return Decision("key", config.key, because, "--key")
 
 
-def _splits(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
+    what, columns = "splits from", config.columns
     if config.split_from == "directory":
-        return given("splits from", "first folder", "--split_from")
-    columns = config.columns
-    if config.split_from == "csv" and columns is not None:
-        value = f"column {columns.split_name!r}"
-        if flags.split_from is not None or flags.split_column is not None:
-            return given("splits from", value, "--split_column")
-        because = "a usual name for the split" if columns.has_header else _AUTOML
-        return Decision("splits from", value, because, "--split_column")
+        return [given(what, "first folder", "--split_from")]
     group = columns.group_name if columns is not None else None
-    what = f"column {group!r}" if group else "the key"
-    shares = ", ".join(f"{name}={share:.6g}" for name, share in config.splits)
-    return Decision("splits from", f"hash of {what}", f"shares {shares}", "--splits")
+    by_hash = f"hash of column {group!r}" if group else "hash of the key"
+    shares = "shares " + ", ".join(f"{name}={share:.6g}" for name, share in config.splits)
+    if config.split_from == "hash" or columns is None:
+        return [Decision(what, by_hash, shares, "--splits")]
+    value, flag = f"column {columns.split_name!r}", "--split_column"
+    because = "a usual name for the split" if columns.has_header else _AUTOML
+    is_given = flags.split_from is not None or flags.split_column is not None
+    return [
+        given(what, value, flag) if is_given else Decision(what, value, because, flag),
+        Decision("empty splits", by_hash, shares, "--splits"),
+    ]
 
 
 def _root(flags: argparse.Namespace, config: ConvertConfig) -> Decision:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
@@ -14,7 +15,8 @@ from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
 from pipeline.launch import run_pipeline
 from transforms import files
-from transforms.core.decisions import to_manifest
+from transforms.core import dataset_warnings, decisions
+from transforms.core.columns import class_texts
 from transforms.core.gathered import Gathered, gather
 from transforms.core.label_decisions import label_decisions
 from transforms.core.records import Count, ShardImage, ShardRow
@@ -24,7 +26,7 @@ from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
 
 
 class _MeasureShardFn(beam.DoFn):
-    """Counts the images of a shard and their bytes; the bytes of rows are in the totals."""
+    """Counts the images of a shard, their bytes and classes; of rows the totals know the bytes."""
 
     def __init__(self, *, of_rows: bool) -> None:
         # The element cannot tell: decoded in another process, it is neither of the two classes.
@@ -32,8 +34,15 @@ class _MeasureShardFn(beam.DoFn):
 
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, planned = shard
-        sizes = [0 if self._of_rows else cast(ShardImage, image).size for image in planned]
-        yield ShardSummary(file=name, recipe="", records=len(sizes), image_bytes=sum(sizes))
+        records = size = 0
+        labels: Counter[str] = Counter()
+        for element in planned:
+            records += 1
+            if not self._of_rows:
+                image = cast(ShardImage, element)
+                size += image.size
+                labels.update(class_texts(image))
+        yield ShardSummary(name, "", records=records, image_bytes=size, labels=labels)
 
 
 class _SumUpFn(beam.DoFn):
@@ -66,6 +75,7 @@ class _SumUpFn(beam.DoFn):
         decided = label_decisions(vocabulary, totals.cells, rules)
         planned = self._config.shard_plan.files(totals.bytes, totals.images)
         is_per_image = self._config.files == "per_image"
+        shards = {} if is_per_image else {name: len(names) for name, names in planned.items()}
         splits = {
             name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}
             for name, names in planned.items()
@@ -83,7 +93,10 @@ class _SumUpFn(beam.DoFn):
             "of_rows": self._config.of_rows,
             "features": [[f.name, f.type or f.dtype] for f in features],
             "files": self._config.files,
-            "decided": to_manifest((*self._config.decisions, *decided)),
+            "decided": decisions.to_manifest((*self._config.decisions, *decided)),
+            "warnings": dataset_warnings.to_manifest(
+                (*self._config.warnings, *gathered.warnings(self._config.options, shards))
+            ),
             "splits": splits,
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.rejections),

@@ -43,6 +43,7 @@ _LOCAL_RUNNERS = {"FnApiRunner", "DirectRunner", "PrismRunner", "SwitchingDirect
 _OUTCOMES = {
     "too_many_rejected": RejectedError,
     "inputs_differ": UsageError,
+    "warned": UsageError,
     "damaged": UsageError,
 }
 
@@ -268,7 +269,7 @@ def _convert(
         if text is None:
             raise
         told = json.loads(text)
-        if told["status"] == "too_many_rejected":
+        if told["status"] in ("too_many_rejected", "warned"):
             files.remove(outcome)
         else:
             # Beside a finished dataset, nothing staged is worth keeping.

@@ -341,6 +341,11 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         help="publish nothing if more images are rejected",
     )
     add(
+        "--strict",
+        action="store_true",
+        help="publish nothing if there are warnings",
+    )
+    add(
         "--dedupe",
         choices=DEDUPE_MODES,
         default="report",

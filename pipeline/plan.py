@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.beam_import import configure_file_systems, import_beam
-from pipeline.errors import run_command
+from pipeline.errors import UsageError, run_command
 from pipeline.options import parse_flags
+from transforms.core import dataset_warnings
 from transforms.core.decisions import decision_lines, from_manifest
 from transforms.core.scratch import scratch_folder
 from transforms.core.shown_text import format_bytes, printable
@@ -36,11 +37,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         plan = json.loads(path.read_text())
     for line in plan_lines(plan, flags.output):
         print(printable(line))
+    warnings = dataset_warnings.from_manifest(plan)
+    if config.strict and warnings:
+        raise UsageError(dataset_warnings.strict_message(warnings))
 
 
 def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     """The plan for people."""
-    from pipeline.summary import ledger_lines, reason_lines, shard_warnings
+    from pipeline.summary import ledger_lines, reason_lines
 
     yield from decision_lines(from_manifest(plan))
     if plan["of_rows"]:
@@ -54,9 +58,7 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
         yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from ledger_lines(plan["ledger"], written="to convert")
     yield from reason_lines(plan["rejected"])
-    yield from shard_warnings(
-        (name, split["images"], split["files"]) for name, split in plan["splits"].items()
-    )
+    yield from dataset_warnings.warning_lines(dataset_warnings.from_manifest(plan))
     yield f"nothing written; convert would write {output}"
 
 

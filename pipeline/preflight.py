@@ -29,11 +29,13 @@ from pipeline.options import default_of
 from pipeline.path_flags import check_path
 from pipeline.root_flags import check_same_root, root_of
 from pipeline.samples import ImageSample, list_inputs, sample_images
+from pipeline.split_checks import check_splits
 from pipeline.split_flags import split_source
 from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns, LabelRow
+from transforms.core.dataset_warnings import strict_message
 from transforms.core.globs import glob_regex
 from transforms.core.keys import relative_path, row_key
 from transforms.core.layouts import is_layout_file
@@ -62,6 +64,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         try:
             config = table_config(flags)
             config = dataclasses.replace(config, decisions=decide(flags, config))
+            _check_strict(config)
         except LabelsError as error:
             raise UsageError(str(error)) from error
         _check_output(flags, config)
@@ -122,7 +125,14 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         label_kind=flags.label_kind,
         dense_labels=flags.dense_labels,
     )
-    config = dataclasses.replace(config, decisions=decide(given, config, boxes=decided))
+    first = found.first if found else None
+    warnings = check_splits(
+        given, sample, columns, first, split_from=split_from, label_from=label_from
+    )
+    config = dataclasses.replace(
+        config, decisions=decide(given, config, boxes=decided), warnings=warnings
+    )
+    _check_strict(config)
     _check_output(flags, config)
     return config
 
@@ -139,6 +149,11 @@ def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str)
         return by_key.get(row_key(row.key, kind=key))
 
     return locate
+
+
+def _check_strict(config: ConvertConfig) -> None:
+    if config.strict and config.warnings:
+        raise UsageError(strict_message(config.warnings))
 
 
 def _pixel_options(flags: argparse.Namespace) -> PixelOptions:

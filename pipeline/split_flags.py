@@ -29,7 +29,7 @@ def split_source(flags: argparse.Namespace, sample: ImageSample, label_from: str
     if source == "directory":
         if flags.group_by is not None:
             raise UsageError("--group_by does not go with --split_from directory")
-        _check_folders(sample, label_from)
+        check_folders(sample, label_from)
     for flag, value in (
         ("--split_column", flags.split_column),
         ("--split_from csv", source == "csv" or None),
@@ -40,7 +40,12 @@ def split_source(flags: argparse.Namespace, sample: ImageSample, label_from: str
     return str(source)
 
 
-def _check_folders(sample: ImageSample, label_from: str) -> None:
+def check_folders(sample: ImageSample, label_from: str) -> None:
+    """Checks that the first folder of a path can name a split.
+
+    Raises:
+        UsageError: no image is in such a folder, or the folders are those of the classes.
+    """
     paths = [relative_path(uri, sample.root) for uri in sample.uris]
     below = f"below the common folder {sample.root or '.'!r}"
     if not any(is_split_name(split_folder(path) or "train") for path in paths):

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from transforms.core.dataset_warnings import from_manifest, warning_lines
 from transforms.core.decisions import Decision, decision_lines
 from transforms.core.label_kinds import class_order
 from transforms.core.output_names import REJECTED
 from transforms.core.rejections import HELP, Reason
-from transforms.core.shards import empty_shards_warning
 from transforms.core.shown_text import format_bytes, printable
 
 # Classes printed one by one; labels.txt and the manifest have all of them.
@@ -35,16 +35,8 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     if units := manifest["options"].get("box_units"):
         lines.append(f"boxes    read as {units} coordinates (--box_units)")
     lines += _pixel_lines(manifest.get("pixels", {}))
-    counts = (
-        (name, split["records"], len(split["shards"])) for name, split in manifest["splits"].items()
-    )
-    return lines + reason_lines(manifest["rejected"]) + shard_warnings(counts)
-
-
-def shard_warnings(splits: Iterable[tuple[str, int, int]]) -> list[str]:
-    """A line for each split with more shards than records; of each its name, records, shards."""
-    warnings = (empty_shards_warning(*split) for split in splits)
-    return [f"warning  {warning}" for warning in warnings if warning]
+    lines += reason_lines(manifest["rejected"])
+    return [*lines, *map(printable, warning_lines(from_manifest(manifest)))]
 
 
 def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:

@@ -12,6 +12,7 @@ from pipeline.layouts import SAMPLE_ROWS, read_layout_file, with_cells
 from pipeline.options import default_of
 from pipeline.root_flags import root_of
 from pipeline.samples import ImageSample
+from pipeline.split_checks import check_splits
 from pipeline.split_flags import add_place_columns, split_source
 from transforms.core.columns import row_use
 from transforms.core.csv_lines import LabelsError
@@ -35,6 +36,9 @@ _IMAGE_FLAGS = (
     *("model", "model_weights", "embed_dtype", "check", "max_pixels", "max_bytes", "quarantine"),
     *("dedupe", "label_kind", "dense_labels"),
 )
+
+# Rows whose cells are compared with the names of splits.
+_FIRST_ROWS = 20
 
 
 def is_table(flags: argparse.Namespace) -> bool:
@@ -64,7 +68,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
     split_from = split_source(flags, ImageSample([], "", False), "csv")
     paths = label_paths(flags)
     with open_csv(paths[0]) as file:
-        first = first_rows(file, 2, encoding=flags.csv_encoding, path=paths[0])
+        first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
     if not first.rows:
         raise LabelsError(f"CSV {paths[0]} is empty: give a file with rows to --labels")
     columns = _columns(flags, first, paths[0])
@@ -77,8 +81,17 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
             f"--labels {flags.labels} has no usable row: below the header, each row needs "
             f"{columns.width} cells"
         )
+    warnings = check_splits(
+        flags,
+        ImageSample([], "", False),
+        columns,
+        first,
+        split_from=split_from,
+        label_from="none",
+    )
     return ConvertConfig(
         **shared_fields(flags),
+        warnings=warnings,
         images=(),
         root=root_of(flags, "--labels", [flags.labels]),
         label_from="none",

@@ -14,6 +14,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms import files
 from transforms.core.arguments import path_text
+from transforms.core.dataset_warnings import strict_message
 from transforms.core.gathered import Gathered, gather
 from transforms.core.keys import full_uri
 from transforms.core.label_decisions import label_decisions
@@ -44,6 +45,7 @@ from transforms.core.recipes import changed_libraries
 from transforms.core.records import Count, Found
 from transforms.core.rejections import Rejection
 from transforms.core.schema import schema_text
+from transforms.core.shards import ShardName
 from transforms.core.stats import Ledger, PlanTotals, ShardSummary, count_reasons
 from transforms.core.tfds_metadata import tfds_files
 from transforms.core.vocabulary import ANY_LABELS, LabelRules, Vocabulary
@@ -148,8 +150,11 @@ class _PublishFn(beam.DoFn):
         ledger.check()
         if not self._max_rejected.allows(*gathered.failed):
             self._refuse(gathered)
+        dataset = self._described(gathered)
+        if dataset.is_strict and dataset.warnings:
+            self._fail("warned", strict_message(dataset.warnings))
         if not self._is_published(gathered, recipe):
-            self._publish(gathered, ledger, recipe, found)
+            self._publish(dataset, gathered, ledger, recipe, found)
         yield "published"
 
     def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
@@ -208,21 +213,36 @@ class _PublishFn(beam.DoFn):
         files.write_whole(files.join(self._staging, OUTCOME), outcome.encode())
         raise NotPublishedError(message)
 
+    def _described(self, gathered: Gathered) -> Dataset:
+        """The dataset with what only the whole run tells."""
+        totals, options = gathered.totals, self._dataset.options
+        vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
+        decided = label_decisions(vocabulary, totals.cells, self._rules)
+        is_per_image = options.get("files") == "per_image"
+        names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
+        shards = {name: names.count(name) for name in gathered.splits}
+        return dataclasses.replace(
+            self._dataset,
+            splits=gathered.splits,
+            decisions=(*self._dataset.decisions, *decided),
+            warnings=(*self._dataset.warnings, *gathered.warnings(options, shards)),
+        )
+
     def _publish(
-        self, gathered: Gathered, ledger: Ledger, recipe: str, found: Iterable[Found] | None
+        self,
+        dataset: Dataset,
+        gathered: Gathered,
+        ledger: Ledger,
+        recipe: str,
+        found: Iterable[Found] | None,
     ) -> None:
         labels = gathered.totals.labels
         vocabulary = self._rules.vocabulary(labels, gathered.totals.label_kind)
         data = data_files(gathered.shards)
         small_files = self._small_files(gathered, vocabulary, found, data)
         kind = "integer" if vocabulary.is_integer else "text"
-        decided = label_decisions(vocabulary, gathered.totals.cells, self._rules)
         manifest = build_manifest(
-            dataclasses.replace(
-                self._dataset,
-                splits=gathered.splits,
-                decisions=(*self._dataset.decisions, *decided),
-            ),
+            dataset,
             gathered.shards,
             ledger,
             data=data,

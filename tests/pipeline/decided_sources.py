@@ -83,6 +83,7 @@ SOURCES = [
             key            path               default without --images [--key]
             splits from    column 'column 1'  rows split,image_uri,label, \
                                               the form of AutoML [--split_column]
+            empty splits   hash of the key    shares left=1 [--splits]
             root           .                  the folder of --labels [--root]
             labels         text, 2 classes    'cat' is no integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
@@ -91,6 +92,101 @@ SOURCES = [
             left pets/dog/3.jpg 1 dog
             test pets/cat/2.jpg 0 cat
             train pets/cat/1.jpg 0 cat
+        """,
+    ),
+    Row(
+        "splits of a column, of which one cell is empty",
+        images=PETS,
+        csvs={"a.csv": "id;label;set\n1;cat;TEST\n2;cat;\n3;dog;dev\n"},
+        flags="--images 'pets/*/*.jpg' --labels a.csv --split_column set --splits open=1",
+        decided="""
+            labels from    csv              --labels is given [--label_from]
+            key column     'id'             a usual name for the key [--label_key]
+            label column   'label'          a usual name for the label [--label_column]
+            key            stem             default with --labels and --images [--key]
+            splits from    column 'set'     given [--split_column]
+            empty splits   hash of the key  shares open=1 [--splits]
+            root           pets             the folder that all of --images share [--root]
+            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
+        """,
+        records="""
+            dev dog/3.jpg 1 dog
+            open cat/2.jpg 0 cat
+            test cat/1.jpg 0 cat
+        """,
+    ),
+    Row(
+        "folders of splits above those of classes",
+        images="d/TRAIN/cat/1.jpg d/val/dog/2.jpg",
+        csvs={},
+        flags="--images 'd/*/*/*.jpg' --split_from directory",
+        decided="""
+            labels from    directory        the images are in several folders [--label_from]
+            key            path             default without --labels [--key]
+            splits from    first folder     given [--split_from]
+            root           d                the folder that all of --images share [--root]
+            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
+        """,
+        records="""
+            train TRAIN/cat/1.jpg 0 cat
+            val val/dog/2.jpg 1 dog
+        """,
+    ),
+    Row(
+        "a root above two globs",
+        images="y/2024/cat/1.jpg y/2025/dog/2.jpg",
+        csvs={},
+        flags="--images 'y/2024/*/*' --images y/2025/dog/2.jpg --root . --label_from directory",
+        decided="""
+            labels from    directory        given [--label_from]
+            key            path             default without --labels [--key]
+            splits from    hash of the key  shares train=1 [--splits]
+            root           .                given [--root]
+            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
+        """,
+        records="""
+            train y/2024/cat/1.jpg 0 cat
+            train y/2025/dog/2.jpg 1 dog
+        """,
+    ),
+    Row(
+        "labels of a regular expression",
+        images="in/cat_1.jpg in/cat_2.jpg in/dog_3.jpg",
+        csvs={},
+        flags=r"--images 'in/*' --label_regex '([a-z]+)_\d' --key stem --splits a=0.999,b=0.001",
+        decided="""
+            labels from    regex            --label_regex is given [--label_from]
+            key            stem             given [--key]
+            splits from    hash of the key  shares a=0.999, b=0.001 [--splits]
+            root           in               the folder that all of --images share [--root]
+            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
+        """,
+        records="""
+            a cat_1.jpg 0 cat
+            a cat_2.jpg 0 cat
+            a dog_3.jpg 1 dog
+        """,
+    ),
+    Row(
+        "rows that list images without labels, by group",
+        images="in/1.jpg in/2.jpg in/3.jpg",
+        csvs={"in/l.csv": "path,who\n1.jpg,x\n2.jpg,x\n3.jpg,y\n"},
+        flags="--labels in/l.csv --label_from none --group_by who --splits only=1",
+        decided="""
+            labels from    none                  given [--label_from]
+            key column     'path'                a usual name for the key [--label_key]
+            key            path                  default without --images [--key]
+            splits from    hash of column 'who'  shares only=1 [--splits]
+            root           in                    the folder of --labels [--root]
+        """,
+        records="""
+            only 1.jpg - -
+            only 2.jpg - -
+            only 3.jpg - -
         """,
     ),
 ]

@@ -292,6 +292,11 @@ def _max_rejected(without: Made, made: Made) -> None:
     assert (made.ran.code, len(made.dataset.rejected)) == (0, 1)
 
 
+def _strict(without: Made, made: Made) -> None:
+    assert without.ran.code == 2 and "--strict: the split 'b' is empty" in without.ran.error()
+    assert "warning  the split 'b' is empty" in made.ran.out
+
+
 def _dedupe(without: Made, made: Made) -> None:
     assert _reasons(without) == []
     assert _reasons(made) == ["duplicate_image"]
@@ -382,6 +387,7 @@ ROWS = {
     "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
     "--max_bytes": Row("100B", _max_bytes, ALL),
     "--max_rejected": Row("50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}),
+    "--strict": Row(None, _strict, {"splits": "a=0.999,b=0.001"}, before=True),
     "--dedupe": Row("drop", _dedupe, {"images": "{in}/equal/*/*.jpg", **DIRECTORY}),
     "--quarantine": Row(
         "{out}/rejected", _quarantine, {"images": "{in}/empty/*/*.jpg", **ALL, **DIRECTORY}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+from transforms.core.dataset_warnings import DatasetWarning, split_warnings
 from transforms.core.image_statistics import Statistics
 from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
-from transforms.core.shards import ShardName
+from transforms.core.shards import ShardName, empty_shards_warning
 from transforms.core.splits import splits_in_order
-from transforms.core.stats import Ledger, PlanTotals, ShardSummary
+from transforms.core.stats import Ledger, PlanTotals, ShardSummary, split_classes
 
 
 class Gathered(NamedTuple):
@@ -49,6 +50,28 @@ class Gathered(NamedTuple):
             return ledger.rows_rejected, ledger.rows_read
         dropped = sum(r.reason == Reason.DUPLICATE_IMAGE.value for r in self.rejections)
         return ledger.images_rejected - dropped, ledger.images_matched
+
+    def warnings(
+        self, options: Mapping[str, Any], shards: Mapping[str, int]
+    ) -> list[DatasetWarning]:
+        """What is wrong with the splits and their shards.
+
+        Args:
+            options: those of the dataset, by flag name.
+            shards: of each split, with empty ones; none when every record has a file of its own.
+        """
+        records = dict.fromkeys(self.splits, 0)
+        for shard in self.shards:
+            records[ShardName.parse(shard.file).split] += shard.records
+        texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
+        empty = [DatasetWarning("empty_shards", text) for text in texts if text]
+        return empty + split_warnings(
+            records,
+            split_classes(self.shards),
+            planned=self.totals.images,
+            options=options,
+            what="row" if self.of_rows else "image",
+        )
 
     @property
     def ledger(self) -> Ledger:

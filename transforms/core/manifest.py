@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import google_crc32c
 
-from transforms.core import decisions
+from transforms.core import dataset_warnings, decisions
+from transforms.core.dataset_warnings import DatasetWarning
 from transforms.core.decisions import Decision
 from transforms.core.image_files import image_file, image_files
 from transforms.core.json_text import parse_json
@@ -62,6 +63,8 @@ class Dataset:
         splits: names of the splits in their order; empty when the images tell which there are.
         of_rows: whether records are made of rows, without images.
         decisions: what the tool decided by itself, as far as it is known before the run.
+        warnings: likewise.
+        is_strict: whether warnings keep it from being published.
     """
 
     options: Mapping[str, Any]
@@ -71,6 +74,8 @@ class Dataset:
     splits: tuple[str, ...]
     of_rows: bool = False
     decisions: tuple[Decision, ...] = ()
+    warnings: tuple[DatasetWarning, ...] = ()
+    is_strict: bool = False
 
     @property
     def digest(self) -> str:
@@ -191,6 +196,7 @@ def build_manifest(
         "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
         "decided": decisions.to_manifest(dataset.decisions),
+        "warnings": dataset_warnings.to_manifest(dataset.warnings),
         "ledger": dataclasses.asdict(ledger),
         "rejected": dict(rejected),
         **({"pixels": changes} if changes else {}),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from transforms.core.dataset_warnings import from_manifest as warnings_in
 from transforms.core.decisions import from_manifest
 from transforms.core.label_kinds import class_order
 from transforms.core.rejections import Rejection
@@ -151,6 +152,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "shards": shard_table(splits, sources.missing, share),
         "missing": [shown(name) for name in sources.missing],
         "notes": sources.notes,
+        "warnings": [warning.text for warning in warnings_in(manifest)],
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
+from transforms.core.dataset_warnings import DatasetWarning
 from transforms.core.decisions import Decision
 from transforms.core.layouts import LAYOUTS
 from transforms.core.manifest import (
@@ -34,6 +35,7 @@ DATASET = Dataset(
     features=LAYOUTS["landmark"],
     splits=("train", "test"),
     decisions=(Decision("key", "stem", "default", "--key"),),
+    warnings=(DatasetWarning("empty_split", "the split 'test' is empty"),),
 )
 SHARDS = (
     ShardSummary("train-00000-of-00002.tfrecord", "r0", 2, 100, "0000000a", 60, {"b": 1, "a": 1}),
@@ -76,6 +78,7 @@ def test_the_manifest_describes_the_dataset() -> None:
         ],
         "labels": "text",
         "decided": [{"what": "key", "value": "stem", "because": "default", "flag": "--key"}],
+        "warnings": [{"code": "empty_split", "text": "the split 'test' is empty"}],
         "ledger": dataclasses.asdict(LEDGER),
         "rejected": {"empty_file": 1},
         "splits": {
@@ -159,6 +162,8 @@ def test_the_digest_does_not_depend_on_places_nor_on_the_order_of_options() -> N
         inputs={},
         root="elsewhere",
         decisions=(),
+        warnings=(),
+        is_strict=True,
     )
     assert moved.digest == DATASET.digest
 
