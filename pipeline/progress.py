@@ -8,14 +8,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from apache_beam.metrics import MetricsFilter
 from tqdm import tqdm
 
+from pipeline.screen import Screen
 from transforms.core.scratch import scratch_folder
-from transforms.metrics import NAMESPACE, PROGRESS, STAGES, WORKERS_FOLDER, Stage
+from transforms.metrics import NAMESPACE, PROGRESS, WORKERS_FOLDER, Stage
 
 _BAR_SECONDS = 0.2
 _LINE_SECONDS = 5.0
@@ -55,6 +56,9 @@ def poll_metrics(read: Callable[[], Mapping[str, int]]) -> Iterator[None]:
 
     with _thread(poll):
         yield
+    # The job is done: what its runner tells now is all that there was to do.
+    with contextlib.suppress(Exception):
+        _take_over(read(), is_done=True)
 
 
 def read_counters(result: Any) -> dict[str, int]:
@@ -68,14 +72,15 @@ def read_counters(result: Any) -> dict[str, int]:
     return dict(sorted(counters.items()))
 
 
-def _take_over(counters: Mapping[str, int]) -> None:
+def _take_over(counters: Mapping[str, int], *, is_done: bool = False) -> None:
     found, rejected = counters.get("images_found", 0), counters.get("images_rejected", 0)
     done = counters.get("images_written", 0) + rejected
     for stage, count in {"listing": found, "reading": counters.get("rows_read", 0)}.items():
         if count:
             PROGRESS.replace(stage, total=0, done=count, rejected=0)
     if done:
-        PROGRESS.replace("converting", total=found, done=done, rejected=rejected)
+        total = done if is_done else max(found, done)
+        PROGRESS.replace("converting", total=total, done=done, rejected=rejected)
 
 
 @contextlib.contextmanager
@@ -103,39 +108,61 @@ def _thread(target: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 def _show_bars(done: threading.Event) -> None:
-    bars: dict[str, tqdm[Any]] = {}
-    finished = False
-    while not finished:
-        finished = done.wait(_BAR_SECONDS)
-        for stage in PROGRESS.stages():
-            if stage.name not in bars:
-                bars[stage.name] = _new_bar(stage)
-            _update(bars[stage.name], stage)
-        _close_earlier(bars)
-    for bar in bars.values():
-        bar.close()
+    """Draws a line for each stage until the event is set, and once more at the end."""
+    clock = _Clock()
+    streams = [sys.stderr, *([sys.stdout] if sys.stdout.isatty() else [])]
+    screen = Screen(*streams)
+    try:
+        finished = False
+        while not finished:
+            finished = done.wait(_BAR_SECONDS)
+            stages = PROGRESS.stages()
+            seconds = clock.seconds(stages)
+            width = screen.width
+            screen.draw([_bar(stage, seconds[stage.name], width) for stage in stages])
+    finally:
+        screen.close()
 
 
-def _new_bar(stage: Stage) -> tqdm[Any]:
-    return tqdm(desc=f"{stage.name:<10}", unit=f" {stage.unit}", dynamic_ncols=True)
+def _bar(stage: Stage, seconds: float, width: int) -> str:
+    """One line of `width` columns at most, a bar if it is known how much there is to do."""
+    encoding = (getattr(sys.stderr, "encoding", "") or "").lower()
+    # A shard that was tried again counts again.
+    done = min(stage.done, stage.total) if stage.total else stage.done
+    line: str = tqdm.format_meter(
+        done,
+        stage.total or None,
+        seconds,
+        ncols=width,
+        prefix=f"{stage.name:<10}",
+        ascii=not encoding.startswith("utf"),
+        unit=f" {stage.unit}",
+        postfix=f"rejected={stage.rejected}" if stage.name == "converting" else "",
+    )
+    # tqdm turns slow rates round: "2.00s/ images".
+    return line.replace("s/ ", "s/")[:width]
 
 
-def _update(bar: tqdm[Any], stage: Stage) -> None:
-    if bar.disable:
-        # It was closed: a later stage is on.
-        return
-    bar.total = stage.total or None
-    if stage.name == "converting":
-        bar.set_postfix(rejected=stage.rejected, refresh=False)
-    bar.update(stage.done - bar.n)
+class _Clock:
+    """How long each stage has taken: until now, or until it last went on when a later one is on."""
 
+    def __init__(self) -> None:
+        self._now = time.monotonic()
+        self._began: dict[str, float] = {}
+        self._moved: dict[str, tuple[Stage, float]] = {}
 
-def _close_earlier(bars: Mapping[str, tqdm[Any]]) -> None:
-    """Ends the bars before the last one, whose rates would fall; inputs are read side by side."""
-    last = max((list(STAGES).index(name) for name in bars), default=0)
-    for name, bar in bars.items():
-        if list(STAGES).index(name) < last and last >= list(STAGES).index("planning"):
-            bar.close()
+    def seconds(self, stages: Sequence[Stage]) -> dict[str, float]:
+        """By name; a stage began after the last time somebody asked."""
+        before, self._now = self._now, time.monotonic()
+        for stage in stages:
+            self._began.setdefault(stage.name, before)
+            if self._moved.get(stage.name, (None, 0.0))[0] != stage:
+                self._moved[stage.name] = stage, self._now
+        return {
+            stage.name: (self._now if stage is stages[-1] else self._moved[stage.name][1])
+            - self._began[stage.name]
+            for stage in stages
+        }
 
 
 def _print_lines(done: threading.Event) -> None:
@@ -178,22 +205,22 @@ def _seconds_left(stage: Stage, rate: float) -> float:
 def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> None:
     """Prints a line about the stage that is on, and others that went on since their last line.
 
-    The seconds of a stage count from when it was first seen.
+    A run that was long enough for a line ends with one that says how it ended. The seconds of a
+    stage count from when it was first seen.
     """
-    started: dict[str, float] = {}
+    clock = _Clock()
     told: dict[str, Stage] = {}
     waited = 0.0
-    while not done.wait(min(_BAR_SECONDS, _LINE_SECONDS)):
-        now = time.monotonic()
+    finished = False
+    while not finished:
+        finished = done.wait(min(_BAR_SECONDS, _LINE_SECONDS))
         stages = PROGRESS.stages()
-        for stage in stages:
-            started.setdefault(stage.name, now)
+        seconds = clock.seconds(stages)
         waited += min(_BAR_SECONDS, _LINE_SECONDS)
-        if waited < _LINE_SECONDS:
+        if waited < _LINE_SECONDS and not (finished and told):
             continue
         waited = 0.0
         for stage in stages:
-            if stage != told.get(stage.name) or stage is stages[-1]:
-                seconds = max(now - started[stage.name], 1e-3)
-                print(line(stage, seconds), file=sys.stderr, flush=True)
+            if stage != told.get(stage.name) or (stage is stages[-1] and not finished):
+                print(line(stage, max(seconds[stage.name], 1e-3)), file=sys.stderr, flush=True)
             told[stage.name] = stage

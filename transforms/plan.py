@@ -102,6 +102,8 @@ class _AssignShardFn(beam.DoFn):
         except RejectedImageError as error:
             reason = error.reason.value
             rejection = Rejection("image", reason, error.detail, image.path, image.key)
+            # It was planned, and is done: the stage ends with all of them.
+            PROGRESS.advance(1, 1)
             yield beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
             return
         files = self._files[image.split]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import io
 import json
 import os
-import pty
-import re
-import struct
+import shutil
+import subprocess
 import sys
-import termios
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +17,8 @@ import pytest
 
 from pipeline import progress
 from tests.conftest import draw
-from tests.pipeline.commands import check_sound, convert
+from tests.pipeline.commands import ROOT, check_sound, convert
+from tests.pipeline.terminal import terminal
 from transforms.metrics import PROGRESS, Stage
 
 
@@ -50,29 +47,70 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_LINE_SECONDS", 0.05)
 
 
-def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    pieces: list[bytes] = []
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_bars_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read from the screen, with what libraries write in between and the summary behind."""
+    with terminal(columns) as shown:
+        monkeypatch.setattr(sys, "stderr", shown.stream)
+        with progress.show_progress("auto"):
+            PROGRESS.count("listing", 41)
+            shown.wait_for(lambda lines: any(line.startswith("listing") for line in lines))
+            PROGRESS.count("planning", 40)
+            PROGRESS.plan(40)
+            for done in range(10, 50, 10):
+                os.write(shown.follower, f"I0000 a line of C++ {done}\n".encode())
+                PROGRESS.advance(10, 1)
+                shown.wait_for(lambda lines, done=done: f" {done}/40 [" in "".join(lines))  # type: ignore[misc]
+            # Counted at the very end: nobody would draw it any more.
+            PROGRESS.count("listing", 1)
+            PROGRESS.begin("publishing", 2)
+            PROGRESS.count("publishing", 2)
+        print("split   records", file=shown.stream, flush=True)
+        monkeypatch.undo()
+        lines = shown.close()
+    assert lines[:4] == [f"I0000 a line of C++ {done}" for done in range(10, 50, 10)]
+    listing, planning, converting, publishing, summary = lines[4:]
+    assert listing.startswith("listing   : 42 images [")
+    assert planning.startswith("planning  : 40 names [")
+    assert converting.startswith("converting: 100%|")
+    assert " 40/40 [" in converting and converting.endswith(" images/s, rejected=4]")
+    assert publishing.startswith("publishing: 100%|") and " 2/2 [" in publishing
+    assert all(len(line) < columns for line in lines)
+    assert summary == "split   records"
 
-    def read() -> None:
-        # The terminal's buffer is small: a writer whom nobody reads would wait for ever.
-        with contextlib.suppress(OSError):
-            while piece := os.read(leader, 4096):
-                pieces.append(piece)
 
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    with os.fdopen(follower, "w") as terminal, monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", terminal)
-        _run("auto", lambda: b"".join(pieces).decode(errors="ignore"))
-    reader.join(10)
-    os.close(leader)
-    shown = b"".join(pieces).decode()
-    bars = [line for line in re.split(r"[\r\n]+", shown) if line.strip()]
-    assert any(line.startswith("listing   : 41 images [") for line in bars)
-    assert any(line.startswith("converting: 100%") for line in bars)
-    assert "/40 [" in shown and "images/s" in shown and "rejected=" in shown
+def test_a_bar_of_a_shard_that_is_tried_again_ends_at_all() -> None:
+    bar = progress._bar(Stage("converting", "images", 40, 45, 0), 2.0, 79)
+    assert bar.startswith("converting: 100%|") and " 40/40 [" in bar
+    bar = progress._bar(Stage("publishing", "shards", 40, 4, 0), 20.0, 79)
+    assert " 4/40 [" in bar and "5.00s/shards]" in bar
+
+
+@pytest.mark.slow
+def test_a_run_on_a_terminal(photos: Path, tmp_path: Path) -> None:
+    """With a file that TensorFlow has to be asked about, which says much when it starts."""
+    folder = tmp_path / "photos"
+    shutil.copytree(photos / "cat", folder / "cat")
+    data = (folder / "cat" / "cat-0.jpg").read_bytes()
+    (folder / "cat" / "cut.jpg").write_bytes(data[: len(data) // 2])
+    words = ["--images", f"{folder}/*/*.jpg", "--label_from", "directory", "--max_rejected", "50%"]
+    command = [sys.executable, "-m", "pipeline.convert", *words, "--output", str(tmp_path / "out")]
+    with terminal(80) as shown:
+        done = subprocess.run(command, cwd=ROOT, stdout=shown.follower, stderr=shown.follower)
+        lines = shown.close()
+    seen = "\n".join(lines)
+    assert done.returncode == 0, seen
+    bars = [line for line in lines if ": 100%|" in line]
+    assert [bar.split(":")[0].strip() for bar in bars] == ["converting", "publishing"], seen
+    assert " 7/7 [" in bars[0] and "rejected=1" in bars[0]
+    first, last = lines.index(bars[0]), lines.index(bars[-1])
+    # The live lines are together, after what was decided and before the summary.
+    assert [line.split(":")[0].strip() for line in lines[first - 2 : last + 1]] == [
+        *("listing", "planning", "converting", "publishing")
+    ], seen
+    assert lines[0] == "Decided"
+    assert "images   7 matched = 6 written + 1 rejected" in lines[last:]
+    assert not [line for line in lines if "█" in line and line not in bars]
 
 
 def test_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,6 +169,15 @@ def test_the_stages_of_a_run(photos: Path, stems: dict[str, str], tmp_path: Path
     ]
     check_sound(tmp_path / "out")
     assert PROGRESS.stages() == [Stage("verifying", "records", 18, 18, 0)]
+
+
+def test_what_planning_rejects_is_done_too(photos: Path, tmp_path: Path) -> None:
+    """The bar ended below 100%: such an image reaches no shard."""
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    flags = {"images": f"{photos}/*/*.jpg", "class_names": tmp_path / "classes.txt"}
+    assert convert(output=tmp_path / "out", max_rejected="50%", **flags).code == 0
+    stage = next(stage for stage in PROGRESS.stages() if stage.name == "converting")
+    assert stage == Stage("converting", "images", 18, 18, 6)
 
 
 def test_the_stages_of_a_run_over_rows_alone(tmp_path: Path) -> None:
