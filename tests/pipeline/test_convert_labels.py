@@ -290,6 +290,25 @@ class TestKeys:
         assert record["id"].decode() == expected[kind]
         assert dataset.rejected == []
 
+    def test_one_image_of_overlapping_globs_with_two_classes(self, tmp_path: Path) -> None:
+        for at, name in enumerate(["1.jpg", "cat/2.jpg"]):
+            draw(tmp_path / "photos" / name, seed=at)
+        dataset = make_dataset(
+            tmp_path / "out",
+            images=[f"{tmp_path}/photos/*.jpg", f"{tmp_path}/photos/**/*.jpg"],
+            label_from="directory",
+            max_rejected="1",
+        )
+        [rejected] = dataset.rejected
+        assert rejected["reason"] == "ambiguous_label"
+        assert rejected["path"] == f"{tmp_path}/photos/1.jpg"
+        assert "label it '', 'photos':" in rejected["detail"]
+        assert dataset.ledger == {
+            "images_matched": 2,
+            "records_written": 1,
+            "images_rejected": 1,
+        }
+
     def test_two_images_with_one_stem_are_both_rejected_but_have_two_paths(
         self, tmp_path: Path
     ) -> None:

@@ -278,3 +278,11 @@ def test_limits_are_those_of_the_command() -> None:
     flags, _ = parse_flags("convert", ["--images=a", "--output=b"])
     limits = inspect.signature(WriteDataset).parameters["limits"].default
     assert tuple(limits) == (flags.max_pixels, flags.max_bytes)
+
+
+def test_a_pair_twice_with_two_labels_is_one_rejection(folder: Path) -> None:
+    path, other = "photos/cat/cat0.jpg", "photos/cat/cat2.jpg"
+    pairs = [(path, "cat"), (path, "dog"), (path, "cat"), (other, "cat")]
+    dataset = write_pairs(folder / "out", pairs, max_rejected="1")
+    assert [line["reason"] for line in dataset.rejected] == ["ambiguous_label"]
+    assert dataset.ledger == {"images_matched": 2, "records_written": 1, "images_rejected": 1}

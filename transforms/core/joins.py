@@ -46,9 +46,9 @@ def join_group(
 ) -> Iterator[Match | Rejection | Count]:
     """Joins everything that has one key.
 
-    An image found twice (overlapping globs) is one image. Rows that say the same are one label.
-    Rows that contradict each other reject the image, and so do several images with one key:
-    neither can be guessed.
+    An image found twice (overlapping globs) is one image, in the newest version that was listed.
+    Rows that say the same are one label. Rows that contradict each other reject the image, and so
+    do several labels of one image and several images with one key: none can be guessed.
 
     Args:
         key: the join key.
@@ -63,6 +63,12 @@ def join_group(
     """
     found, rows, unlabelled = _sides(group, label_from == "csv" and use.has_label, use.boxes)
     images = sorted(set(found))
+    labels: set[str] = set()
+    if len(images) > 1:
+        if label_from not in ("csv", "none"):
+            labels = {image.label for image in images}
+        newest = {image.path: image for image in sorted(images, key=lambda each: each.version)}
+        images = sorted(newest.values())
     if len(images) < len(found):
         yield Count("images_found_again", len(found) - len(images))
     if len(images) > 1:
@@ -71,7 +77,13 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        result = _label_image(key, images[0], rows, unlabelled, label_from=label_from, use=use)
+        result: Match | Rejection
+        if len(labels) > 1:
+            detail = f"its folders or pairs label it {_names(map(repr, labels))}"
+            detail += ": which one is right cannot be told"
+            result = _reject_image(Reason.AMBIGUOUS_LABEL, detail, images[0], key)
+        else:
+            result = _label_image(key, images[0], rows, unlabelled, label_from=label_from, use=use)
         yield result
         if isinstance(result, Rejection):
             if rows or unlabelled:

@@ -33,6 +33,7 @@ class Reason(str, enum.Enum):
     NO_LABEL = "no_label"
     UNKNOWN_LABEL = "unknown_label"
     LABEL_CONFLICT = "label_conflict"
+    AMBIGUOUS_LABEL = "ambiguous_label"
     DUPLICATE_KEY = "duplicate_key"
     # images: equal ones
     DUPLICATE_IMAGE = "duplicate_image"
@@ -65,6 +66,7 @@ HELP: dict[Reason, str] = {
     Reason.NO_LABEL: "no row, folder or path gives it a label; see detail",
     Reason.UNKNOWN_LABEL: "it is none of the classes, see detail; correct the row or --class_names",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
+    Reason.AMBIGUOUS_LABEL: "found several times with different labels; list it once, see detail",
     Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
     Reason.DUPLICATE_IMAGE: "equal to another image, see detail; left out by --dedupe drop",
     Reason.CONFLICTING_LABELS: "equal images have different labels; correct the wrong ones",

@@ -40,6 +40,44 @@ def test_an_image_and_its_row() -> None:
     assert join(A, row("cat", 2)) == join(row("cat", 2), A) == [Match(A, "cat", 1)]
 
 
+@pytest.mark.parametrize("label_from", ["directory", "regex", "given"])
+def test_one_image_with_two_labels_is_one_rejection(label_from: str) -> None:
+    found = [image("a/k.jpg", label) for label in ("dog", "cat", "", "dog")]
+    detail = "its folders or pairs label it '', 'cat', 'dog': which one is right cannot be told"
+    assert join(*found, label_from=label_from) == [
+        Count("images_found_again", 3),
+        rejected("ambiguous_label", detail, "a/k.jpg"),
+    ]
+
+
+def test_labels_that_nobody_asks_for_contradict_nothing() -> None:
+    found = [image("a/k.jpg", "dog"), image("a/k.jpg", "cat")]
+    again = Count("images_found_again", 1)
+    [count, match] = join(*found, label_from="none")
+    assert count == again and isinstance(match, Match)
+    assert (match.image.path, match.label) == ("a/k.jpg", "")
+    assert join(*found, row("fox", 2))[0] == again
+
+
+def test_an_image_that_changed_between_two_listings_is_one_image() -> None:
+    old, new = JoinSide("k.jpg", 90, 1, "cat", ""), JoinSide("k.jpg", 10, 2, "cat", "")
+    for found in ([old, new], [new, old]):
+        assert join(*found, label_from="directory") == [
+            Count("images_found_again", 1),
+            Match(new, "cat", 0),
+        ]
+
+
+def test_images_of_one_key_are_named_once_each() -> None:
+    found = [image("a/k.jpg", "cat"), image("a/k.jpg", "dog"), image("b/k.jpg", "cat")]
+    detail = "2 images have the key 'k': 'a/k.jpg', 'b/k.jpg'"
+    assert join(*found, label_from="directory") == [
+        Count("images_found_again", 1),
+        rejected("duplicate_key", detail, "a/k.jpg"),
+        rejected("duplicate_key", detail, "b/k.jpg"),
+    ]
+
+
 def test_rows_that_say_the_same_are_one_label() -> None:
     assert join(row("cat", 2), A, row("cat", 9)) == [Match(A, "cat", 2)]
 

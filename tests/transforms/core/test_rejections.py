@@ -36,6 +36,7 @@ def test_reasons_are_stable() -> None:
         "no_label",
         "unknown_label",
         "label_conflict",
+        "ambiguous_label",
         "duplicate_key",
         "duplicate_image",
         "conflicting_labels",
