@@ -84,11 +84,11 @@ def _knows_more(known: frozenset[bytes]) -> bool:
 
 
 class _Watch:
-    """Ends processes of a run in which a decoder hangs.
+    """Ends the processes of a run when a decoder hangs in one of them.
 
     Attributes:
         run: the name of the run.
-        ended: whether one was ended.
+        ended: whether it did.
     """
 
     def __init__(self) -> None:
@@ -110,10 +110,10 @@ class _Watch:
 
     def _watch(self) -> None:
         while not self._stop.wait(_WATCH_SECONDS):
-            for process in self._notes.hanging(_WATCH_SECONDS):
+            if self._notes.hanging(_WATCH_SECONDS):
                 self.ended = True
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+                # Beam would wait for a worker that is gone.
+                _kill_descendants()
 
 
 def _run_child(command: Callable[[], int], watch: _Watch) -> int:
