@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from transforms.core.file_errors import FinalError
 from transforms.core.image_files import is_image_file
 from transforms.core.json_text import parse_json
 from transforms.core.shards import ShardName
@@ -63,7 +64,7 @@ _NUMBER = re.compile(r"\d{7,}")
 _PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
 
 
-class ForeignNameError(OSError):
+class ForeignNameError(FinalError):
     """A file that was read back names, or the output folder holds, what this tool never writes."""
 
 
