@@ -13,6 +13,7 @@ import pytest
 import pipeline.verify
 from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
 from tests.servers.gcs import GcsServer
+from transforms.core.manifest import FORMAT_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +170,14 @@ def test_manifests_of_other_versions(dataset: Dataset) -> None:
     edit_manifest(dataset, format_version=0)
     older = verify(dataset.folder)
     assert (newer.code, older.code) == (2, 2)
-    assert "99, this program reads 1: a newer image-tfrecords wrote it" in newer.error()
-    assert "0, this program reads 1: an older image-tfrecords wrote it" in older.error()
+    assert (
+        f"99, this program reads {FORMAT_VERSION}: a newer image-tfrecords wrote it"
+        in newer.error()
+    )
+    assert (
+        f"0, this program reads {FORMAT_VERSION}: an older image-tfrecords wrote it"
+        in older.error()
+    )
 
 
 @pytest.fixture
