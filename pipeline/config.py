@@ -22,6 +22,7 @@ from transforms.core.placing import Placer
 from transforms.core.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.splits import Splits
 from transforms.core.vocabulary import LabelRules
+from transforms.match import LeftOut
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +66,7 @@ class ConvertConfig:
         dense_labels: whether integer labels are numbered from 0.
         decisions: what was decided before a job starts; they change no byte of a record.
         warnings: what was warned of before a job starts, likewise.
+        left_out: files that the globs match and that are no images.
         strict: whether warnings keep the dataset from being published.
     """
 
@@ -104,6 +106,7 @@ class ConvertConfig:
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
     strict: bool = False
+    left_out: LeftOut = LeftOut()
 
     @property
     def shard_plan(self) -> ShardPlan:

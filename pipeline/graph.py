@@ -55,7 +55,9 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         return _build_rows_plan(pipeline, config)
     inputs = pipeline | "Read inputs" >> ReadInputs(
         config.images,
-        ImageFinder(root=config.root, key=config.key, rules=config.path_rules),
+        ImageFinder(
+            root=config.root, key=config.key, rules=config.path_rules, left_out=config.left_out
+        ),
         config.csv_paths,
         RowReader(
             config.columns,

@@ -24,7 +24,7 @@ from transforms.core.image_files import FILES
 from transforms.core.keys import KEY_KINDS
 from transforms.core.label_kinds import LABEL_KINDS
 from transforms.core.layouts import LAYOUTS, ROWS, is_layout_file
-from transforms.core.limits import RejectionLimit
+from transforms.core.limits import DEFAULT_LIMIT, RejectionLimit
 from transforms.core.path_labels import parse_label_regex
 from transforms.core.pixel_options import (
     COLORS,
@@ -336,9 +336,9 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     add(
         "--max_rejected",
         type=typed(RejectionLimit.parse),
-        default="1%",
+        default=DEFAULT_LIMIT,
         metavar="SHARE|COUNT",
-        help="publish nothing if more images are rejected",
+        help="publish nothing if more images are rejected; of two joined by 'or', the larger",
     )
     add(
         "--strict",

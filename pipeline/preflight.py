@@ -23,6 +23,7 @@ from pipeline.label_flags import (
     read_classes,
 )
 from pipeline.layouts import read_layout
+from pipeline.left_out import left_out
 from pipeline.listing_flags import read_listing
 from pipeline.model import check_model, check_model_flags
 from pipeline.options import default_of
@@ -75,10 +76,12 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     except LabelsError as error:
         raise UsageError(str(error)) from error
     given, flags = flags, listing.flags if listing else flags
+    ignored, ignoring = left_out(flags)
     if listing:
         sample = listing.sample
     else:
-        sample = sample_images(flags.images, root_of(flags, "--images", flags.images))
+        root = root_of(flags, "--images", flags.images)
+        sample = sample_images(flags.images, root, ignored)
     label_from = label_source(flags, sample)
     check_kind_flags(flags, label_from)
     split_from = split_source(flags, sample, label_from)
@@ -130,7 +133,10 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         given, sample, columns, first, split_from=split_from, label_from=label_from
     )
     config = dataclasses.replace(
-        config, decisions=decide(given, config, boxes=decided), warnings=warnings
+        config,
+        decisions=(*decide(given, config, boxes=decided), *ignoring),
+        warnings=warnings,
+        left_out=ignored,
     )
     _check_strict(config)
     _check_output(flags, config)

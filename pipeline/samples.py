@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.errors import UsageError, input_error
 from transforms import files, gcs
 from transforms.core.keys import fixed_root, image_key
-from transforms.match import is_local, list_files
+from transforms.match import LeftOut, is_local, list_files
 
 # Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
 _SAMPLE = 20_000
@@ -44,8 +44,8 @@ class ImageSample:
         return {image_key(uri, kind=kind, root=self.root): uri for uri in self.uris}
 
 
-def sample_images(globs: list[str], root: str) -> ImageSample:
-    """The first images of all globs, whose paths begin below `root`.
+def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample:
+    """The first images of all globs, whose paths begin below `root`, without what is left out.
 
     Raises:
         UsageError: a glob matches nothing, or cannot be listed.
@@ -53,9 +53,8 @@ def sample_images(globs: list[str], root: str) -> ImageSample:
     uris: list[str] = []
     is_all = True
     for pattern in globs:
-        found = [
-            file.uri for file in itertools.islice(list_inputs(pattern, "--images"), _SAMPLE + 1)
-        ]
+        images = (file.uri for file in list_inputs(pattern, "--images"))
+        found = [*itertools.islice((uri for uri in images if not left_out.has(uri)), _SAMPLE + 1)]
         if not found:
             raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
         is_all = is_all and len(found) <= _SAMPLE

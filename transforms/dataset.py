@@ -44,6 +44,7 @@ from transforms.core.layouts import (
     layout_features,
     with_pixels,
 )
+from transforms.core.limits import DEFAULT_LIMIT
 from transforms.core.listed import listed_key, listed_path
 from transforms.core.manifest import Dataset
 from transforms.core.path_labels import PathRules
@@ -283,7 +284,7 @@ class WriteDataset(beam.PTransform):
         pixels: PixelOptions = AS_THEY_ARE,
         check: str = "full",
         limits: Limits = DEFAULT_LIMITS,
-        max_rejected: str = "1%",
+        max_rejected: str = DEFAULT_LIMIT,
         overwrite: bool = False,
     ) -> None:
         """Says what the dataset is like.
@@ -302,7 +303,8 @@ class WriteDataset(beam.PTransform):
             pixels: what is done to the pixels.
             check: `full` or `header`.
             limits: bytes and pixels an image may have.
-            max_rejected: share or number of images that may be rejected, such as `1%` or `25`.
+            max_rejected: share or number of images that may be rejected, such as `1%` or `25`, or
+                the larger of both, `1% or 10`.
             overwrite: whether a former dataset may be replaced.
 
         Raises:

@@ -165,19 +165,43 @@ def _remote_file(metadata: FileMetadata) -> FoundFile:
     return FoundFile(metadata.path, metadata.size_in_bytes, version)
 
 
+class LeftOut(NamedTuple):
+    """Files that are no images, whatever glob matches them.
+
+    Attributes:
+        files: each in all spellings that a listing may give.
+        folders: likewise, with a slash at their ends.
+    """
+
+    files: frozenset[str] = frozenset()
+    folders: tuple[str, ...] = ()
+
+    def has(self, uri: str) -> bool:
+        """Whether a file is left out.
+
+        >>> LeftOut(frozenset(["a.csv"]), ("out/",)).has("out/labels.txt")
+        True
+        """
+        return uri in self.files or uri.startswith(self.folders)
+
+
 class ImageFinder:
     """Finds the images of one dataset.
 
     Attributes:
-        root: the globs' common folder.
+        root: the folder below which paths and keys begin.
         key: kind of the join key.
         rules: what an image's path says of its label and its split.
+        left_out: what is no image.
     """
 
-    def __init__(self, *, root: str, key: str, rules: PathRules) -> None:
+    def __init__(
+        self, *, root: str, key: str, rules: PathRules, left_out: LeftOut | None = None
+    ) -> None:
         self._root = root
         self._key = key
         self._rules = rules
+        self._left_out = left_out or LeftOut()
         self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
 
     def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
@@ -185,6 +209,8 @@ class ImageFinder:
         found = 0
         folder = named_folder(pattern)
         for file in list_files(pattern):
+            if self._left_out.has(file.uri):
+                continue
             found += 1
             yield self._describe(file, folder)
         yield Count("images_found", found)

@@ -386,7 +386,9 @@ ROWS = {
     "--check": Row("header", _check, {"images": "{in}/cut/*/*.png", **ALL, **DIRECTORY}),
     "--max_pixels": Row(12 * 16 - 1, _max_pixels, ALL, 12 * 16),
     "--max_bytes": Row("100B", _max_bytes, ALL),
-    "--max_rejected": Row("50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}),
+    "--max_rejected": Row(
+        "50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}, before="1%"
+    ),
     "--strict": Row(None, _strict, {"splits": "a=0.999,b=0.001"}, before=True),
     "--dedupe": Row("drop", _dedupe, {"images": "{in}/equal/*/*.jpg", **DIRECTORY}),
     "--quarantine": Row(

@@ -145,7 +145,7 @@ class TestTooManyRejected:
             "labels": sample / "labels.csv",
             "num_shards": 2,
         }
-        ran = convert(output=out, **flags)
+        ran = convert(output=out, **flags, max_rejected="1%")
         message = ran.error()
         assert (ran.code, ran.after_decided()) == (3, [])
         for part in ("5 of 52 images", "--max_rejected", "1 corrupt_image", "nothing published"):

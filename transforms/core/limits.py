@@ -6,24 +6,40 @@ import decimal
 import math
 from typing import NamedTuple
 
+DEFAULT_LIMIT = "1% or 10"
+"""What `--max_rejected` is when it is not given: a few bad files of a small dataset are fine."""
+
 
 class RejectionLimit(NamedTuple):
-    """How many images may be rejected: a share of those matched, or a count."""
+    """How many images may be rejected: a share of those matched, or a count.
+
+    Attributes:
+        value: the share or the count.
+        is_share: which of the two it is.
+        least: a number that may be rejected even if it is more than the share, as long as not
+            all are.
+    """
 
     value: float
     is_share: bool
+    least: int = 0
 
     @classmethod
     def parse(cls, text: str) -> RejectionLimit:
-        """Reads `0.01` or `1%` as a share and `25` as a count.
+        """Reads `0.01` or `1%` as a share, `25` as a count, `1% or 10` as the larger of two.
 
         Raises:
             ValueError: when it is neither, or negative, or a share above one.
 
         >>> RejectionLimit.parse("1%")
-        RejectionLimit(value=0.01, is_share=True)
+        RejectionLimit(value=0.01, is_share=True, least=0)
         """
-        number = text.strip()
+        number, joint, count = (part.strip() for part in text.partition(" or "))
+        if joint:
+            share, least = cls.parse(number), cls.parse(count)
+            if not share.is_share or least.is_share or least.least:
+                raise ValueError(f"{text!r} is not a share and a count: write it like '1% or 10'")
+            return share._replace(least=int(least.value))
         is_share = number.endswith("%") or "." in number
         try:
             value = parse_number(number)
@@ -35,13 +51,16 @@ class RejectionLimit(NamedTuple):
 
     def allows(self, rejected: int, matched: int) -> bool:
         """Whether a run with `rejected` of `matched` images may be published."""
+        if rejected <= self.least and rejected < matched:
+            return True
         if self.is_share and matched:
             # A quotient, unlike a product, rounds to the very float that `parse` made of the share.
             return rejected / matched <= self.value
         return rejected <= self.value
 
     def __str__(self) -> str:
-        return f"{self.value * 100:.6g}%" if self.is_share else f"{self.value:.0f}"
+        count = f" or {self.least}" if self.least else ""
+        return f"{self.value * 100:.6g}%{count}" if self.is_share else f"{self.value:.0f}"
 
 
 def parse_number(number: str) -> float:

@@ -27,7 +27,7 @@ from transforms.core.limits import RejectionLimit
 )
 def test_parse(text: str, value: float, is_share: bool, shown: str) -> None:
     limit = RejectionLimit.parse(text)
-    assert limit == (value, is_share)
+    assert limit == (value, is_share, 0)
     assert str(limit) == shown
 
 
@@ -68,10 +68,24 @@ def test_anything_else_is_refused(text: str) -> None:
         ("1%", 1, 99, False),
         ("1%", 2, 199, False),
         ("100%", 5, 5, True),
+        ("1% or 10", 10, 11, True),
+        ("1% or 10", 10, 10, False),
+        ("1% or 10", 11, 1099, False),
+        ("1% or 10", 11, 1100, True),
+        ("1% or 10", 1, 1, False),
+        ("1% or 10", 0, 0, True),
     ],
 )
 def test_allows(text: str, rejected: int, matched: int, allowed: bool) -> None:
     assert RejectionLimit.parse(text).allows(rejected, matched) == allowed
+
+
+def test_a_share_or_a_count() -> None:
+    limit = RejectionLimit.parse("1% or 10")
+    assert (limit, str(limit)) == ((0.01, True, 10), "1% or 10")
+    for text in ("10 or 1%", "1% or 2%", "1% or 2 or 3"):
+        with pytest.raises(ValueError, match="write it like '1% or 10'"):
+            RejectionLimit.parse(text)
 
 
 @given(st.integers(0, 1000), st.integers(1, 50))
