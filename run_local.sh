@@ -3,7 +3,18 @@
 #   ./run_local.sh
 #   ./run_local.sh --images 'photos/*/*.jpg' --labels labels.csv --output out/photos
 set -euo pipefail
+for word in "$@"; do
+  case "$word" in
+    -h | --help) wants_help=1 ;;
+  esac
+done
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/environment.sh"
+if [ -n "${wants_help:-}" ] && [ -z "${VENV:-}" ] && [ ! -f "$venv/.installed" ]; then
+  # Help needs no installation, which takes minutes and gigabytes.
+  sed -n '/^#!/d; /^[^#]/q; s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  echo "The first run installs into $venv. README.md explains the flags, then --help lists them all."
+  exit
+fi
 make_environment ""
 
 # Flags may name paths from where the user stands; the packages are found wherever that is.

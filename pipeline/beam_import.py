@@ -34,16 +34,16 @@ def import_beam(arguments: Sequence[str]) -> None:
 def configure_file_systems(beam_flags: Sequence[str]) -> None:
     """Gives Beam's file systems their options (`--hdfs_host`, `--s3_endpoint_url` ...) now.
 
-    Beam does so when a pipeline is made, but flags are checked, and inputs listed, before.
+    Beam does so when a pipeline is made, but flags are checked, and inputs listed, before; without
+    any options, `s3://` and `hdfs://` cannot be listed at all.
 
     Args:
         beam_flags: options of Beam.
     """
-    if beam_flags:
-        from apache_beam.io.filesystems import FileSystems
-        from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options.pipeline_options import PipelineOptions
 
-        FileSystems.set_options(PipelineOptions(list(beam_flags)))
+    FileSystems.set_options(PipelineOptions(list(beam_flags)))
 
 
 @contextmanager

@@ -109,7 +109,9 @@ def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
     """
     paths = tuple(sorted(file.uri for file in list_inputs(flags.labels, "--labels")))
     if not paths:
-        raise UsageError(f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels)}")
+        raise UsageError(
+            f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, '*.csv')}"
+        )
     for path in paths:
         check_path("--labels", path)
     return paths

@@ -7,6 +7,7 @@ the job, also spelt `--label`), and one argparse parser cannot hold both.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -47,8 +48,18 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError` instead of printing the usage."""
-        # The message of a type names what is wrong with the flag's value.
-        raise UsageError(f"{message.removeprefix('argument ')}; see --help")
+        # Messages of our types begin with the value: --shard_size '64' has no unit.
+        told = re.sub(r"^argument (\S+): (?=['\"])", r"\1 ", message).removeprefix("argument ")
+        raise UsageError(f"{told}; see --help")
+
+
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Help with the defaults that there are: `(default: None)` contradicts the help before it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, False):
+            return action.help
+        return super()._get_help_string(action)
 
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -134,7 +145,7 @@ def make_parser(command: str) -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog=f"python -m pipeline.{command}",
         allow_abbrev=False,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_HelpFormatter,
         epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",
     )
     _add_inputs(parser.add_argument_group("images and labels"))
@@ -267,7 +278,14 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         default="sharded",
         help="shards, or one file for each image, called after its key",
     )
-    add("--compression", choices=("none", "gzip"), default="none", help="of the shards")
+    # TensorFlow spells it GZIP.
+    add(
+        "--compression",
+        type=str.lower,
+        choices=("none", "gzip"),
+        default="none",
+        help="of the shards",
+    )
     add("--overwrite", action="store_true", help="replace a dataset that is there already")
 
 

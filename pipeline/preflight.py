@@ -300,7 +300,7 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
         return
     was, now = former["options"], config.options
     changed = [
-        f"--{name} is {now.get(name)}, was {was.get(name)}"
+        f"--{name} is {as_written(now.get(name))}, was {as_written(was.get(name))}"
         for name in sorted({*was, *now})
         if now.get(name) != was.get(name)
     ]
@@ -310,6 +310,19 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
         f"--output {config.output} holds a dataset made with other options: "
         f"{'; '.join(changed) or other}. Use --overwrite or another --output"
     )
+
+
+def as_written(value: Any) -> str:
+    """The value of an option as a command line has it.
+
+    >>> as_written({"train": 0.9, "test": 0.1}), as_written(None)
+    ('train=0.9,test=0.1', 'not given')
+    """
+    if isinstance(value, dict):
+        return ",".join(f"{name}={share:.12g}" for name, share in value.items())
+    if isinstance(value, list):
+        return ",".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
+    return "not given" if value is None else str(value)
 
 
 def check_writable(config: ConvertConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipeline.beam_import import import_beam
+from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, one_line, run_command
 from pipeline.options import OneLineParser
 from pipeline.supervise import supervise
@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_words(unknown, arguments, parser)
     output = flags.output
     import_beam(arguments)
+    configure_file_systems(())
     from pipeline.dataset import open_dataset
     from transforms import files
     from transforms.core.output_names import REPORT

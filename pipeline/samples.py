@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
+import glob
 import itertools
 import os
 from collections.abc import Iterator
@@ -80,14 +82,31 @@ def list_inputs(pattern: str, flag: str) -> Iterator[Any]:
         raise input_error(f"cannot list {flag} {pattern!r}", error) from error
 
 
-def why_empty(pattern: str) -> str:
-    """What keeps a glob from matching, as far as it can be seen."""
+def _inside(folder: str, like: str) -> str:
+    """The only file of a kind in a folder, or the glob of all of them."""
+    name = os.path.basename(like)
+    if like == name:
+        found = fnmatch.filter(sorted(os.listdir(folder)), like)
+        if not found:
+            return f"give a file; it holds no {like}"
+        name = found[0] if len(found) == 1 else like
+        return f"try '{folder}/{name}'"
+    return f"try '{folder}/{like}'"
+
+
+def why_empty(pattern: str, like: str = "**/*.jpg") -> str:
+    """What keeps a glob from matching, as far as it can be seen.
+
+    Args:
+        pattern: a path or glob that matches nothing.
+        like: what the files are called, below a folder that is given in their place.
+    """
     if gcs.is_gcs(pattern) and next(list_files(files.join(pattern, "**")), None):
-        return f"it is a folder: try '{files.join(pattern, '**', '*.jpg')}'"
+        return f"it is a folder: try '{files.join(pattern, like)}'"
     if not is_local(pattern):
         return "check the bucket and the path"
     if os.path.isdir(pattern):
-        return f"it is a folder: try '{pattern.rstrip('/')}/**/*.jpg'"
+        return f"it is a folder: {_inside(pattern.rstrip('/'), like)}"
     folder = fixed_root([pattern]) or "."
     if not os.path.isdir(folder):
         return f"there is no folder {folder!r}"
@@ -95,4 +114,6 @@ def why_empty(pattern: str) -> str:
         return f"no permission to read the folder {folder!r}"
     if os.path.lexists(pattern):
         return "it is no regular file"
+    if not glob.has_magic(pattern):
+        return f"there is no such file in {folder!r}"
     return "check the pattern; quote it so that the shell leaves it alone"

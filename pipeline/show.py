@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.beam_import import import_beam
+from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.options import OneLineParser, at_least_one, typed
 from pipeline.unknown_flags import check_words
@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags, unknown = parser.parse_known_args(list(arguments))
     check_words(unknown, arguments, parser)
     import_beam(arguments)
+    configure_file_systems(())
     from pipeline.records import read_records, select
 
     selection = select(flags.paths, flags.split)
@@ -156,7 +157,7 @@ def _shown(value: Any) -> str:
 
 
 def _image_size(data: bytes) -> str:
-    """What the header of an image says; empty when the bytes are none."""
+    """Format, height x width x channels of an image; empty when the bytes are none."""
     from transforms.core.headers import BrokenHeaderError, image_format, read_header
 
     kind = image_format(data)
@@ -166,7 +167,7 @@ def _image_size(data: bytes) -> str:
         header = read_header(data, kind)
     except BrokenHeaderError:
         return f", a broken {kind}"
-    return f", {kind} {header.width}x{header.height}x{header.channels}"
+    return f", {kind} {header.height}x{header.width}x{header.channels}"
 
 
 def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path:
@@ -177,12 +178,18 @@ def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path
         directory: made if it is not there.
         sources: feature name by source, as the manifest says.
     """
+    from transforms.core.headers import image_format
+
     data = record.example[sources["image.bytes"]][0]
     named = sources.get("image.path") or sources.get("image.key")
     given = record.example[named][0].decode() if named else "image"
     # A name out of a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
     safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
+    if not Path(safe).suffix:
+        # Records of others may say no name: viewers need an extension.
+        kind = image_format(data)
+        safe += {"": "", "jpeg": ".jpg"}.get(kind, f".{kind}")
     shard = record.file.split(".tfrec")[0].replace("/", "-")
     if len(shard.encode()) > _MAX_NAME:
         # A file of one image may have the longest of names.

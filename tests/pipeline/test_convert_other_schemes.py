@@ -114,7 +114,7 @@ def test_options_of_the_file_system_count_from_the_first_listing(
     labels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beam gives them to its file systems when a pipeline is made; inputs are listed before."""
-    endpoints: list[str] = []
+    endpoints: list[str | None] = []
 
     def record(_: MemFileSystem, pipeline_options: PipelineOptions) -> None:
         endpoints.append(pipeline_options.view_as(S3Options).s3_endpoint_url)
@@ -123,3 +123,8 @@ def test_options_of_the_file_system_count_from_the_first_listing(
     monkeypatch.setattr(FileSystems, "_pipeline_options", None)
     ran = plan("--s3_endpoint_url=http://minio", **{**FLAGS, "images": "mem://photos/none*"})
     assert (ran.code, set(endpoints)) == (2, {"http://minio"}), ran.err
+    # Without options, S3 and Hadoop refuse to list anything: there are always some.
+    endpoints.clear()
+    monkeypatch.setattr(FileSystems, "_pipeline_options", None)
+    ran = plan(**{**FLAGS, "images": "mem://photos/none*"})
+    assert (ran.code, set(endpoints)) == (2, {None}), ran.err

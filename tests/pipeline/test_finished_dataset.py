@@ -47,8 +47,9 @@ class TestFinishedDataset:
             ({"layout": "landmark"}, ("--layout is landmark, was slim",)),
             (
                 {"num_shards": 4, "compression": "gzip"},
-                ("--num_shards is 4, was None", "--compression is gzip, was none"),
+                ("--num_shards is 4, was not given", "--compression is gzip, was none"),
             ),
+            ({"splits": "train=0.8,test=0.2"}, ("--splits is train=0.8,test=0.2, was train=1",)),
             ({"labels": None, "label_from": "directory"}, ("--label_from is directory",)),
         ],
     )

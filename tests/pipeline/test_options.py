@@ -13,7 +13,7 @@ from PIL import Image
 
 import pipeline.progress
 from pipeline.convert import main
-from pipeline.options import make_parser
+from pipeline.options import make_parser, parse_flags
 from tests.conftest import draw
 from tests.images import chunk, picture, saved
 from tests.models import efficientnet, saved_to, small_model
@@ -149,3 +149,11 @@ def test_help_names_every_flag() -> None:
     assert ended.value.code == 0
     assert out.getvalue().startswith("usage: python -m pipeline.convert")
     assert all(flag in out.getvalue() for flag in _flags())
+    words = " ".join(out.getvalue().split())
+    assert "(default: None)" not in words and "(default: False)" not in words
+    assert "(default: slim)" in words
+
+
+def test_compression_as_tensorflow_spells_it() -> None:
+    flags, _ = parse_flags("convert", ["--images=i", "--output=o", "--compression=GZIP"])
+    assert flags.compression == "gzip"

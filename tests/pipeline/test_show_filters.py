@@ -65,7 +65,7 @@ def test_what_no_record_has(made: dict[str, Path]) -> None:
 def test_an_image_is_told_by_its_header(made: dict[str, Path], photos: Path) -> None:
     size = (photos / "dog" / "dog-3.jpg").stat().st_size
     ran = show(made["slim"], "--key", "dog-3")
-    assert f"image/encoded            bytes[1] <{size} B, jpeg 16x12x3>" in ran.out
+    assert f"image/encoded            bytes[1] <{size} B, jpeg 12x16x3>" in ran.out
 
 
 def feature(*values: Any) -> tf.train.Feature:
@@ -119,8 +119,9 @@ def test_records_of_others(foreign: Path, tmp_path: Path) -> None:
     ran = show(second, "--class", "1", "--images", tmp_path / "pictures")
     assert heads(ran) == [f"{second.name} record 1"]
     assert "  scores                   float[4] 0.5, 1.5, 2.5 ..." in ran.out
-    assert "<" in ran.out and "jpeg 16x12x3>" in ran.out
-    assert [path.read_bytes()[:2] for path in (tmp_path / "pictures").iterdir()] == [b"\xff\xd8"]
+    assert "<" in ran.out and "jpeg 12x16x3>" in ran.out
+    (picture_,) = (tmp_path / "pictures").iterdir()
+    assert (picture_.suffix, picture_.read_bytes()[:2]) == (".jpg", b"\xff\xd8")
     assert heads(show(foreign, "--key", "flower2")) == [f"{second.name} record 0"]
     assert len(heads(show(foreign, "--split", "flowers"))) == 4
     assert show(foreign, "--split", "test").code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +61,47 @@ CASES = {
     "no_label_source": Case(
         ("--labels", "--label_from"), {"labels": None, "images": "{in}/photos/cat/*.jpg"}
     ),
-    "missing_csv": Case(("no file matches --labels '{in}/nope.csv'",), {"labels": "{in}/nope.csv"}),
+    "missing_csv": Case(
+        ("no file matches --labels '{in}/nope.csv'", "there is no such file in '{in}'"),
+        {"labels": "{in}/nope.csv"},
+    ),
+    "missing_image": Case(
+        ("there is no such file in '{in}/photos'",), {"images": "{in}/photos/nope.jpg"}
+    ),
+    "folder_of_one_csv": Case(
+        ("--labels", "it is a folder: try '{in}/labels.csv'"), {"labels": "{in}"}
+    ),
+    "folder_of_several_csvs": Case(
+        ("--labels", "it is a folder: try '{in}/*.csv'"),
+        {"labels": "{in}/"},
+        {"more.csv": b"id,label\n"},
+    ),
+    "folder_without_a_csv": Case(
+        ("--labels", "it is a folder: give a file; it holds no *.csv"), {"labels": "{in}/photos"}
+    ),
+    "home_in_quotes": Case(
+        ("--images '~/photos/*.jpg': no shell replaces a ~ in quotes; write '/",),
+        {"images": "~/photos/*.jpg"},
+    ),
+    "output_in_a_quoted_home": Case(("--output '~/out'", "write '/"), {"output": "~/out"}),
+    "s3_without_the_extra": Case(
+        ("--images 's3://b/*.jpg' needs an extra of Beam: pip install 'apache-beam[aws]'",),
+        {"images": "s3://b/*.jpg"},
+    ),
+    "hdfs_without_the_extra": Case(
+        ("--output 'hdfs://b/o'", "pip install 'apache-beam[hadoop]'"), {"output": "hdfs://b/o"}
+    ),
+    "azure_without_the_extra": Case(
+        ("--labels 'azfs://a/b/l.csv'", "pip install 'apache-beam[azure]'"),
+        {"labels": "azfs://a/b/l.csv"},
+    ),
+    "switch_with_a_value": Case(
+        ("unexpected argument 'yes': --overwrite takes no value",), words=("--overwrite", "yes")
+    ),
+    "shares_without_names": Case(
+        ("convert: --splits '0.8,0.2': '0.8' has no name; write it like train=0.8",),
+        {"splits": "0.8,0.2"},
+    ),
     "empty_csv": Case(("labels.csv", "empty"), files={"labels.csv": b""}),
     "csv_with_a_header_only": Case(
         ("labels.csv", "no usable row"), files={"labels.csv": b"id,label\n"}
@@ -288,6 +329,13 @@ def filled(text: Any, folder: Path) -> Any:
     if isinstance(text, list):
         return [filled(each, folder) for each in text]
     return text.replace("{in}", str(folder)) if isinstance(text, str) else text
+
+
+@pytest.fixture(autouse=True)
+def _without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines differ in what they have installed."""
+    for package in ("boto3", "hdfs", "azure.storage.blob"):
+        monkeypatch.setitem(sys.modules, package, None)
 
 
 @pytest.mark.usefixtures("no_run")

@@ -157,6 +157,8 @@ def _bounds(shares: Iterable[tuple[str, float]]) -> list[Split]:
 
 def _parse_one(part: str, text: str) -> tuple[str, float]:
     name, equals, number = (piece.strip() for piece in part.partition("="))
+    if not equals and _is_number(name):
+        raise _usage(text, f"{name!r} has no name; {_EXAMPLE}")
     if not equals:
         raise _usage(text, f"{part.strip()!r} has no '='; {_EXAMPLE}")
     if not _NAME.fullmatch(name):
@@ -171,6 +173,14 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
     if not 0 < share < math.inf:
         raise _usage(text, f"{name} has the share {number}; give it more than 0 or leave it out")
     return name, share
+
+
+def _is_number(text: str) -> bool:
+    try:
+        parse_number(text)
+    except (ArithmeticError, ValueError):
+        return False
+    return True
 
 
 def _usage(text: str, problem: str) -> ValueError:
