@@ -12,7 +12,8 @@ from typing import Any
 
 from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, UsageError, one_line, run_command
-from pipeline.options import OneLineParser, at_least_one, typed
+from pipeline.one_line_parser import OneLineParser, typed
+from pipeline.options import at_least_one
 from pipeline.read import class_names, load
 
 TRAIN, VALIDATION = "train", "validation"

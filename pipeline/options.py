@@ -7,12 +7,12 @@ the job, also spelt `--label`), and one argparse parser cannot hold both.
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 from pipeline.errors import UsageError
 from pipeline.job_labels import job_labels_apart
+from pipeline.one_line_parser import HelpFormatter, OneLineParser, typed
 from pipeline.sizes import parse_shard_size, parse_size
 from pipeline.unknown_flags import refuse_unknown
 from transforms.core.box_columns import parse_box_columns
@@ -41,37 +41,6 @@ from transforms.core.splits import parse_splits
 _LAYOUTS = (*LAYOUTS, ROWS)
 
 PROGRESS_STYLES = ("auto", "plain", "json", "off")
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are `UsageError`s."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raises `UsageError` instead of printing the usage."""
-        # Messages of our types begin with the value: --shard_size '64' has no unit.
-        told = re.sub(r"^argument (\S+): (?=['\"])", r"\1 ", message).removeprefix("argument ")
-        raise UsageError(f"{told}; see --help")
-
-
-class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Help with the defaults that there are: `(default: None)` contradicts the help before it."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, False):
-            return action.help
-        return super()._get_help_string(action)
-
-
-def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A type for argparse that shows the message of the ValueError that `parse` raises."""
-
-    def convert(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return convert
 
 
 def at_least_one(text: str) -> int:
@@ -145,7 +114,7 @@ def make_parser(command: str) -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog=f"python -m pipeline.{command}",
         allow_abbrev=False,
-        formatter_class=_HelpFormatter,
+        formatter_class=HelpFormatter,
         epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",
     )
     _add_inputs(parser.add_argument_group("images and labels"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, one_line, run_command
-from pipeline.options import OneLineParser
+from pipeline.one_line_parser import OneLineParser
 from pipeline.supervise import supervise
 from pipeline.unknown_flags import check_words
 from transforms.core.shown_text import format_bytes

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, UsageError, run_command
-from pipeline.options import OneLineParser, at_least_one, typed
+from pipeline.one_line_parser import OneLineParser, typed
+from pipeline.options import at_least_one
 from pipeline.unknown_flags import check_words
 from transforms.core.image_files import file_stem
 from transforms.core.shown_text import format_bytes, printable

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, run_command
-from pipeline.options import PROGRESS_STYLES, OneLineParser
+from pipeline.one_line_parser import OneLineParser
+from pipeline.options import PROGRESS_STYLES
 from pipeline.supervise import supervise
 from pipeline.unknown_flags import refuse_unknown
 from transforms.core.layouts import COLUMN

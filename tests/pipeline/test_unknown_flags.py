@@ -10,7 +10,8 @@ import pytest
 from pipeline import show, unknown_flags, verify
 from pipeline.beam_flags import check_beam_flags
 from pipeline.errors import UsageError
-from pipeline.options import OneLineParser, make_parser, parse_flags
+from pipeline.one_line_parser import OneLineParser
+from pipeline.options import make_parser, parse_flags
 from pipeline.unknown_flags import flags_of, refuse_unknown, suggestion
 
 NEEDED = ["--images=i", "--output=o"]

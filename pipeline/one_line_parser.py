@@ -1,0 +1,41 @@
+"""A parser of command lines whose errors are one line, and whose help has no `None`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from pipeline.errors import UsageError
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are `UsageError`s."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises `UsageError` instead of printing the usage."""
+        # Messages of our types begin with the value: --shard_size '64' has no unit.
+        told = re.sub(r"^argument (\S+): (?=['\"])", r"\1 ", message).removeprefix("argument ")
+        raise UsageError(f"{told}; see --help")
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Help with the defaults that there are: `(default: None)` contradicts the help before it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, False):
+            return action.help
+        return super()._get_help_string(action)
+
+
+def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A type for argparse that shows the message of the ValueError that `parse` raises."""
+
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
