@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
@@ -27,7 +28,8 @@ from pipeline.preflight import check_former, check_writable
 from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
-from transforms.core.output_names import MANIFEST, OUTCOME
+from transforms.core.file_errors import ChangedError, FinalError, TransientError
+from transforms.core.output_names import MANIFEST, OUTCOME, ForeignNameError
 from transforms.core.scratch import scratch_folder, temporary_files_in
 from transforms.core.shown_text import printable, redacted
 from transforms.core.stats import LedgerError
@@ -49,7 +51,16 @@ _OUTCOMES = {
 
 # How Beam tells that a job failed whose runner is another process.
 _PORTABLE_FAILURE = re.compile(r"Pipeline \S+ failed in state \w+: (?P<why>.*)", re.DOTALL)
-_PYTHON_ERROR = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?P<text>.+)")
+_PYTHON_ERROR = re.compile(r"(?:[a-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception)): (?P<text>.+)")
+# Exceptions whose message is for people: what failed, where, and what to do.
+_TOLD = {
+    error.__name__
+    for error in (
+        *(OSError, FileNotFoundError, FileExistsError, PermissionError, TimeoutError),
+        *(ConnectionError, TransientError, FinalError, ChangedError, ForeignNameError),
+        *(BeamIOError, LedgerError, LabelsError),
+    )
+}
 
 
 def is_local_runner(options: PipelineOptions) -> bool:
@@ -188,10 +199,33 @@ def _raise_told(error: Exception, left: str) -> None:
         if type(cause).__name__ == "DataflowRuntimeException":
             told = message.strip().splitlines()[-1].strip()
             raise DatasetError(f"the Dataflow job failed: {told}; {left}") from error
+        if isinstance(cause, RuntimeError) and (known := _worker_error(str(cause))):
+            name, told = known
+            failure = UsageError if name == LabelsError.__name__ else DatasetError
+            raise failure(f"{told}; {left}") from error
         if isinstance(cause, RuntimeError) and (failed := _PORTABLE_FAILURE.match(str(cause))):
             told = _remote_error(failed["why"])
             raise DatasetError(f"the job failed: {told}; {left}") from error
         cause = cause.__cause__ or cause.__context__
+
+
+def _worker_error(text: str) -> tuple[str, str] | None:
+    """Name and message of what a worker process of this machine raised, if one line can tell it.
+
+    Beam passes the worker's traceback on as a text.
+
+    >>> head = "Traceback (most recent call last):\\n x\\n"
+    >>> _worker_error(f"{head}a.b.TransientError: no answer [while running 'a']")
+    ('TransientError', 'no answer')
+    >>> _worker_error(f"{head}KeyError: 'a bug'") is None
+    True
+    """
+    if "Traceback (most recent call last)" not in text:
+        return None
+    raised = [found for line in text.splitlines() if (found := _PYTHON_ERROR.match(line))]
+    if not raised or raised[-1]["name"] not in _TOLD:
+        return None
+    return raised[-1]["name"], raised[-1]["text"].split(" [while ")[0]
 
 
 def _remote_error(text: str) -> str:
