@@ -12,7 +12,11 @@ _AUTOML = "rows split,image_uri,label, the form of AutoML"
 
 
 def decide(
-    flags: argparse.Namespace, config: ConvertConfig, *, boxes: Iterable[Decision] = ()
+    flags: argparse.Namespace,
+    config: ConvertConfig,
+    *,
+    boxes: Iterable[Decision] = (),
+    types: Iterable[Decision] = (),
 ) -> tuple[Decision, ...]:
     """All decisions that are known before a job starts, in the order in which they are printed.
 
@@ -20,13 +24,16 @@ def decide(
         flags: as the user gave them.
         config: what they and the inputs resolve to.
         boxes: what was decided of boxes.
+        types: what was decided of the types of columns.
     """
     if config.of_rows:
-        return (*_columns(flags, config), *_splits(flags, config), _root(flags, config))
+        columns = _columns(flags, config)
+        return (*columns, *types, *_splits(flags, config), _root(flags, config))
     return (
         _label_source(flags, config),
         *_columns(flags, config),
         *boxes,
+        *types,
         _key(flags, config),
         *_splits(flags, config),
         _root(flags, config),

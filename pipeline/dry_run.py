@@ -20,29 +20,65 @@ from transforms.core.columns import class_texts
 from transforms.core.gathered import Gathered, gather
 from transforms.core.label_decisions import label_decisions
 from transforms.core.records import Count, ShardImage, ShardRow
-from transforms.core.rejections import Rejection
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shards import ShardName
 from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
+from transforms.core.tables import RowChecker
+
+# Why an image or a row is rejected for what its cells hold, and how many are shown.
+_OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
+_MAX_SHOWN = 3
 
 
 class _MeasureShardFn(beam.DoFn):
-    """Counts the images of a shard, their bytes and classes; of rows the totals know the bytes."""
+    """Counts the images of a shard, their bytes and classes, and checks the cells of their rows.
 
-    def __init__(self, *, of_rows: bool) -> None:
+    The bytes of rows are in the totals.
+    """
+
+    def __init__(self, config: ConvertConfig) -> None:
         # The element cannot tell: decoded in another process, it is neither of the two classes.
-        self._of_rows = of_rows
+        self._of_rows = config.of_rows
+        self._values = config.row_values
+        self._root = config.root
 
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, planned = shard
         records = size = 0
         labels: Counter[str] = Counter()
+        rejections: list[Rejection] = []
         for element in planned:
+            if (rejection := self._rejection(element)) is not None:
+                rejections.append(rejection)
+                continue
             records += 1
             if not self._of_rows:
                 image = cast(ShardImage, element)
                 size += image.size
                 labels.update(class_texts(image))
-        yield ShardSummary(name, "", records=records, image_bytes=size, labels=labels)
+        yield ShardSummary(
+            name,
+            "",
+            records=records,
+            image_bytes=size,
+            labels=labels,
+            rejections=tuple(rejections),
+        )
+
+    def _rejection(self, planned: ShardImage | ShardRow) -> Rejection | None:
+        """Why the cells of an image or a row will reject it, if they do."""
+        if self._values is None:
+            return None
+        if self._of_rows:
+            checker = RowChecker(self._values, root=self._root)
+            checked = checker.check(cast(ShardRow, planned))
+            return checked if isinstance(checked, Rejection) else None
+        image = cast(ShardImage, planned)
+        try:
+            self._values.check_cells(image)
+        except RejectedImageError as error:
+            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+        return None
 
 
 class _SumUpFn(beam.DoFn):
@@ -100,6 +136,9 @@ class _SumUpFn(beam.DoFn):
             "splits": splits,
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.rejections),
+            "bad_cells": [each.detail for each in gathered.rejections if each.reason in _OF_CELLS][
+                :_MAX_SHOWN
+            ],
         }
 
 
@@ -114,9 +153,7 @@ def plan_dataset(
 
     def construct(pipeline: beam.Pipeline) -> None:
         plan = build_plan(pipeline, config)
-        measured = plan.planned.shards | "Measure shards" >> beam.ParDo(
-            _MeasureShardFn(of_rows=config.of_rows)
-        )
+        measured = plan.planned.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn(config))
         _ = (
             pipeline
             | "Once" >> beam.Create([None])

@@ -13,6 +13,7 @@ from pipeline.box_orientation import Locate, with_orientation
 from pipeline.errors import UsageError
 from pipeline.path_flags import read_flag_file
 from transforms.core.boxes import BoxRules
+from transforms.core.column_types import TypedRow, infer_types
 from transforms.core.columns import RowUse, row_use
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
@@ -23,7 +24,8 @@ from transforms.core.csv_rows import (
     header_names,
     listed,
 )
-from transforms.core.custom_layout import LayoutError, infer_dtypes, parse_layout
+from transforms.core.custom_layout import LayoutError, parse_layout
+from transforms.core.decisions import Decision
 from transforms.core.layouts import (
     LAYOUTS,
     OBJECT_COLUMNS,
@@ -48,6 +50,7 @@ class Layout:
         chosen: what the columns of boxes hold, when there are any and the CSV is known.
         box_flags: what flags say of them.
         label_separator: between the labels in a cell; empty when a cell is one label.
+        types: why columns have the types that they have.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Layout:
     chosen: ChosenBoxes | None = None
     box_flags: BoxFlags = BoxFlags()
     label_separator: str = ""
+    types: tuple[Decision, ...] = ()
 
     @property
     def has_boxes(self) -> bool:
@@ -123,7 +127,7 @@ class Layout:
             LabelsError: the units of boxes cannot be told.
             UsageError: their orientation cannot be told.
         """
-        if self.chosen is None and all(feature.dtype for feature in self.features):
+        if self.chosen is None and not any(feature.column for feature in self.features):
             return self
         columns = self.use.columns
         first = list(itertools.islice(rows, SAMPLE_ROWS))
@@ -132,8 +136,9 @@ class Layout:
             chosen = with_units(chosen, first, columns, path)
             flag = self.box_flags.orientation
             chosen = with_orientation(chosen, flag, first, columns, locate)
-        features = infer_dtypes(self.features, (row.cells for row in first), columns)
-        return dataclasses.replace(self, features=features, chosen=chosen)
+        typed = [TypedRow(row.line, row.cells) for row in first]
+        features, types = infer_types(self.features, typed, columns)
+        return dataclasses.replace(self, features=features, chosen=chosen, types=tuple(types))
 
 
 def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions) -> Layout:

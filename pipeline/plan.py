@@ -58,6 +58,8 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
         yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from ledger_lines(plan["ledger"], written="to convert")
     yield from reason_lines(plan["rejected"])
+    for detail in plan["bad_cells"]:
+        yield f"          {detail}"
     yield from dataset_warnings.warning_lines(dataset_warnings.from_manifest(plan))
     yield f"nothing written; convert would write {output}"
 

@@ -64,7 +64,8 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     if is_table(flags):
         try:
             config = table_config(flags)
-            config = dataclasses.replace(config, decisions=decide(flags, config))
+            decided = decide(flags, config, types=config.decisions)
+            config = dataclasses.replace(config, decisions=decided)
             _check_strict(config)
         except LabelsError as error:
             raise UsageError(str(error)) from error
@@ -104,7 +105,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         check_label_kind(flags, sample, rules, found, layout.label_separator)
     except LabelsError as error:
         raise UsageError(str(error)) from error
-    decided = layout.chosen.decisions if layout.chosen else ()
+    boxes = layout.chosen.decisions if layout.chosen else ()
     config = ConvertConfig(
         **shared_fields(flags),
         images=tuple(flags.images or ()),
@@ -132,11 +133,9 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     warnings = check_splits(
         given, sample, columns, first, split_from=split_from, label_from=label_from
     )
+    decided = decide(given, config, boxes=boxes, types=layout.types)
     config = dataclasses.replace(
-        config,
-        decisions=(*decide(given, config, boxes=decided), *ignoring),
-        warnings=warnings,
-        left_out=ignored,
+        config, decisions=(*decided, *ignoring), warnings=warnings, left_out=ignored
     )
     _check_strict(config)
     _check_output(flags, config)

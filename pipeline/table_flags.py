@@ -14,6 +14,7 @@ from pipeline.root_flags import root_of
 from pipeline.samples import ImageSample
 from pipeline.split_checks import check_splits
 from pipeline.split_flags import add_place_columns, split_source
+from transforms.core.column_types import TypedRow, infer_types
 from transforms.core.columns import row_use
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
@@ -23,7 +24,6 @@ from transforms.core.csv_rows import (
     first_rows,
     header_names,
 )
-from transforms.core.custom_layout import infer_dtypes
 from transforms.core.labels import find_further
 from transforms.core.layouts import ROWS, Feature, is_layout_file
 from transforms.core.tables import table_features
@@ -89,6 +89,8 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         split_from=split_from,
         label_from="none",
     )
+    typed = [TypedRow(row.line, row.cells) for row in rows]
+    features, types = infer_types(features, typed, columns.cell_names)
     return ConvertConfig(
         **shared_fields(flags),
         warnings=warnings,
@@ -100,7 +102,8 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         key="row",
         class_names=None,
         quarantine=None,
-        layout_features=infer_dtypes(features, (row.cells for row in rows), columns.cell_names),
+        layout_features=features,
+        decisions=tuple(types),
         split_from=split_from,
         of_rows=True,
     )

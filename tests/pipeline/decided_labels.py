@@ -1,7 +1,253 @@
-"""Rows of the table of `test_decided.py` about labels."""
+"""Rows of the table of `test_decided.py` about labels and types of columns."""
 
 from __future__ import annotations
 
 from tests.pipeline.decided_table import Row
 
-LABELS: list[Row] = []
+PHOTOS = "p/a.jpg p/b.jpg p/c.jpg p/d.jpg"
+
+_OF_CSV = """
+    labels from    csv              --labels is given [--label_from]
+    key column     'id'             a usual name for the key [--label_key]
+    label column   'label'          a usual name for the label [--label_column]
+"""
+_PLACES = """
+    key            stem             default with --labels and --images [--key]
+    splits from    hash of the key  shares train=1 [--splits]
+    root           p                the folder that all of --images share [--root]
+"""
+_FLAGS = "--images 'p/*.jpg' --labels a.csv --max_rejected 100%"
+
+
+def _labels(
+    name: str, cells: str, decided: str, records: str, flags: str = "", files: str = ""
+) -> Row:
+    """A row whose four photos have these labels, separated by commas."""
+    rows = [f"{stem},{cell}" for stem, cell in zip("abcd", cells.split(","), strict=True)]
+    csvs = {"a.csv": "\n".join(["id,label", *rows])}
+    if files:
+        csvs["names.txt"] = files
+    return Row(
+        name, PHOTOS, csvs, f"{_FLAGS} {flags}", _OF_CSV + _PLACES.strip() + decided, records
+    )
+
+
+LABELS: list[Row] = [
+    _labels(
+        "integers as a data frame writes them",
+        "14950.0,7.0,100000.0,nan",
+        """
+            labels         integers, 3 classes  all 3 labels are integers [--label_kind]
+            class ids      7 to 100000  the labels themselves; 99998 numbers below are unused \
+                                        [--dense_labels]
+            missing labels 1 cell  'nan': no class, their images are rejected [--label_kind]
+        """,
+        """
+            train a.jpg 14950 14950
+            train b.jpg 7 7
+            train c.jpg 100000 100000
+        """,
+    ),
+    _labels(
+        "dense ids of integers",
+        "14950,7,100000,7",
+        """
+            labels         integers, 3 classes  all 4 labels are integers [--label_kind]
+            class ids      0 to 2  count the integers in their order [--dense_labels]
+        """,
+        """
+            train a.jpg 1 14950
+            train b.jpg 0 7
+            train c.jpg 2 100000
+            train d.jpg 0 7
+        """,
+        "--dense_labels",
+    ),
+    _labels(
+        "integers that are to be text",
+        "10,9,NA,9.0",
+        """
+            labels         text, 4 classes  given [--label_kind]
+            class ids      0 to 3           count the sorted labels [--class_names]
+        """,
+        """
+            train a.jpg 0 10
+            train b.jpg 1 9
+            train c.jpg 3 NA
+            train d.jpg 2 9.0
+        """,
+        "--label_kind text",
+    ),
+    _labels(
+        "codes that are to be integers",
+        "007,x,12,+3",
+        """
+            labels         integers, 3 classes  given [--label_kind]
+            class ids      3 to 12  the labels themselves; 10 numbers below are unused \
+                                    [--dense_labels]
+        """,
+        """
+            train a.jpg 7 7
+            train c.jpg 12 12
+            train d.jpg 3 3
+        """,
+        "--label_kind integer",
+    ),
+    _labels(
+        "codes with leading zeros",
+        "001,002,010,001",
+        """
+            labels         text, 3 classes  '001' is no integer [--label_kind]
+            class ids      0 to 2           count the sorted labels [--class_names]
+        """,
+        """
+            train a.jpg 0 001
+            train b.jpg 1 002
+            train c.jpg 2 010
+            train d.jpg 0 001
+        """,
+    ),
+    _labels(
+        "text, a number and what is missing",
+        "cat,NA,7,null",
+        """
+            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
+            missing labels 2 cells  'NA', 'null': no class, their images are rejected \
+                                    [--label_kind]
+        """,
+        """
+            train a.jpg 1 cat
+            train c.jpg 0 7
+        """,
+    ),
+    _labels(
+        "integers that begin below 0",
+        "-1,0,1,-1",
+        """
+            labels         integers, 3 classes  all 4 labels are integers [--label_kind]
+            class ids      -1 to 1  the labels themselves; labels.txt is empty, it has no lines \
+                                    of these numbers [--dense_labels]
+        """,
+        """
+            train a.jpg -1 -1
+            train b.jpg 0 0
+            train c.jpg 1 1
+            train d.jpg -1 -1
+        """,
+    ),
+    _labels(
+        "names and numbers of given classes",
+        "dog,0,NA,1.0",
+        """
+            labels         text, 3 classes  the lines of the file [--class_names]
+            class ids      0 to 2  count the lines; labels are names or these numbers \
+                                   [--class_names]
+        """,
+        """
+            train a.jpg 1 dog
+            train b.jpg 0 cat
+            train c.jpg 2 NA
+            train d.jpg 1 dog
+        """,
+        "--class_names names.txt",
+        "cat\ndog\nNA\n",
+    ),
+    Row(
+        "folders called by numbers",
+        "p/3/a.jpg p/12/b.jpg p/100/c.jpg",
+        {},
+        "--images 'p/*/*.jpg'",
+        """
+            labels from    directory        the images are in several folders [--label_from]
+            key            path             default without --labels [--key]
+            splits from    hash of the key  shares train=1 [--splits]
+            root           p                the folder that all of --images share [--root]
+            labels         integers, 3 classes  all 3 labels are integers [--label_kind]
+            class ids      3 to 100         the labels themselves; 98 numbers below are unused \
+                                            [--dense_labels]
+        """,
+        """
+            train 100/c.jpg 100 100
+            train 12/b.jpg 12 12
+            train 3/a.jpg 3 3
+        """,
+    ),
+    Row(
+        "folders of codes and one called nan",
+        "p/007/a.jpg p/nan/b.jpg p/x/c.jpg",
+        {},
+        "--images 'p/*/*.jpg'",
+        """
+            labels from    directory        the images are in several folders [--label_from]
+            key            path             default without --labels [--key]
+            splits from    hash of the key  shares train=1 [--splits]
+            root           p                the folder that all of --images share [--root]
+            labels         text, 3 classes  '007' is no integer [--label_kind]
+            class ids      0 to 2           count the sorted labels [--class_names]
+        """,
+        """
+            train 007/a.jpg 0 007
+            train nan/b.jpg 1 nan
+            train x/c.jpg 2 x
+        """,
+    ),
+    Row(
+        "columns with missing cells, codes and a text",
+        "",
+        {
+            "a.csv": "zip,age,weight,city\n01234,41,NA,Oslo\n00501,NA,2.5,NA\n90210,7,3,Lima\n",
+            "my.yaml": "features:\n"
+            "  zip: csv.zip\n"
+            "  age: {source: csv.age, default: -1}\n"
+            "  weight: {source: csv.weight, type: float}\n"
+            "  city: csv.city\n",
+        },
+        "--labels a.csv --layout my.yaml --max_rejected 100%",
+        """
+            key column     file and line    no column is given [--label_key]
+            type of zip    int64  all are integers, first '01234' (line 2); \
+                                  '01234' (line 2) loses its zeros [--layout]
+            type of age    int64  all are integers, first '-1' (default); \
+                                  1 of 3 cells missing: read as '-1' [--layout]
+            type of weight float  given [--layout]
+            type of city   bytes  'Oslo' (line 2) is no number [--layout]
+            splits from    hash of the key  shares train=1 [--splits]
+            root           .                the folder of --labels [--root]
+        """,
+        """
+            train 501 -1 2.5 NA
+            train 90210 7 3 Lima
+        """,
+        ("zip", "age", "weight", "city"),
+        """
+            zip int64
+            age int64
+            weight float
+            city bytes
+        """,
+    ),
+    Row(
+        "a column of numbers of which one is a text",
+        "p/a.jpg p/b.jpg",
+        {
+            "a.csv": "id,label,age\na,cat,41\nb,dog,n/k\n",
+            "my.yaml": "features: {age: csv.age, name: image.key}\n",
+        },
+        "--images 'p/*.jpg' --labels a.csv --layout my.yaml",
+        """
+            labels from    csv              --labels is given [--label_from]
+            key column     'id'             a usual name for the key [--label_key]
+            type of age    bytes            'n/k' (line 3) is no number [--layout]
+            key            stem             default with --labels and --images [--key]
+            splits from    hash of the key  shares train=1 [--splits]
+            root           p                the folder that all of --images share [--root]
+        """,
+        """
+            train a 41
+            train b n/k
+        """,
+        ("name", "age"),
+        "age bytes",
+    ),
+]

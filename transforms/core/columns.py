@@ -9,53 +9,18 @@ Cells travel as small JSON texts, which nothing looks into before the shard is w
 
 from __future__ import annotations
 
-import functools
 import json
-import math
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from transforms.core.boxes import BoxRules
+from transforms.core.cells import cell_values, in_shape, parse_again, parse_cell
 from transforms.core.layouts import Feature
 from transforms.core.objects import ObjectValues
 from transforms.core.pixel_options import Original
 from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
-
-TYPES: dict[str, str] = {
-    "bool": "int64",
-    "enum": "int64",
-    "int32": "int64",
-    "uint32": "int64",
-    "int64": "int64",
-    "uint64": "int64",
-    "float": "float",
-    "double": "float",
-    "text": "bytes",
-    "string": "bytes",
-    "bytes": "bytes",
-}
-"""The types a column may have, as the guide of `tf.train.Example` calls them, and the dtype each is
-stored as."""
-
-# Smallest and largest of each; an enum is an int32 (protobuf.dev/programming-guides/proto3/#enum).
-_RANGES = {
-    "bool": (0, 1),
-    "enum": (-(2**31), 2**31 - 1),
-    "int32": (-(2**31), 2**31 - 1),
-    "uint32": (0, 2**32 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-    "uint64": (0, 2**64 - 1),
-}
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
-_BOOLEANS = {"true": 1, "false": 0}
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 Values = dict[str, Any]
 """What rows fill: a feature's name to its value, or to the list of its values."""
@@ -193,57 +158,6 @@ def class_texts(image: ShardImage) -> list[str]:
     return list(texts) or [""]
 
 
-def split_cell(text: str, separator: str) -> list[str]:
-    """The values in a cell that is a list.
-
-    >>> split_cell("1; 2;", ";")
-    ['1', '2']
-    """
-    return [part.strip() for part in text.split(separator) if part.strip()]
-
-
-def parse_cell(text: str, type_: str) -> bytes | int | float:
-    """The value of a cell.
-
-    Args:
-        text: not empty.
-        type_: one of `TYPES`. `true` and `false` are a bool, or the int64 1 and 0.
-
-    Raises:
-        ValueError: it does not fit.
-
-    >>> parse_cell("7", "int64"), parse_cell("1e3", "float"), parse_cell("TRUE", "bool")
-    (7, 1000.0, 1)
-    """
-    dtype = TYPES[type_]
-    if dtype == "bytes":
-        return text.encode()
-    if dtype == "int64":
-        return _parse_integer(text, type_)
-    number = float(text) if _FLOAT.fullmatch(text) else math.nan
-    if not abs(number) <= _LARGEST_FLOAT:
-        raise ValueError("is no float of 32 bits")
-    return number
-
-
-@functools.lru_cache(maxsize=4096)
-def _parse_again(text: str, type_: str) -> bytes | int | float:
-    """`parse_cell` for cells that are there many times."""
-    return parse_cell(text, type_)
-
-
-def _parse_integer(text: str, type_: str) -> int:
-    value = _BOOLEANS.get(text.lower()) if type_ in ("bool", "int64") else None
-    if value is None and _INTEGER.fullmatch(text):
-        value = int(text)
-    smallest, largest = _RANGES[type_]
-    if value is None or not smallest <= value <= largest:
-        raise ValueError(f"is no {type_}")
-    if value >= 2**63:
-        raise ValueError("is above 2**63 - 1, the largest integer that an Example holds")
-    return value
-
-
 class RowValues:
     """Makes the values of a layout's features from the rows of an image.
 
@@ -272,12 +186,12 @@ class RowValues:
                 self._at[feature.column],
                 feature.type or feature.dtype,
                 # Numbers with a point are seldom there twice.
-                parse_cell if feature.dtype == "float" else _parse_again,
+                parse_cell if feature.dtype == "float" else parse_again,
             )
             for feature in self._features
-            if feature.column is not None and not feature.holds_many
+            if feature.column is not None and _is_plain(feature)
         ]
-        self._lists = [feature for feature in self._features if feature.holds_many]
+        self._others = [feature for feature in self._features if not _is_plain(feature)]
         self._objects = ObjectValues(boxes, self._at) if boxes else None
 
     def of(
@@ -340,16 +254,27 @@ class RowValues:
             except ValueError:
                 # It knows of defaults, and how to say what is wrong.
                 values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
-        for feature in self._lists:
+        for feature in self._others:
             values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
         return values
 
+    def check_cells(self, image: ShardImage) -> None:
+        """Checks the cells of an image, before it is opened.
+
+        Raises:
+            RejectedImageError: with reason `BAD_CELL` or `ROW_CONFLICT`.
+        """
+        rows = json.loads(image.cells) if image.cells else []
+        for feature in self._features if rows else ():
+            if feature.column is not None:
+                self._cells(feature, rows)
+
     def _cells(self, feature: Feature, rows: list[Any]) -> Any:
         at = self._at[feature.column or ""]
-        lists = [_cell_values(feature, where, cells[at]) for where, _, cells in rows]
+        lists = [cell_values(feature, where, cells[at]) for where, _, cells in rows]
         if feature.holds_many and not feature.separator:
             values = [value for values in lists for value in values]
-            return _in_shape(feature, values, f"{len(rows)} rows from {rows[0][0]}")
+            return in_shape(feature, values, f"{len(rows)} rows from {rows[0][0]}")
         for (where, _, cells), values in zip(rows, lists, strict=True):
             if values != lists[0]:
                 detail = (
@@ -359,40 +284,17 @@ class RowValues:
                 raise RejectedImageError(Reason.ROW_CONFLICT, detail)
         if not feature.holds_many:
             return lists[0][0]
-        return _in_shape(feature, lists[0], rows[0][0])
+        return in_shape(feature, lists[0], rows[0][0])
 
 
-def _in_shape(feature: Feature, values: list[Any], where: str) -> list[Any]:
-    """The values, which are as many as the shape of their feature has, if it has one."""
-    if feature.shape and len(values) != math.prod(feature.shape):
-        wanted = f"{math.prod(feature.shape)} of shape {list(feature.shape)}"
-        detail = f"{where}, column {feature.column!r}: {len(values)} values, not {wanted}"
-        raise RejectedImageError(Reason.BAD_CELL, detail)
-    return values
+def _is_plain(feature: Feature) -> bool:
+    """Whether a cell is one value, and is missing only if it is empty or does not fit."""
+    return not feature.holds_many and (feature.dtype != "bytes" or feature.default is None)
 
 
 def _where(place: tuple[str, int]) -> str:
     """A row for messages; the folder of a CSV does not change what is written."""
     return f"{os.path.basename(place[0])}:{place[1]}"
-
-
-def _cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | float]:
-    """The values in one cell; none in an empty one that is a list."""
-    text = cell or feature.default
-    if text is None and not feature.separator:
-        detail = f"{where}, column {feature.column!r}: the cell is empty; give it a default"
-        raise RejectedImageError(Reason.BAD_CELL, detail)
-    parts = [text or ""]
-    if feature.separator:
-        parts = split_cell(text or "", feature.separator)
-    values = []
-    for part in parts:
-        try:
-            values.append(parse_cell(part, feature.type or feature.dtype))
-        except ValueError as error:
-            detail = f"{where}, column {feature.column!r}: {part[:40]!r} {error}"
-            raise RejectedImageError(Reason.BAD_CELL, detail) from None
-    return values
 
 
 def _to_text(value: Any) -> str:

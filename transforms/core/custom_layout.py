@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import yaml
 
-from transforms.core.columns import TYPES, parse_cell, split_cell
+from transforms.core.cells import TYPES, split_cell
+from transforms.core.column_types import column_parts, fits
+from transforms.core.label_kinds import MISSING_LABELS
 from transforms.core.layouts import (
     COLUMN,
     IMAGE_SOURCES,
@@ -20,8 +22,6 @@ from transforms.core.layouts import (
     RAW,
     Feature,
 )
-
-DTYPES = ("int64", "float", "bytes")
 
 _KEYS = ("source", "type", "list", "separator", "default", "shape")
 _KNOWN = IMAGE_SOURCES | LABEL_SOURCES | LIST_SOURCES
@@ -62,58 +62,6 @@ def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
     if root is None:
         raise LayoutError(f"--layout {path} is empty: write the features below `features:`")
     return _Reader(path).layout(root)
-
-
-def infer_dtypes(
-    features: Iterable[Feature], rows: Iterable[Sequence[str]], columns: Sequence[str]
-) -> tuple[Feature, ...]:
-    """The features with the types of columns that were not given: the narrowest that all cells fit.
-
-    Args:
-        features: of a layout.
-        rows: the cells of the first rows.
-        columns: the names of these cells.
-
-    >>> infer_dtypes([Feature("a", "csv.a", "")], [("1",), ("",), ("2.5",)], ["a"])[0].dtype
-    'float'
-    """
-    features = tuple(features)
-    open_ = [feature for feature in features if not feature.dtype]
-    if not open_:
-        return features
-    kept = list(rows)
-    return tuple(
-        feature
-        if feature.dtype
-        else feature._replace(
-            dtype=_narrowest(
-                _parts(feature, [row[columns.index(feature.column or "")] for row in kept])
-            )
-        )
-        for feature in features
-    )
-
-
-def _parts(feature: Feature, cells: Iterable[str]) -> set[str]:
-    """The values of a column that are not empty, its default among them."""
-    texts = {*cells, feature.default or ""}
-    if feature.separator:
-        texts = {part for text in texts for part in split_cell(text, feature.separator)}
-    return texts - {""}
-
-
-def _narrowest(values: set[str]) -> str:
-    if not values:
-        return "bytes"
-    return next(dtype for dtype in DTYPES if all(_fits(value, dtype) for value in values))
-
-
-def _fits(value: str, dtype: str) -> bool:
-    try:
-        parse_cell(value, dtype)
-    except ValueError:
-        return False
-    return True
 
 
 class _Reader:
@@ -177,8 +125,14 @@ class _Reader:
             raise self._error(given["shape"][0], "a shape needs a separator, or list: true")
         feature = Feature(name, source, dtype, shape if is_list else (), default, separator)
         feature = feature._replace(type="" if type_ == dtype else type_)
-        for value in _parts(feature, ()) if dtype else ():
-            if not _fits(value, type_):
+        if default in MISSING_LABELS and dtype != "bytes":
+            wrong = (
+                f"the default {default!r} is a missing value itself: write a number, or add "
+                "type: text if it is a text"
+            )
+            raise self._error(given["default"][1], wrong)
+        for value in column_parts(feature, [feature.default or ""]) if dtype else ():
+            if not fits(value, type_):
                 raise self._error(given["default"][1], f"the default {value!r} is no {type_}")
         if default and shape and separator and len(split_cell(default, separator)) != prod(shape):
             wrong = f"the default {default!r} has not the {prod(shape)} values of its shape"

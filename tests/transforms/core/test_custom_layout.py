@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.core.custom_layout import LayoutError, infer_dtypes, parse_layout
+from transforms.core.custom_layout import LayoutError, parse_layout
 from transforms.core.layouts import Feature
 
 
@@ -92,26 +92,15 @@ def test_mistakes_are_named_with_their_lines(text: str, says: str) -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("cells", "dtype"),
-    [
-        (["1", "", "-7"], "int64"),
-        (["1", "2.5"], "float"),
-        (["1", "x"], "bytes"),
-        (["true", "false"], "int64"),
-        (["", ""], "bytes"),
-    ],
-)
-def test_types_that_are_not_given(cells: list[str], dtype: str) -> None:
-    rows = [("other", cell) for cell in cells]
-    (feature,) = infer_dtypes([Feature("a", "csv.a", "")], rows, ["b", "a"])
-    assert feature.dtype == dtype
-
-
-def test_types_of_lists_and_of_defaults() -> None:
-    tags = Feature("a", "csv.a", "", None, None, "|")
-    assert infer_dtypes([tags], [("1|2",), ("3",)], ["a"])[0].dtype == "int64"
-    age = Feature("a", "csv.a", "", (), "unknown")
-    assert infer_dtypes([age], [("1",)], ["a"])[0].dtype == "bytes"
-    given = Feature("a", "csv.a", "float")
-    assert infer_dtypes([given], [("1",)], ["a"]) == (given,)
+@pytest.mark.parametrize("default", ["nan", "NA", "null", "None"])
+def test_a_default_that_is_missing_itself_is_refused(default: str) -> None:
+    for type_ in ("", "type: float, ", "type: int64, "):
+        text = f"features:\n  a: {{source: csv.a, {type_}default: {default}}}"
+        with pytest.raises(
+            LayoutError, match=f"line 2: the default '{default}' is a missing value"
+        ):
+            parse_layout(text, "a.yaml")
+    (feature,) = parse_layout(
+        f"features: {{a: {{source: csv.a, type: text, default: {default}}}}}", "a.yaml"
+    )
+    assert feature.default == default

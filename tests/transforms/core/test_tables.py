@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from transforms.core.columns import TYPES, RowValues, parse_cell, row_use
+from transforms.core.cells import TYPES, parse_cell
+from transforms.core.columns import RowValues, row_use
 from transforms.core.csv_lines import LabelsError
 from transforms.core.examples import CheckedImage, ExampleEncoder
 from transforms.core.layouts import Feature

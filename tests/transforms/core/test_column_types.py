@@ -1,0 +1,107 @@
+"""A column has the narrowest type that its values fit, and the cell that decided it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from transforms.core.cells import cell_values
+from transforms.core.column_types import TypedRow, infer_types
+from transforms.core.columns import RowValues, row_use
+from transforms.core.layouts import Feature
+from transforms.core.rejections import RejectedImageError
+
+
+def infer(feature: Feature, *cells: str) -> tuple[str, str]:
+    """The dtype of a column, and why it is that."""
+    rows = [TypedRow(line, ("other", cell)) for line, cell in enumerate(cells, 2)]
+    (typed,), (decision,) = infer_types([feature], rows, ["b", "a"])
+    assert (decision.what, decision.value, decision.flag) == ("type of x", typed.dtype, "--layout")
+    return typed.dtype, decision.because
+
+
+OPEN = Feature("x", "csv.a", "")
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype", "because"),
+    [
+        (["1", "-7"], "int64", "all are integers, first '1' (line 2)"),
+        (["1", "2.5"], "float", "'2.5' (line 3) is no integer"),
+        (["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is no number"),
+        (["x"], "bytes", "'x' (line 2) is no number"),
+        (["true", "false"], "int64", "all are integers, first 'true' (line 2)"),
+        (
+            ["7", "007"],
+            "int64",
+            "all are integers, first '7' (line 2); '007' (line 3) loses its zeros",
+        ),
+        (
+            ["", ""],
+            "bytes",
+            "no cell has a value; 2 of 2 cells missing: rejected without a default",
+        ),
+        (
+            ["", "41", "NA", "nan"],
+            "int64",
+            "all are integers, first '41' (line 3); "
+            "3 of 4 cells missing: rejected without a default",
+        ),
+        (["NA", "x"], "bytes", "'x' (line 3) is no number"),
+        (
+            ["NA", "x", ""],
+            "bytes",
+            "'x' (line 3) is no number; 1 of 3 cells missing: rejected without a default",
+        ),
+    ],
+)
+def test_types_that_are_not_given(cells: list[str], dtype: str, because: str) -> None:
+    assert infer(OPEN, *cells) == (dtype, because)
+
+
+def test_a_default_is_a_value_and_stands_for_missing_cells() -> None:
+    because = "'unknown' (default) is no number"
+    assert infer(OPEN._replace(default="unknown"), "1") == ("bytes", because)
+    because = "all are integers, first '-1' (default); 2 of 3 cells missing: read as '-1'"
+    assert infer(OPEN._replace(default="-1"), "3", "NA", "") == ("int64", because)
+
+
+def test_types_of_lists() -> None:
+    tags = Feature("x", "csv.a", "", None, None, "|")
+    assert infer(tags, "1|2", "3")[0] == "int64"
+    assert infer(tags, "1|x")[1] == "'x' (line 2) is no number"
+    assert infer(tags, "1", "NA")[1].endswith("1 of 2 cells missing: empty lists")
+
+
+def test_a_type_that_is_given_stays() -> None:
+    whole = Feature("x", "csv.a", "int64", type="uint32")
+    (typed, image), (decision,) = infer_types(
+        [whole, Feature("i", "image.bytes", "bytes")], [TypedRow(2, ("x",))], ["a"]
+    )
+    assert (typed, image.name) == (whole, "i")
+    assert (decision.value, decision.because) == ("uint32", "given")
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "nan", "null", "None"])
+def test_missing_numbers_are_the_default(cell: str) -> None:
+    for dtype, default, value in (("int64", "-1", -1), ("float", "0.5", 0.5)):
+        feature = Feature("x", "csv.a", dtype, (), default)
+        assert cell_values(feature, "a.csv:2", cell) == [value]
+        values = RowValues([feature], row_use([feature]))
+        assert values.of_row(("a.csv", 2), [cell]) == {"x": value}
+
+
+def test_missing_numbers_without_a_default_are_told() -> None:
+    feature = Feature("x", "csv.a", "int64")
+    told = {"": "the cell is empty; give it a default", "NA": "'NA' is a missing value; give it"}
+    for cell, detail in told.items():
+        with pytest.raises(RejectedImageError) as caught:
+            cell_values(feature, "a.csv:2", cell)
+        assert caught.value.detail.startswith(f"a.csv:2, column 'a': {detail}")
+
+
+def test_texts_may_say_na_unless_there_is_a_default() -> None:
+    for default, value in ((None, b"NA"), ("unknown", b"unknown")):
+        feature = Feature("x", "csv.a", "bytes", (), default)
+        assert cell_values(feature, "a.csv:2", "NA") == [value]
+        values = RowValues([feature], row_use([feature]))
+        assert values.of_row(("a.csv", 2), ["NA"]) == {"x": value}
