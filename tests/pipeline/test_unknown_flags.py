@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +124,14 @@ def test_no_hint_leads_to_what_is_refused() -> None:
 def test_words_that_are_no_flags(words: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=re.escape(says)):
         parse_flags("convert", [*NEEDED, *words])
+
+
+def test_a_glob_that_the_shell_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=r"'b.jpg': the shell expanded a glob. Quote it: --images"):
+        parse_flags("convert", ["--output=o", "--images", "a.jpg", "b.jpg"])
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,8 @@ def test_what_cannot_be_read_is_said(datasets: dict[str, Dataset], tmp_path: Pat
 def test_half_a_dataset_and_another_version(photos: Path, tmp_path: Path) -> None:
     add_photo(tmp_path / "in", "broken.jpg", b"\xff\xd8\xff")
     add_photo(tmp_path / "in", "fine.jpg")
-    ran = convert(images=f"{tmp_path}/in/*/*", label_from="none", output=tmp_path / "half")
+    flags = {"images": f"{tmp_path}/in/*/*", "label_from": "none", "max_rejected": "1%"}
+    ran = convert(**flags, output=tmp_path / "half")
     assert ran.code == 3
     with pytest.raises(UsageError, match="holds no dataset: a run that writes it has not ended"):
         load(str(tmp_path / "half"), "train")
