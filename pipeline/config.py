@@ -68,6 +68,7 @@ class ConvertConfig:
         warnings: what was warned of before a job starts, likewise.
         left_out: files that the globs match and that are no images.
         strict: whether warnings keep the dataset from being published.
+        run: what the lock of a bucket names this run; empty without such a lock.
     """
 
     images: tuple[str, ...]
@@ -107,6 +108,7 @@ class ConvertConfig:
     warnings: tuple[DatasetWarning, ...] = ()
     strict: bool = False
     left_out: LeftOut = LeftOut()
+    run: str = ""
 
     @property
     def shard_plan(self) -> ShardPlan:

@@ -179,5 +179,6 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         max_rejected=config.max_rejected,
         rules=config.label_rules,
         overwrite=config.overwrite,
+        run=config.run,
     )
     return published | "Write report" >> WriteReport(config.output)

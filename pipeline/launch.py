@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import re
@@ -29,11 +30,13 @@ from pipeline.progress import poll_metrics, read_counters, show_progress
 from transforms import files
 from transforms.core.csv_lines import LabelsError
 from transforms.core.file_errors import ChangedError, FinalError, TransientError
+from transforms.core.manifest import ManifestError
 from transforms.core.output_names import MANIFEST, OUTCOME, ForeignNameError
 from transforms.core.scratch import scratch_folder, temporary_files_in
 from transforms.core.shown_text import printable, redacted
 from transforms.core.stats import LedgerError
 from transforms.metrics import UP_TO_DATE
+from transforms.output_changes import remove_staging
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"
@@ -194,7 +197,7 @@ def _raise_told(error: Exception, left: str) -> None:
             raise KeyboardInterrupt from error
         if isinstance(cause, LabelsError):
             raise UsageError(f"{message}; {left}") from error
-        if isinstance(cause, (LedgerError, OSError)):
+        if isinstance(cause, (LedgerError, ManifestError, OSError)):
             raise DatasetError(f"{message}; {left}") from error
         if type(cause).__name__ == "DataflowRuntimeException":
             told = message.strip().splitlines()[-1].strip()
@@ -275,7 +278,8 @@ def convert(
         UsageError: the output folder holds another dataset.
         DatasetError: the run failed.
     """
-    with hold_output(config.output):
+    with hold_output(config.output) as run:
+        config = dataclasses.replace(config, run=run)
         # Until the folder was ours, another run may have ended.
         is_finished = check_former(config)
         check_writable(config)
@@ -307,7 +311,7 @@ def _convert(
             files.remove(outcome)
         else:
             # Beside a finished dataset, nothing staged is worth keeping.
-            files.remove_folder(files.join(config.output, files.STAGING))
+            remove_staging(config.output, config.run)
         raise _OUTCOMES[told["status"]](told["message"]) from error
     path = files.join(config.output, MANIFEST)
     manifest = files.read_manifest(path)

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 
 from pipeline.errors import DatasetError, UsageError, input_error, one_line
@@ -26,12 +27,15 @@ PATIENCE_SECONDS = 45.0
 
 
 @contextlib.contextmanager
-def hold_output(output: str) -> Iterator[None]:
+def hold_output(output: str) -> Iterator[str]:
     """Keeps other runs away from an output folder until the block ends.
 
     A local folder is locked with `flock`, which ends with its process. A bucket gets an object
     that is written again and again; when its generation stays the same, its run is dead. Other
     file systems have neither, and no lock.
+
+    Yields:
+        what the lock of a bucket names this run; empty when there is none.
 
     Raises:
         DatasetError: another run holds it, or took it over because this one gave no sign of life.
@@ -41,12 +45,12 @@ def hold_output(output: str) -> Iterator[None]:
             files.join(output, files.STAGING, LOCK), beat=BEAT_SECONDS, patience=PATIENCE_SECONDS
         )
         with lock.held():
-            yield
+            yield lock.run
     elif is_local(output):
         with _locked_folder(output):
-            yield
+            yield ""
     else:
-        yield
+        yield ""
 
 
 @contextlib.contextmanager
@@ -81,6 +85,7 @@ class BucketLock:
         uri: of the object.
         beat: seconds between two signs of life.
         patience: seconds without one until a run counts as dead.
+        run: what the lock names this run.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class BucketLock:
         self._beat = beat
         self._patience = patience
         self._owner = this_process()
+        self.run = uuid.uuid4().hex
         self._beats = 0
         self._generation = 0
         self._is_lost = False
@@ -141,7 +147,7 @@ class BucketLock:
 
     def _write(self, former: int) -> None:
         self._beats += 1
-        text = json.dumps({**self._owner._asdict(), "beats": self._beats})
+        text = json.dumps({**self._owner._asdict(), "run": self.run, "beats": self._beats})
         self._generation = gcs.write(self._uri, text.encode(), generation=former)
 
     def _is_dead(self, generation: int, output: str) -> bool:

@@ -16,7 +16,7 @@ import google_crc32c
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from transforms import gcs, local_files
+from transforms import gcs, gcs_moves, local_files
 from transforms.core.fingerprints import Sidecar
 from transforms.core.manifest import parse_manifest
 from transforms.core.output_names import PARTIAL, ForeignNameError, is_staged
@@ -145,20 +145,30 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     return None if text is None else parse_manifest(text, path)
 
 
-def write_whole(path: str, data: bytes, *, must_be_new: bool = False) -> None:
+def generation_of(path: str) -> int | None:
+    """The generation of an object that a write may replace, 0 for a new one.
+
+    None where there are no generations.
+    """
+    if not gcs.is_gcs(path):
+        return None
+    found = gcs.find(path)
+    return found.generation if found else 0
+
+
+def write_whole(path: str, data: bytes, *, generation: int | None = None) -> None:
     """Writes a file so that a reader sees all of it or nothing.
 
     Args:
         path: the file.
         data: its content.
-        must_be_new: whether another run may not have written it meanwhile; object stores only,
-            since a file system has no such condition on a rename.
+        generation: of the object that it replaces, see `generation_of`; None for any.
 
     Raises:
-        FileExistsError: it must be new, and another run wrote other bytes.
+        FileExistsError: another run wrote other bytes meanwhile.
     """
     if gcs.is_gcs(path):
-        gcs.write(path, data, generation=0 if must_be_new else None)
+        gcs.write(path, data, generation=generation)
         return
     staged = path + PARTIAL
     with open_writer(staged) as file:
@@ -175,7 +185,7 @@ def rename(source: str, target: str, *, is_synced: bool = True) -> None:
         is_synced: whether its name is on the disk, too, when this returns; see `sync_folder`.
     """
     if gcs.is_gcs(target):
-        gcs.move(source, target)
+        gcs_moves.move(source, target)
         return
     if is_local(target):
         os.replace(source, target)
@@ -185,33 +195,6 @@ def rename(source: str, target: str, *, is_synced: bool = True) -> None:
         FileSystems.rename([source], [target])
     if is_synced:
         sync_folder(os.path.dirname(target))
-
-
-def put_in_place(
-    staged: Iterable[tuple[str, str, int]], folder: str, *, count: Callable[[], None]
-) -> None:
-    """Gives staged files their last names, unless a former try did.
-
-    Args:
-        staged: source, target and size in bytes of each.
-        folder: they all lie below it.
-        count: called for each file that is in place.
-
-    Raises:
-        OSError: a file is neither staged nor in place.
-    """
-
-    def put(file: tuple[str, str, int]) -> str:
-        source, target, size = file
-        if exists(source):
-            rename(source, target, is_synced=False)
-        elif not has_size(target, size):
-            raise OSError(f"{target} was written, but is neither staged nor in place")
-        count()
-        return os.path.dirname(target)
-
-    for changed in sorted(set(for_each(put, staged, folder))):
-        sync_folder(changed)
 
 
 def for_each(

@@ -126,12 +126,11 @@ def find(uri: str) -> Stored | None:
     """What is known of an object, or None when there is none. One request."""
     try:
         with told(uri):
-            blob = _blob(uri)
+            blob = blob_of(uri)
             blob.reload(retry=_retry())
     except FileNotFoundError:
         return None
-    crc32c = base64.b64decode(blob.crc32c).hex()
-    return Stored(int(blob.size or 0), int(blob.generation), crc32c)
+    return stored(blob)
 
 
 def md5(uri: str, *, generation: int | None = None) -> str | None:
@@ -144,7 +143,7 @@ def md5(uri: str, *, generation: int | None = None) -> str | None:
         OSError: it is gone, was overwritten, or cannot be asked for.
     """
     with told(uri):
-        blob = _blob(uri)
+        blob = blob_of(uri)
         blob.reload(if_generation_match=generation, retry=_retry())
     if blob.md5_hash is None or blob.content_encoding == "gzip":
         return None
@@ -178,7 +177,7 @@ def read_range(uri: str, offset: int, length: int) -> bytes:
     """
     with told(uri):
         return bytes(
-            _blob(uri).download_as_bytes(
+            blob_of(uri).download_as_bytes(
                 start=offset,
                 end=offset + length - 1,
                 raw_download=True,
@@ -198,7 +197,7 @@ def _get_media(uri: str, generation: int | None) -> tuple[bytes, str]:
     from urllib3.exceptions import HTTPError
 
     condition = "" if generation is None else f"&ifGenerationMatch={generation}"
-    url = f"{client().api_endpoint}/download/storage/v1{_blob(uri).path}?alt=media{condition}"
+    url = f"{client().api_endpoint}/download/storage/v1{blob_of(uri).path}?alt=media{condition}"
     try:
         response = _connections(client()).urlopen(
             "GET",
@@ -262,7 +261,7 @@ def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
         FileExistsError: another run wrote other bytes meanwhile.
         OSError: it cannot be written.
     """
-    blob = _blob(uri)
+    blob = blob_of(uri)
     try:
         with told(uri):
             blob.upload_from_string(
@@ -281,32 +280,10 @@ def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
         return there.generation
 
 
-def move(source: str, target: str) -> None:
-    """Puts `source` in the place of `target`, which may exist, without reading it.
-
-    Copies on the server, each object pinned to the generation that is there now, and removes the
-    source. Another attempt may move the same bytes at the same time.
-
-    Raises:
-        FileNotFoundError: there is no `source`, and `target` does not exist either.
-        OSError: `target` was changed by another run, or permissions are missing.
-    """
-    there, former = find(source), find(target)
-    if there is None:
-        raise FileNotFoundError(errno.ENOENT, "no such object", source)
-    try:
-        _copy(source, there, target, former)
-    except (ChangedError, FileNotFoundError):
-        now = find(target)
-        if now is None or now.crc32c != there.crc32c:
-            raise
-    remove(source)
-
-
 def remove(uri: str, *, generation: int | None = None) -> None:
     """Removes an object, or only one generation of it; nothing there is fine."""
     with contextlib.suppress(FileNotFoundError, ChangedError), told(uri):
-        _blob(uri).delete(if_generation_match=generation, retry=_retry())
+        blob_of(uri).delete(if_generation_match=generation, retry=_retry())
 
 
 def names_below(folder: str) -> list[str]:
@@ -318,6 +295,12 @@ def names_below(folder: str) -> list[str]:
         return [blob.name.removeprefix(prefix) for blob in below]
 
 
+def stored(blob: Blob) -> Stored:
+    """What the service said of an object."""
+    crc32c = base64.b64decode(blob.crc32c).hex()
+    return Stored(int(blob.size or 0), int(blob.generation), crc32c)
+
+
 @contextlib.contextmanager
 def open_reader(uri: str) -> Iterator[BinaryIO]:
     """A stream of an object's bytes as stored, fetched in parts.
@@ -326,7 +309,7 @@ def open_reader(uri: str) -> Iterator[BinaryIO]:
         OSError: it cannot be read.
     """
     with told(uri):
-        blob = _blob(uri)
+        blob = blob_of(uri)
         blob.reload(retry=_retry())
         with blob.open(
             "rb",
@@ -342,7 +325,7 @@ def open_reader(uri: str) -> Iterator[BinaryIO]:
 def open_writer(uri: str) -> Iterator[Any]:
     """A stream to a new object, sent in parts; nothing appears when the body raises."""
     with told(uri):
-        stream = _blob(uri).open(
+        stream = blob_of(uri).open(
             "wb",
             chunk_size=_CHUNK,
             ignore_flush=True,
@@ -359,23 +342,12 @@ def open_writer(uri: str) -> Iterator[Any]:
             raise
 
 
-def _copy(source: str, there: Stored, target: str, former: Stored | None) -> None:
-    blob, original = _blob(target), _blob(source)
-    token: str | None = None
-    with told(target):
-        while True:
-            token, _, _ = blob.rewrite(
-                original,
-                token=token,
-                if_generation_match=former.generation if former else 0,
-                if_source_generation_match=there.generation,
-                retry=_retry(),
-            )
-            if token is None:
-                return
+def blob_of(uri: str) -> Blob:
+    """The client's handle of an object; no request.
 
-
-def _blob(uri: str) -> Blob:
+    Raises:
+        OSError: it has no name.
+    """
     bucket, name = split_uri(uri)
     if not (bucket and name):
         # Google's client would fail in its own way.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import logging
 import os
-from collections.abc import Iterable, Sequence, Set
+import uuid
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -39,6 +42,8 @@ from transforms.core.output_names import (
     SCHEMA,
     SMALL,
     STATISTICS,
+    is_source,
+    waiting_file,
 )
 from transforms.core.pixel_options import stored_shape
 from transforms.core.recipes import changed_libraries
@@ -51,6 +56,7 @@ from transforms.core.tfds_metadata import tfds_files
 from transforms.core.vocabulary import ANY_LABELS, LabelRules, Vocabulary
 from transforms.describe import DatasetDescriber
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
+from transforms.output_changes import OutputChanges, Put, changes_of, remove_staging
 from transforms.staging import check_output, staged_files
 
 _LOGGER = logging.getLogger(__name__)
@@ -85,6 +91,7 @@ class PublishDataset(beam.PTransform):
         max_rejected: RejectionLimit,
         rules: LabelRules = ANY_LABELS,
         overwrite: bool,
+        run: str = "",
     ) -> None:
         super().__init__()
         output = path_text("output", output)
@@ -96,6 +103,7 @@ class PublishDataset(beam.PTransform):
             max_rejected=max_rejected,
             rules=rules,
             overwrite=overwrite,
+            run=run,
         )
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
@@ -118,7 +126,9 @@ class _PublishFn(beam.DoFn):
         max_rejected: RejectionLimit,
         rules: LabelRules,
         overwrite: bool,
+        run: str,
     ) -> None:
+        self._run = run
         self._output = output
         self._staging = files.join(output, files.STAGING)
         self._dataset = dataset
@@ -142,7 +152,7 @@ class _PublishFn(beam.DoFn):
         published = None if self._overwrite else files.read_manifest(manifest_path)
         if published is not None:
             self._compare(gathered, recipe, published)
-            files.remove_folder(self._staging)
+            remove_staging(self._output, self._run)
             counter(UP_TO_DATE).inc()
             yield "up_to_date"
             return
@@ -251,28 +261,56 @@ class _PublishFn(beam.DoFn):
             label_kind=kind if any(labels) else "none",
             files=small_files,
         )
-        keep = {file.file for file in data}
-        there = files.read_manifest(files.join(self._output, MANIFEST))
-        left = check_output(self._output, there, keep | set(small_files))
-        self._remove_former(left.names - keep - set(small_files))
-        self._drop_stale(left.shards - {(s.file, s.recipe) for s in gathered.shards}, keep)
-        files.write_whole(files.join(self._staging, SMALL), json.dumps([*small_files]).encode())
-        for folder in sorted({name.rpartition("/")[0] for name in keep} - {""}):
-            files.make_directory(files.join(self._output, folder))
-        staged = [files.join(self._staging, file.staged) for file in data]
-        final = [files.join(self._output, file.file) for file in data]
-        sizes = [file.bytes for file in data]
-        PROGRESS.begin("publishing", len(data))
-        files.put_in_place(
-            zip(staged, final, sizes, strict=True),
-            self._output,
-            count=lambda: PROGRESS.count("publishing"),
-        )
+        small_files[MANIFEST] = to_text(manifest).encode()
+        self._put_in_place(data, gathered.shards, small_files)
+
+    def _put_in_place(
+        self,
+        data: Sequence[DataFile],
+        shards: Sequence[ShardSummary],
+        small_files: Mapping[str, bytes],
+    ) -> None:
+        """Makes the dataset appear.
+
+        Args:
+            data: the staged files of records.
+            shards: that they are of.
+            small_files: what goes next to them, by name; the manifest last.
+        """
+        changes, attempt = changes_of(self._output, self._run), uuid.uuid4().hex
+        waiting = {
+            name: f"{files.STAGING}/{waiting_file(attempt, number)}"
+            for number, name in enumerate(small_files)
+        }
         for name, content in small_files.items():
-            files.write_whole(files.join(self._output, name), content)
+            files.write_whole(files.join(self._output, waiting[name]), content)
+        ours = {(shard.file, shard.recipe) for shard in shards}
+        keep = {file.file for file in data} | set(small_files)
+        changes.begin()
         path = files.join(self._output, MANIFEST)
-        files.write_whole(path, to_text(manifest).encode(), must_be_new=True)
-        files.remove_folder(self._staging)
+        if not self._overwrite and changes.exists(MANIFEST):
+            raise FileExistsError(errno.EEXIST, "another run wrote it", path)
+        there = files.read_manifest(path)
+        left = check_output(self._output, there, keep)
+        # What a run that this one took over has staged, it must not publish any more.
+        is_other = partial(is_source, shards=ours, attempt=attempt)
+        changes.remove(f"{files.STAGING}/{name}" for name in left.staged if is_other(name))
+        changes.begin()
+        puts = [
+            Put(f"{files.STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
+            for file in data
+        ]
+        staged = changes.find_staged(puts)
+        self._remove_former(changes, left.names - keep)
+        self._drop_stale(changes, left.shards - ours, keep)
+        changes.write(f"{files.STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
+        for folder in sorted({file.file.rpartition("/")[0] for file in data} - {""}):
+            files.make_directory(files.join(self._output, folder))
+        PROGRESS.begin("publishing", len(data))
+        changes.put_in_place(puts, staged, count=lambda: PROGRESS.count("publishing"))
+        for name in small_files:
+            changes.move(waiting[name], name)
+        changes.remove_staging()
 
     def _small_files(
         self,
@@ -310,26 +348,18 @@ class _PublishFn(beam.DoFn):
             small_files[STATISTICS] = describer.describe(gathered.statistics, found)
         return small_files
 
-    def _remove_former(self, names: Set[str]) -> None:
+    def _remove_former(self, changes: OutputChanges, names: Set[str]) -> None:
         """Removes a former dataset: its manifest first, then the files that get no successor.
 
         The manifest waits in the staging folder, so that a rerun still knows those shards.
         """
-        manifest = files.join(self._output, MANIFEST)
-        if files.exists(manifest):
-            files.rename(manifest, files.join(self._staging, FORMER))
-        self._remove(names)
+        if changes.exists(MANIFEST):
+            changes.move(MANIFEST, f"{files.STAGING}/{FORMER}")
+        changes.remove(names)
 
-    def _remove(self, names: Set[str]) -> None:
-        """Removes files of former datasets, and the folders that they leave empty."""
-        files.check_replaced(self._output, names)
-        paths = [files.join(self._output, name) for name in sorted(names)]
-        for _ in files.for_each(files.remove, paths, self._output):
-            pass
-        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
-            files.remove_if_empty(files.join(self._output, folder))
-
-    def _drop_stale(self, stale: Set[tuple[str, str]], keep: Set[str]) -> None:
+    def _drop_stale(
+        self, changes: OutputChanges, stale: Set[tuple[str, str]], keep: Set[str]
+    ) -> None:
         """Forgets the shards of a former run with other inputs or options that did not end.
 
         Some may have got their final names already; their sidecars are still staged.
@@ -337,7 +367,8 @@ class _PublishFn(beam.DoFn):
         names: set[str] = set()
         for file, recipe in stale:
             names |= staged_files(self._output, file, recipe)
-        self._remove(names - keep)
+        files.check_replaced(self._output, names - keep)
+        changes.remove(names - keep)
         if stale:
             _LOGGER.warning(
                 "dropped %d shards staged by a former run with other inputs or options", len(stale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import apache_beam as beam
 from transforms import files
 from transforms.core.arguments import path_text, root_text
 from transforms.core.file_errors import check_final
+from transforms.core.image_files import file_stem
 from transforms.core.keys import full_uri
 from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
@@ -18,6 +20,14 @@ from transforms.core.stats import ShardSummary
 from transforms.metrics import counter
 
 _CHUNK = 1 << 20
+
+# Of a file's name, and of an extension that is kept where the name is too long, in bytes.
+_MAX_NAME = 255
+_MAX_EXTENSION = 16
+
+# A copy cannot have its place: a file is where its folder goes, or a folder where it goes, or the
+# whole path is too long.
+_NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG)
 
 
 class CopyRejected(beam.PTransform):
@@ -65,12 +75,23 @@ class _CopyRejectedFn(beam.DoFn):
         # A row must not have copied what it may not have read.
         if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT:
             source = full_uri(self._root, rejection.path)
-            if copy_file(source, quarantined(self._folder, rejection)):
+            if self._copy(source, rejection):
                 counter("images_quarantined").inc()
                 yield Count("images_quarantined", 1)
             else:
                 counter("images_not_quarantined").inc()
                 yield Count("images_not_quarantined", 1)
+
+    def _copy(self, source: str, rejection: Rejection) -> bool:
+        target = quarantined(self._folder, rejection)
+        try:
+            return copy_file(source, target)
+        except OSError as error:
+            # Of a bucket's objects `a` and `a/b.jpg`, only one can have its name in a local folder.
+            if error.errno not in _NO_PLACE:
+                raise
+        name = file_stem(rejection.path, max_bytes=_MAX_NAME, is_marked=True)
+        return copy_file(source, files.join(self._folder, rejection.reason, name))
 
 
 def quarantined(folder: str, rejection: Rejection) -> str:
@@ -82,9 +103,28 @@ def quarantined(folder: str, rejection: Rejection) -> str:
     'q/empty_file/%2E%2E/%2E%2E/1.jpg'
     """
     path = rejection.path.replace("://", "/").lstrip("/")
-    # An image that a row lists may lie beside or above the root, its copy must not.
-    parts = ("%2E%2E" if part == ".." else part for part in path.split("/"))
-    return files.join(folder, rejection.reason, *parts)
+    return files.join(folder, rejection.reason, *map(_segment, path.split("/")))
+
+
+def _segment(name: str) -> str:
+    """A part of an object's name as the name of a file or a folder.
+
+    >>> _segment(".."), _segment(""), len(_segment("x" * 300 + ".jpg"))
+    ('%2E%2E', '%2F', 255)
+    """
+    if not name:
+        return "%2F"
+    if name in (".", ".."):
+        # An image that a row lists may be next to or above the root, its copy must not.
+        return "%2E" * len(name)
+    name = name.replace("\0", "%00")
+    if len(name.encode(errors="surrogateescape")) <= _MAX_NAME:
+        return name
+    stem, dot, extension = name.rpartition(".")
+    if not dot or len(extension.encode()) > _MAX_EXTENSION:
+        stem, extension = name, ""
+    extension = dot + extension if extension else ""
+    return file_stem(stem, max_bytes=_MAX_NAME - len(extension.encode())) + extension
 
 
 def copy_file(source: str, target: str) -> bool:
@@ -104,10 +144,14 @@ def copy_file(source: str, target: str) -> bool:
         with files.open_writer(partial) as file:
             for chunk in _chunks(source):
                 file.write(chunk)
+        files.rename(partial, target)
     except _UnreadableError:
         files.remove(partial)
         return False
-    files.rename(partial, target)
+    except (IsADirectoryError, FileExistsError):
+        # What is in the place of the copy.
+        files.remove(partial)
+        raise
     return True
 
 

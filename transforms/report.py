@@ -50,8 +50,10 @@ class _WriteReportFn(beam.DoFn):
             yield "there"
             return
         try:
+            # Before the manifest is read: another run may replace the dataset, and its report.
+            former = files.generation_of(files.join(self._output, REPORT))
             manifest = files.read_manifest(files.join(self._output, MANIFEST))
-            write_report(self._output, manifest or {})
+            write_report(self._output, manifest or {}, former)
         except Exception as error:  # of every kind; the dataset is published
             _LOGGER.warning(
                 "%s could not be written (%s): %s", REPORT, self._output, first_line(error)
@@ -61,12 +63,13 @@ class _WriteReportFn(beam.DoFn):
             yield "written"
 
 
-def write_report(output: str, manifest: Mapping[str, Any]) -> int:
+def write_report(output: str, manifest: Mapping[str, Any], former: int | None = None) -> int:
     """Makes `report.html` from a dataset's folder, in the place of a former one.
 
     Args:
         output: the folder.
         manifest: the dataset's.
+        former: the generation of the report that it replaces, see `files.generation_of`.
 
     Returns:
         its size in bytes.
@@ -75,7 +78,7 @@ def write_report(output: str, manifest: Mapping[str, Any]) -> int:
         OSError: it cannot be written.
     """
     page = make_report(output, manifest).encode()
-    files.write_whole(files.join(output, REPORT), page)
+    files.write_whole(files.join(output, REPORT), page, generation=former)
     return len(page)
 
 

@@ -23,11 +23,13 @@ class Staging(NamedTuple):
     """What former runs left.
 
     Attributes:
+        staged: all names in the staging folder.
         shards: staged shards, whole or not, as file and recipe.
         names: files of the output folder that belong to no dataset any more: those of the dataset
             that was being replaced, and small files that were being written.
     """
 
+    staged: tuple[str, ...] = ()
     shards: frozenset[tuple[str, str]] = frozenset()
     names: frozenset[str] = frozenset()
 
@@ -53,7 +55,8 @@ def read_staging(output: str) -> Staging:
             check_digest(former, path)
             names |= listed_files(former)
     shards = {staged_shard(name.partition("/")[0]) for name in staged}
-    return Staging(frozenset(shard for shard in shards if shard is not None), frozenset(names))
+    whose = frozenset(shard for shard in shards if shard is not None)
+    return Staging(tuple(staged), whose, frozenset(names))
 
 
 def listed_files(manifest: Mapping[str, Any]) -> set[str]:

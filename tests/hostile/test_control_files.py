@@ -208,6 +208,16 @@ def test_what_the_tool_does_not_stage_is_not_removed(
     assert told in ran.error()
 
 
+def test_a_staging_folder_that_is_a_link_next_to_a_dataset(guarded: Guarded, photos: Path) -> None:
+    """The same command found its dataset whole, tried to remove the link, and failed each time."""
+    (guarded.output / ".staging").symlink_to(guarded.folder / "me")
+    ran = guarded.checked(convert(images=f"{photos}/*/*.jpg", output=guarded.output))
+    assert ran.code == 2 and ".staging is a link" in ran.error()
+    assert "remove it" in ran.error()
+    (guarded.output / ".staging").unlink()
+    assert guarded.checked(convert(images=f"{photos}/*/*.jpg", output=guarded.output)).code == 0
+
+
 def test_a_split_that_is_a_link_is_not_written_through(guarded: Guarded, photos: Path) -> None:
     (guarded.output / "manifest.json").unlink()
     guarded.stage("outcome.json", "{}")

@@ -158,6 +158,20 @@ def test_pictures_of_rejected_files_as_far_as_they_go(dataset: Dataset) -> None:
     assert not pictures(page_of(dataset), "what can be decoded of .*")
 
 
+def test_a_rerun_makes_the_report_that_a_killed_run_left_out(
+    sample: Path, dataset: Dataset
+) -> None:
+    """Killed after the manifest: everything else is up to date."""
+    images, labels = f"{sample}/images/*/*", sample / "labels.csv"
+    report_file = dataset.folder / "report.html"
+    page = page_of(dataset)
+    report_file.unlink()
+    flags = {"num_shards": 2, "splits": SPLITS, "max_rejected": "50%"}
+    ran = convert(images=images, labels=labels, output=dataset.folder, **flags)
+    assert ran.code == 0 and "up to date" in ran.out
+    assert report_file.read_text() == page
+
+
 def test_duplicates_are_side_by_side(dataset: Dataset) -> None:
     page = page_of(dataset)
     shown = pictures(page, r"\w+, \w+: \w+/.*")

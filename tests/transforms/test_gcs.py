@@ -168,10 +168,10 @@ def test_a_move_does_not_overwrite_what_another_run_wrote(
 
 def test_a_new_object_is_never_replaced(gcs: GcsServer, bucket: str) -> None:
     uri = f"{bucket}/manifest.json"
-    files.write_whole(uri, b"ours", must_be_new=True)
-    files.write_whole(uri, b"ours", must_be_new=True)
+    files.write_whole(uri, b"ours", generation=0)
+    files.write_whole(uri, b"ours", generation=0)
     with pytest.raises(FileExistsError):
-        files.write_whole(uri, b"theirs", must_be_new=True)
+        files.write_whole(uri, b"theirs", generation=0)
     assert gcs.get("photos", "manifest.json") == b"ours"
 
 

@@ -120,6 +120,38 @@ def test_a_name_of_255_bytes_is_copied(tmp_path: Path) -> None:
     assert files_of(tmp_path / "q") == {name: b"long"}
 
 
+def test_names_of_objects_that_no_folder_can_have(
+    gcs: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`a` and `a/b.jpg` are both objects; so is a name of 1,000 characters without a slash."""
+    names = ["a", "a/b.jpg", "c/d/e.jpg", "c/d", f"{'l' * 300}.jpg", f"{'m' * 300}/1.jpg"]
+    gcs.make_bucket("objects")
+    for name in names:
+        gcs.put("objects", f"in/{name}", name.encode())
+    ran = convert(
+        images="gs://objects/in/**",
+        output=tmp_path / "out",
+        label_from="none",
+        quarantine=tmp_path / "q",
+        max_rejected="0",
+    )
+    assert ran.code == 3, ran.err
+    copies = files_of(tmp_path / "q" / "not_an_image")
+    assert sorted(copies.values()) == sorted(name.encode() for name in names)
+    again = copies.keys()
+    assert (
+        convert(
+            images="gs://objects/in/**",
+            output=tmp_path / "out",
+            label_from="none",
+            quarantine=tmp_path / "q",
+            max_rejected="0",
+        ).code
+        == 3
+    )
+    assert files_of(tmp_path / "q" / "not_an_image").keys() == again
+
+
 def test_from_bucket_to_bucket_over_a_former_copy(gcs: GcsServer) -> None:
     gcs.make_bucket("photos")
     gcs.put("photos", "a.jpg", b"new")

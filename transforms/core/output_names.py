@@ -8,7 +8,7 @@ name has no `..`, is never absolute, and never leaves its folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from transforms.core.file_errors import FinalError
@@ -61,6 +61,8 @@ _STAGED = re.compile(
 )
 # The file of one image, in the folder of an attempt to write its shard.
 _NUMBER = re.compile(r"\d{7,}")
+# A small file that waits for the shards to be in place, by the attempt that wrote it.
+_WAITING = re.compile(rf"small\.(?P<attempt>{_DIGEST})\.\d{{3,}}(?:\.partial)?")
 _PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
 
 
@@ -141,8 +143,35 @@ def is_staged(name: str) -> bool:
     folder, slash, file = name.rpartition("/")
     if slash:
         return is_attempt(folder) and _NUMBER.fullmatch(file) is not None
-    name = name.removesuffix(PARTIAL) if name.removesuffix(PARTIAL) in _CONTROL else name
-    return name in _CONTROL or _PROBE.fullmatch(name) is not None or staged_shard(name) is not None
+    if name in _CONTROL or name.removesuffix(PARTIAL) in _CONTROL:
+        return True
+    matches = (_PROBE.fullmatch(name), _WAITING.fullmatch(name), staged_shard(name))
+    return any(match is not None for match in matches)
+
+
+def waiting_file(attempt: str, number: int) -> str:
+    """The name of a small file in the staging folder, until the shards are in place.
+
+    Args:
+        attempt: of publishing, 32 hexadecimal digits.
+        number: of the file.
+    """
+    return f"small.{attempt}.{number:03d}"
+
+
+def is_source(name: str, *, shards: Container[tuple[str, str]], attempt: str) -> bool:
+    """Whether a former run could still publish something in the staging folder.
+
+    Args:
+        name: of a staged file.
+        shards: those of this run, as file and recipe.
+        attempt: this one of publishing.
+    """
+    if match := _WAITING.fullmatch(name):
+        return match["attempt"] != attempt
+    shard = staged_shard(name.partition("/")[0])
+    # A sidecar tells what its shard was called; it gets no other name itself.
+    return shard is not None and shard not in shards and not name.endswith(".json")
 
 
 def check_names(data: Iterable[object], small: Iterable[object], path: str) -> None:
