@@ -43,8 +43,8 @@ def objects(gcs: GcsServer, folder: str) -> dict[str, bytes]:
     [
         {"kind": "upload", "object": r"datasets/flowers/\.staging/train-00001.*"},
         {"kind": "rewrite", "object": r"datasets/flowers/\.staging/train-00002.*[0-9a-f]{32}"},
-        # The manifest, which waits in the staging folder after eight small files.
-        {"kind": "rewrite", "object": r"datasets/flowers/\.staging/small\.\w+\.008"},
+        # The manifest, which waits in the staging folder after seven small files.
+        {"kind": "rewrite", "object": r"datasets/flowers/\.staging/small\.\w+\.007"},
     ],
     ids=["writing", "publishing", "manifest"],
 )

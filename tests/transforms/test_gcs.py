@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.servers.gcs import GcsServer, requester_pays
-from transforms import files
+from transforms import files, gcs_moves
 from transforms import gcs as gcs_module
 from transforms.match import list_files
 
@@ -154,13 +154,13 @@ def test_a_move_does_not_overwrite_what_another_run_wrote(
     gcs: GcsServer, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gcs.put("photos", "new", b"new")
-    copy = gcs_module._copy
+    copy = gcs_moves._copy
 
-    def overtaken(*arguments: object) -> None:
+    def overtaken(*arguments: object) -> int:
         gcs.put("photos", "target", b"of another run")
-        copy(*arguments)  # type: ignore[arg-type]
+        return copy(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(gcs_module, "_copy", overtaken)
+    monkeypatch.setattr(gcs_moves, "_copy", overtaken)
     with pytest.raises(OSError, match="overwritten"):
         files.rename(f"{bucket}/new", f"{bucket}/target")
     assert gcs.get("photos", "target") == b"of another run"
