@@ -115,7 +115,7 @@ def _write_certificates(authority: Path, chain: Path) -> None:
     names = x509.SubjectAlternativeName([x509.DNSName(host) for host in _HOSTS])
 
     def certificate(name: x509.Name, of: Any, extension: Any, *, critical: bool) -> bytes:
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = datetime.datetime.now(datetime.UTC)
         day = datetime.timedelta(days=1)
         return (
             x509.CertificateBuilder()

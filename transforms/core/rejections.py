@@ -13,7 +13,7 @@ from transforms.core.shown_text import redacted
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
-class Reason(str, enum.Enum):
+class Reason(enum.StrEnum):
     """A stable code for one way of being left out; `HELP` says what to do about each."""
 
     # images: reading and decoding
