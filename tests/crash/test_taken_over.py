@@ -118,10 +118,9 @@ def test_a_run_that_was_taken_over_changes_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gzip", [False, True])
-def test_it_may_fall_asleep_anywhere(gcs: GcsServer, images: Path, gzip: bool) -> None:
+def test_it_may_fall_asleep_anywhere(gcs: GcsServer, images: Path) -> None:
     at = 0
-    while wakes_up(gcs, images, at, gzip=gzip):
+    while wakes_up(gcs, images, at, gzip=at % 2 == 0):
         gcs.remove_bucket("datasets")
         at += 1
     assert at >= 15
