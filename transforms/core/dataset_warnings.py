@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from transforms.core.label_kinds import class_order
+
 TINY_SPLIT = 10
 """A split of fewer records than this is too small to measure anything."""
 
@@ -147,7 +149,8 @@ def tail_bound(count: int, total: int, share: float) -> float:
 def _classes(
     records: Mapping[str, int], classes: Mapping[str, Mapping[str, int]], what: str
 ) -> Iterable[DatasetWarning]:
-    names = sorted({name for counts in classes.values() for name in counts} - {""})
+    found = {name for counts in classes.values() for name in counts} - {""}
+    names = sorted(found, key=class_order)
     for split, count in records.items():
         lacking = [name for name in names if not classes.get(split, {}).get(name)]
         if count and lacking:

@@ -118,7 +118,7 @@ class LabelCounter:
 
     def add(self, label: str, path: str, line: int = 0) -> None:
         """Counts one label that is not empty, with its place."""
-        if _INTEGER.fullmatch(label) and integer_of(label) is not None:
+        if integer_of(label) is not None:
             self._integers += 1
             return
         self._others += 1

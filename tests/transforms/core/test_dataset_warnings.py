@@ -72,6 +72,13 @@ def test_a_class_that_a_split_lacks() -> None:
     assert codes(records, {"train": {"": 12}, "test": {"": 12}}) == []
 
 
+def test_missing_classes_that_are_integers_are_named_as_numbers() -> None:
+    classes = {"train": {"100": 4, "9": 4, "10": 4, "1": 4}, "test": {"1": 12}}
+    records = {"train": 16, "test": 12}
+    (found,) = split_warnings(records, classes, planned=records, options=HALVES)
+    assert found.text.endswith("has no image of 3 of 4 classes ('9', '10', '100')")
+
+
 @given(st.integers(1, 60), st.data(), st.fractions(Fraction(1, 100), Fraction(99, 100)))
 def test_the_bound_is_never_below_the_probability(
     total: int, data: st.DataObject, share: Fraction
