@@ -147,7 +147,9 @@ class ImageConverter:
         note = image_note(full_uri(self._root, image.path), image.version)
         decoded = self._guard.call(note, decode_image, data, self._decoding)
         stored = decoded.stored
-        orientation = orientation_tag(data, image_format(data))
+        # Formats that only Pillow reads have theirs from there; 1 is no tag, too.
+        foreign = stored.tagged if stored.tagged != 1 else 0
+        orientation = orientation_tag(data, image_format(data)) or foreign
         return CheckedImage(
             image,
             stored.data,

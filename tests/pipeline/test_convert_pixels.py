@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -207,3 +208,28 @@ def test_pixels_are_loaded_for_changes_only_and_tensorflow_not_for_clean_jpegs(
     command = [sys.executable, "-c", code, *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == loaded
+
+
+def test_statistics_count_each_orientation_that_apply_applies(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    image = picture("RGB", 12, 16)
+    image.save(folder / "exif.jpg", exif=exif(6))
+    image.save(folder / "tag.tif", tiffinfo={0x0112: 8})
+    image.save(folder / "plain.tif")
+    image.save(folder / "plain.jpg")
+    jpeg = (folder / "plain.jpg").read_bytes()
+    xmp = b'http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation="3"/>'
+    segment = b"\xff\xe1" + (2 + len(xmp)).to_bytes(2, "big") + xmp
+    (folder / "xmp.jpg").write_bytes(jpeg[:2] + segment + jpeg[2:])
+    for rule, turned in (("apply", 3), ("keep", None)):
+        dataset = make_dataset(
+            tmp_path / rule,
+            images=f"{folder}/*",
+            label_from="none",
+            transcode="auto",
+            exif_orientation=rule,
+        )
+        statistics = json.loads((dataset.folder / "statistics.json").read_text())
+        assert statistics["orientations"] == {"3": 1, "6": 1, "8": 1}
+        assert dataset.manifest["pixels"].get("turned") == turned
