@@ -30,10 +30,13 @@ def test_inputs_are_read_together(tmp_path: Path) -> None:
     globs = [f"{tmp_path}/*.jpg", f"{tmp_path}/*.png"]
     transform = ReadInputs(globs, finder, [str(path)], reader)
     found = collect(lambda p: (p | "Read" >> transform)._asdict())
-    [(key, image), (row_key, row)] = sorted(found["sides"], key=lambda side: side[1].where)
+    sides = sorted(found["sides"], key=lambda side: side[1].where)
+    [(key, image), (row_key, row), (_, unlabelled)] = sides
     assert (key, image.path, image.size) == ("1", "1.jpg", 3)
     assert (row_key, row.label, row.where) == ("1", "cat", f"{path}:2")
-    assert [rejection.path for rejection in found["rejections"]] == [f"{path}:3"]
+    # Whether a row needs a label is known when its image is.
+    assert (unlabelled.label, unlabelled.where) == ("", f"{path}:3")
+    assert found["rejections"] == []
     counts = [Count("images_found", 0), Count("images_found", 1), Count("rows_read", 2)]
     assert sorted(found["counts"]) == counts
 
@@ -44,7 +47,8 @@ def join(label_from: str, *groups: list[tuple[str, JoinSide]]) -> dict[str, list
         both = [side for group in groups for side in group]
         sides = pipeline | "Sides" >> beam.Create(both).with_output_types(kind)
         transform = JoinLabels(label_from=label_from, placer=Placer(HALVES, seed=3))
-        return dict((sides | "Join labels" >> transform)._asdict())
+        outputs = (sides | "Join labels" >> transform)._asdict()
+        return {name: output for name, output in outputs.items() if output is not None}
 
     return collect(construct)
 
