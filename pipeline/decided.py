@@ -6,6 +6,9 @@ import argparse
 from collections.abc import Iterable
 
 from pipeline.config import ConvertConfig
+from pipeline.samples import ImageSample
+from transforms.core.csv_rows import CsvColumns
+from transforms.core.csv_starts import DELIMITERS
 from transforms.core.decisions import Decision, given
 
 _AUTOML = "rows split,image_uri,label, the form of AutoML"
@@ -56,6 +59,17 @@ def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]
     columns = config.columns
     if columns is None:
         return []
+    return [*_separator(columns), *_named_columns(flags, columns)]
+
+
+def _separator(columns: CsvColumns) -> list[Decision]:
+    if columns.delimiter == ",":
+        return []
+    name = DELIMITERS.get(columns.delimiter, repr(columns.delimiter))
+    return [Decision("separator", name, columns.because_delimiter)]
+
+
+def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]:
     # Rows that list images in the form of AutoML set flags that the user left open.
     because_key, because_label = (
         _AUTOML if why == "given" and flag is None else why
@@ -64,11 +78,14 @@ def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]
     if not columns.key_name:
         return [Decision("key column", "file and line", "no column is given", "--label_key")]
     name = repr(columns.key_name)
-    key = Decision("key column", name, because_key or "given", "--label_key")
-    if columns.label_name is None:
-        return [key]
-    name = repr(columns.label_name)
-    return [key, Decision("label column", name, because_label, "--label_column")]
+    found = [Decision("key column", name, because_key or "given", "--label_key")]
+    if str(columns.key_cells):
+        because = "so the first rows name images"
+        found.append(Decision("key cells", str(columns.key_cells), because))
+    if columns.label_name is not None:
+        name = repr(columns.label_name)
+        found.append(Decision("label column", name, because_label, "--label_column"))
+    return found
 
 
 def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
@@ -80,6 +97,15 @@ def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     elif not config.images:
         because = "default without --images"
     return Decision("key", config.key, because, "--key")
+
+
+def extensions(sample: ImageSample) -> list[Decision]:
+    """That a glob with an extension takes it in any case, where that makes a difference."""
+    if not sample.others:
+        return []
+    count = f"{sample.others} of {'the first ' if not sample.is_all else ''}{len(sample.uris)}"
+    because = f"{count} images have it in another case than --images; write *.jp[g] for one case"
+    return [Decision("extensions", "in any case", because, "--images")]
 
 
 def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:

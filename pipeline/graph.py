@@ -46,7 +46,9 @@ class Plan(NamedTuple):
 
 def row_images(config: ConvertConfig) -> RowImages:
     """What looks up the images that rows list."""
-    return RowImages(root=config.root, key=config.key, places=config.row_places)
+    return RowImages(
+        root=config.root, key=config.key, places=config.row_places, rules=config.path_rules
+    )
 
 
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:

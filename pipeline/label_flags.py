@@ -12,10 +12,11 @@ from typing import BinaryIO, NamedTuple
 from pipeline.errors import UsageError, input_error
 from pipeline.layouts import SAMPLE_ROWS, Layout
 from pipeline.path_flags import check_path, read_flag_file
-from pipeline.samples import ImageSample, list_inputs, why_empty
+from pipeline.samples import ImageSample, list_inputs, plain_globs, why_empty
 from pipeline.split_flags import add_place_columns
 from transforms import files
 from transforms.core.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
+from transforms.core.key_cells import AS_THEY_ARE, find_key_cells
 from transforms.core.keys import KEY_KINDS, relative_path, row_key
 from transforms.core.label_kinds import (
     LabelCounter,
@@ -24,6 +25,7 @@ from transforms.core.label_kinds import (
     missing_labels,
 )
 from transforms.core.labels import resolve_columns
+from transforms.core.listed import listed_path
 from transforms.core.path_labels import PathRules
 from transforms.core.vocabulary import read_class_names
 
@@ -38,16 +40,17 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
         UsageError: the flags contradict each other, or do not tell.
     """
     _check_regex_flags(flags)
-    lists_images = not flags.images and flags.label_from == "none"
+    # Rows list the images, and their labels are elsewhere.
+    lists_images = not flags.images and asks_path(flags)
     csv_flags = ("label_column",) if lists_images else ("labels", "label_key", "label_column")
     given = [f"--{name}" for name in csv_flags if getattr(flags, name) is not None]
     if flags.label_from not in (None, "csv") and given:
         raise UsageError(f"{given[0]} does not go with --label_from {flags.label_from}")
     if flags.label_from == "csv" and flags.labels is None:
         raise UsageError("--label_from csv needs --labels CSV")
-    if lists_images:
+    if lists_images and flags.label_from == "none":
         return "none"
-    if flags.labels is not None:
+    if flags.labels is not None and not lists_images:
         return "csv"
     if given:
         raise UsageError(f"{given[0]} needs --labels CSV")
@@ -68,18 +71,23 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
     )
 
 
+def asks_path(flags: argparse.Namespace) -> bool:
+    """Whether flags say that no row has the label of an image: its path may, or nothing does."""
+    return flags.label_from in ("none", "directory", "regex") or flags.label_regex is not None
+
+
 def _check_regex_flags(flags: argparse.Namespace) -> None:
     if flags.label_from == "regex" and flags.label_regex is None:
         raise UsageError("--label_from regex needs --label_regex EXPR")
     if flags.label_regex is not None and flags.label_from not in (None, "regex"):
         raise UsageError(f"--label_regex does not go with --label_from {flags.label_from}")
-    if flags.label_regex is not None and flags.labels is not None:
-        raise UsageError("--label_regex does not go with --labels: give one of them")
+    if flags.label_regex is not None and flags.labels is not None and flags.images:
+        raise UsageError("--label_regex does not go with --labels and --images: give one of them")
 
 
 def _check_regex(expression: str, sample: ImageSample) -> None:
     rules = PathRules("regex", expression)
-    paths = [relative_path(uri, sample.root) for uri in sample.uris]
+    paths = [listed_path(uri, sample.root) for uri in sample.uris]
     if not any(rules.label(path) for path in paths):
         raise UsageError(
             f"--label_regex {expression!r} finds no label in any of {len(paths)} paths, such as "
@@ -107,7 +115,8 @@ def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
     Raises:
         UsageError: there is none, or one cannot be named.
     """
-    paths = tuple(sorted(file.uri for file in list_inputs(flags.labels, "--labels")))
+    globs = plain_globs([flags.labels], "--labels")
+    paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
     if not paths:
         raise UsageError(
             f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, '*.csv')}"
@@ -130,14 +139,21 @@ def label_files(
     keys = sample.keys(key)
     with open_csv(paths[0]) as file:
         first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
+
+    def is_key(cell: str) -> bool:
+        return row_key(cell, kind=key) in keys
+
     columns = resolve_columns(
         first,
         key=flags.label_key,
         label=flags.label_column,
-        is_image_key=lambda cell: row_key(cell, kind=key) in keys,
+        is_image_key=lambda cell: find_key_cells([cell], is_key) is not None,
         path=paths[0],
         label_required=layout.needs_label,
     )
+    rows = first.rows[1:] if columns.has_header else first.rows
+    cells = [row[columns.key] for row in rows if columns.key < len(row)]
+    columns = columns._replace(key_cells=find_key_cells(cells, is_key) or AS_THEY_ARE)
     columns = add_place_columns(columns, first, flags, paths[0])
     for path in paths[1:]:
         next(_rows(path, columns, flags.csv_encoding), None)
@@ -207,8 +223,8 @@ def check_label_kind(
     if flags.label_kind != "auto" or flags.class_names is not None:
         return
     counter = LabelCounter()
-    if found is None:
-        for path in (relative_path(uri, sample.root) for uri in sample.uris):
+    if found is None or rules.label_from in ("directory", "regex"):
+        for path in (listed_path(uri, sample.root) for uri in sample.uris):
             if label := rules.label(path):
                 counter.add(label, path)
     elif found.columns.label is not None:

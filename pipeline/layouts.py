@@ -176,6 +176,12 @@ def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions
             f"--layout {flags.layout}: the feature {of_label.name!r} is of {of_label.source}, "
             "but --label_from is none"
         )
+    of_rows = next((f for f in features if f.from_label and f.from_rows), None)
+    if of_rows and label_from in ("directory", "regex"):
+        raise UsageError(
+            f"--layout {flags.layout}: the feature {of_rows.name!r} is of {of_rows.source}, the "
+            f"labels of rows, but --label_from is {label_from}"
+        )
     _check_separator(layout)
     if not layout.has_boxes and (flag := layout.box_flags.first_given):
         raise UsageError(f"{flag} does not go with --layout {flags.layout}: it has no boxes")

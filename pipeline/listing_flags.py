@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError
-from pipeline.label_flags import LabelFiles, label_paths, open_csv
+from pipeline.label_flags import LabelFiles, asks_path, label_paths, open_csv
 from pipeline.samples import ImageSample
 from pipeline.split_flags import add_place_columns
 from transforms import files
 from transforms.core.box_columns import is_automl
 from transforms.core.csv_rows import FirstRows, find_column, first_rows, header_names
+from transforms.core.key_cells import KeyCells
 from transforms.core.keys import fixed_root, tidy_root
 from transforms.core.labels import resolve_columns
 from transforms.core.listed import MISSING, listed_uri, names_image, top_folder
@@ -59,12 +60,16 @@ def read_listing(flags: argparse.Namespace) -> Listing:
         label=flags.label_column,
         is_image_key=names_image,
         path=paths[0],
-        label_required=flags.label_from != "none",
+        label_required=not asks_path(flags),
     )
     columns = add_place_columns(columns, first, flags, paths[0])
     rows = first.rows[1:] if columns.has_header else first.rows
     cells = [row[columns.key] for row in rows if columns.key < len(row)]
     uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
+    if any("\\" in cell for cell in cells) and not any(_is_there(uri) for uri in uris):
+        columns = columns._replace(key_cells=KeyCells(backslashes=True))
+        cells = [columns.key_cells.key(cell) for cell in cells]
+        uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
     if not any(find_file(uri)[1] != MISSING for uri in uris):
         shown = f", such as {uris[0]!r}" if uris else ""
         raise UsageError(
@@ -79,6 +84,10 @@ def read_listing(flags: argparse.Namespace) -> Listing:
         LabelFiles(paths, columns, first),
         None if flags.allow_outside else _places(paths, uris, flags.root),
     )
+
+
+def _is_there(uri: str) -> bool:
+    return find_file(uri)[1] != MISSING
 
 
 def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> tuple[str, ...]:
@@ -102,7 +111,7 @@ def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argpar
     added = dict(vars(flags))
     if first.rows and _is_automl(first):
         added["label_key"] = flags.label_key or "2"
-        if flags.label_from != "none":
+        if not asks_path(flags):
             added["label_column"] = flags.label_column or "3"
         column: str | None = "1"
     else:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.box_orientation import Locate
 from pipeline.config import ConvertConfig, shared_fields
-from pipeline.decided import decide
+from pipeline.decided import decide, extensions
 from pipeline.errors import UsageError, input_error
 from pipeline.label_flags import (
     LabelFiles,
@@ -29,7 +29,7 @@ from pipeline.model import check_model, check_model_flags
 from pipeline.options import default_of
 from pipeline.path_flags import check_path
 from pipeline.root_flags import check_same_root, root_of
-from pipeline.samples import ImageSample, list_inputs, sample_images
+from pipeline.samples import ImageSample, list_inputs, plain_globs, sample_images
 from pipeline.split_checks import check_splits
 from pipeline.split_flags import split_source
 from pipeline.table_flags import is_table, table_config
@@ -81,8 +81,9 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     if listing:
         sample = listing.sample
     else:
-        root = root_of(flags, "--images", flags.images)
-        sample = sample_images(flags.images, root, ignored)
+        globs = plain_globs(flags.images, "--images")
+        sample = sample_images(flags.images, root_of(flags, "--images", globs), ignored)
+        flags = argparse.Namespace(**{**vars(flags), "images": globs})
     label_from = label_source(flags, sample)
     check_kind_flags(flags, label_from)
     split_from = split_source(flags, sample, label_from)
@@ -105,7 +106,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         check_label_kind(flags, sample, rules, found, layout.label_separator)
     except LabelsError as error:
         raise UsageError(str(error)) from error
-    boxes = layout.chosen.decisions if layout.chosen else ()
+    boxes = (*extensions(sample), *(layout.chosen.decisions if layout.chosen else ()))
     config = ConvertConfig(
         **shared_fields(flags),
         images=tuple(flags.images or ()),

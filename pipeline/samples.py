@@ -7,11 +7,12 @@ import fnmatch
 import glob
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipeline.errors import UsageError, input_error
 from transforms import files, gcs
+from transforms.core.image_globs import any_case, expand_braces, other_case
 from transforms.core.keys import fixed_root, image_key
 from transforms.match import LeftOut, is_local, list_files
 
@@ -27,11 +28,13 @@ class ImageSample:
         uris: at most `_SAMPLE` of them.
         root: the folder below which paths and keys begin.
         is_all: whether there are no more.
+        others: those whose extension has another case than that of their glob.
     """
 
     uris: list[str]
     root: str
     is_all: bool
+    others: int = 0
     _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
 
     def keys(self, kind: str) -> set[str]:
@@ -54,14 +57,32 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
     """
     uris: list[str] = []
     is_all = True
+    others = 0
     for pattern in globs:
-        images = (file.uri for file in list_inputs(pattern, "--images"))
-        found = [*itertools.islice((uri for uri in images if not left_out.has(uri)), _SAMPLE + 1)]
-        if not found:
+        found_any = False
+        for each in plain_globs([pattern], "--images"):
+            images = (file.uri for file in list_inputs(any_case(each), "--images"))
+            kept = (uri for uri in images if not left_out.has(uri))
+            found = [*itertools.islice(kept, _SAMPLE + 1)]
+            found_any = found_any or bool(found)
+            is_all = is_all and len(found) <= _SAMPLE
+            uris += found[:_SAMPLE]
+            others += sum(other_case(each, uri) for uri in found[:_SAMPLE])
+        if not found_any:
             raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
-        is_all = is_all and len(found) <= _SAMPLE
-        uris += found[:_SAMPLE]
-    return ImageSample(uris, root, is_all)
+    return ImageSample(uris, root, is_all, others)
+
+
+def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
+    """The globs that the patterns of a flag stand for, without alternatives in braces.
+
+    Raises:
+        UsageError: there are too many.
+    """
+    try:
+        return [glob for pattern in patterns for glob in expand_braces(pattern)]
+    except ValueError as error:
+        raise UsageError(f"{flag} {error}") from error
 
 
 def list_inputs(pattern: str, flag: str) -> Iterator[Any]:

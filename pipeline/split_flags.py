@@ -8,8 +8,8 @@ import os
 from pipeline.errors import UsageError
 from pipeline.samples import ImageSample
 from transforms.core.csv_rows import CsvColumns, FirstRows, find_column, header_names
-from transforms.core.keys import relative_path
 from transforms.core.labels import find_further
+from transforms.core.listed import listed_path
 from transforms.core.path_labels import split_folder
 from transforms.core.splits import is_split_name, split_text
 
@@ -46,7 +46,7 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
     Raises:
         UsageError: no image is in such a folder, or the folders are those of the classes.
     """
-    paths = [relative_path(uri, sample.root) for uri in sample.uris]
+    paths = [listed_path(uri, sample.root) for uri in sample.uris]
     below = f"below the common folder {sample.root or '.'!r}"
     if not any(is_split_name(split_folder(path) or "train") for path in paths):
         raise UsageError(

@@ -27,6 +27,7 @@ from transforms.core.check import DEFAULT_LIMITS, MODES, Limits
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import CsvColumns, first_rows
 from transforms.core.custom_layout import parse_layout
+from transforms.core.image_globs import any_case, expand_braces
 from transforms.core.keys import KEY_KINDS
 from transforms.core.label_kinds import (
     LABEL_KINDS,
@@ -134,11 +135,13 @@ class FindImages(beam.PTransform):
         self._placer = Placer(Splits(split_shares(splits)), seed=seed_number(seed))
         rules = PathRules(self._label_from)
         self._finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
-        self._images = path_texts("images", images)
-        for glob in self._images:
+        self._images: list[str] = []
+        for pattern in path_texts("images", images):
+            globs = expand_braces(pattern)
             # A job over nothing would publish an empty dataset.
-            if next(list_files(glob), None) is None:
-                raise ValueError(f"no file matches {glob!r} of images")
+            if not any(next(list_files(any_case(glob)), None) for glob in globs):
+                raise ValueError(f"no file matches {pattern!r} of images")
+            self._images += globs
         self._csv_paths = [] if path is None else [path]
         self._reader = None
         if path is not None:

@@ -73,6 +73,7 @@ class _ReadInputFn(beam.DoFn):
     def process(self, source: _Input) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
         read = self._finder.find if source.is_images or not self._reader else self._reader.read
         labels = LabelCounter()
+        has_labels = source.is_images
         for result in read(source.uri):
             if isinstance(result, Rejection):
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
@@ -83,10 +84,12 @@ class _ReadInputFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_LABELS, result)
             else:
                 PROGRESS.count("listing" if source.is_images else "reading")
-                if source.is_images and result[1].label:
+                # Of an image that a row lists, too, the path may tell the label.
+                if not result[1].where and result[1].label:
                     labels.add(result[1].label, result[1].path)
+                    has_labels = True
                 yield result
-        if source.is_images:
+        if has_labels:
             yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
 
 

@@ -15,6 +15,7 @@ from transforms.core.listed import (
     listed_path,
     listed_uri,
 )
+from transforms.core.path_labels import NOTHING, PathRules
 from transforms.core.records import JoinSide
 from transforms.fetch import ReadAhead
 from transforms.match import is_local
@@ -30,10 +31,19 @@ class RowImages:
         root: the common folder of the label files.
         key: kind of the join key.
         places: what local files may be in, see `top_folder`; None for anywhere.
+        rules: what an image's path says of its label and its split.
     """
 
-    def __init__(self, *, root: str, key: str, places: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        root: str,
+        key: str,
+        places: Collection[str] | None = None,
+        rules: PathRules = NOTHING,
+    ) -> None:
         self._root = root
+        self._rules = rules
         self._key = key
         self._places = places
 
@@ -65,7 +75,9 @@ class RowImages:
 
     def _image(self, uri: str) -> JoinSide:
         size, version = find_file(uri)
-        return JoinSide(listed_path(uri, self._root), size, version, "", "")
+        path = listed_path(uri, self._root)
+        label, split = self._rules.label(path), self._rules.split(path)
+        return JoinSide(path, size, version, label, "", split)
 
 
 def find_file(uri: str) -> tuple[int, int]:

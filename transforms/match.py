@@ -17,6 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from transforms import gcs
 from transforms.core.csv_rows import label_text
 from transforms.core.file_errors import check_final
+from transforms.core.image_globs import any_case
 from transforms.core.keys import image_key, relative_path
 from transforms.core.path_labels import PathRules
 from transforms.core.records import Count, JoinSide
@@ -208,7 +209,7 @@ class ImageFinder:
         """Lists one glob: every image with its key, and at the end how many there were."""
         found = 0
         folder = named_folder(pattern)
-        for file in list_files(pattern):
+        for file in list_files(any_case(pattern)):
             if self._left_out.has(file.uri):
                 continue
             found += 1

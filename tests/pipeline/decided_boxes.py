@@ -1,4 +1,4 @@
-"""Rows of the table of `test_decided.py` about boxes."""
+"""Rows of the table of `test_decided.py` about boxes, and about CSV files and globs."""
 
 from __future__ import annotations
 
@@ -168,5 +168,175 @@ BOXES: list[Row] = [
             train b.jpg 2 0.5 0.5 1 1
         """,
         shown=FOUND,
+    ),
+]
+
+
+FILES: list[Row] = [
+    Row(
+        "rows list images, folders name their classes",
+        images="p/cat/1.jpg p/dog/2.jpg",
+        csvs={"a.csv": "image_uri,set\np/cat/1.jpg,TRAIN\np/dog/2.jpg,TEST\n"},
+        flags="--labels a.csv --label_from directory --split_column set",
+        decided="""
+            labels from    directory            given [--label_from]
+            key column     'image_uri'          a usual name for the key [--label_key]
+            key            path                 default without --images [--key]
+            splits from    column 'set'         given [--split_column]
+            root           .                    the folder of --labels [--root]
+            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            class ids      0 to 1               count the sorted labels [--class_names]
+        """,
+        records="""
+            test p/dog/2.jpg 1 dog
+            train p/cat/1.jpg 0 cat
+        """,
+    ),
+    Row(
+        "rows list images, an expression finds their classes",
+        images="p/cat_1.jpg p/dog_2.jpg",
+        csvs={"a.csv": "p/cat_1.jpg\np/dog_2.jpg\n"},
+        flags="--labels a.csv --label_key 1 --label_regex '([a-z]+)_[0-9]'",
+        decided="""
+            labels from    regex                --label_regex is given [--label_from]
+            key column     'column 1'           given [--label_key]
+            key            path                 default without --images [--key]
+            splits from    hash of the key      shares train=1 [--splits]
+            root           .                    the folder of --labels [--root]
+            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            class ids      0 to 1               count the sorted labels [--class_names]
+        """,
+        records="""
+            train p/cat_1.jpg 0 cat
+            train p/dog_2.jpg 1 dog
+        """,
+    ),
+    Row(
+        "Excel with bars",
+        images="p/1.jpg p/2.jpg",
+        csvs={"a.csv": "sep=|\nid|label\n1|cat, big\n2|dog\n"},
+        flags="--images 'p/*.jpg' --labels a.csv",
+        decided="""
+            labels from    csv                  --labels is given [--label_from]
+            separator      '|'                  its line 'sep=|'
+            key column     'id'                 a usual name for the key [--label_key]
+            label column   'label'              a usual name for the label [--label_column]
+            key            stem                 default with --labels and --images [--key]
+            splits from    hash of the key      shares train=1 [--splits]
+            root           p                    the folder that all of --images share [--root]
+            labels         text, 2 classes      'cat, big' is no integer [--label_kind]
+            class ids      0 to 1               count the sorted labels [--class_names]
+        """,
+        records="""
+            train 1.jpg 0 cat, big
+            train 2.jpg 1 dog
+        """,
+    ),
+    Row(
+        "spaces below comments",
+        images="p/1.jpg p/2.jpg",
+        csvs={"a.csv": "# from the camera, 2024\n1.jpg 3\n2.jpg 4\n"},
+        flags="--images 'p/*.jpg' --labels a.csv --label_column 2",
+        decided="""
+            labels from    csv                  --labels is given [--label_from]
+            separator      space                the first line of the file
+            key column     'column 1'           its cells name images [--label_key]
+            label column   'column 2'           given [--label_column]
+            key            stem                 default with --labels and --images [--key]
+            splits from    hash of the key      shares train=1 [--splits]
+            root           p                    the folder that all of --images share [--root]
+            labels         integers, 2 classes  all 2 labels are integers [--label_kind]
+            class ids      3 to 4               the labels themselves; 3 numbers below \
+                                    are unused [--dense_labels]
+        """,
+        records="""
+            train 1.jpg 3 3
+            train 2.jpg 4 4
+        """,
+    ),
+    Row(
+        "paths of Windows",
+        images="p/cat/1.jpg p/dog/1.jpg",
+        csvs={"a.csv": "path,label\nC:\\data\\cat\\1.jpg,a\nC:\\data\\dog\\1.jpg,b\n"},
+        flags="--images 'p/*/*.jpg' --labels a.csv --key path",
+        decided="""
+            labels from    csv                  --labels is given [--label_from]
+            key column     'path'               a usual name for the key [--label_key]
+            key cells      '\\' is '/', without 'C:/data/' so the first rows name images
+            label column   'label'              a usual name for the label [--label_column]
+            key            path                 given [--key]
+            splits from    hash of the key      shares train=1 [--splits]
+            root           p                    the folder that all of --images share [--root]
+            labels         text, 2 classes      'a' is no integer [--label_kind]
+            class ids      0 to 1               count the sorted labels [--class_names]
+        """,
+        records="""
+            train cat/1.jpg 0 a
+            train dog/1.jpg 1 b
+        """,
+    ),
+    Row(
+        "rows list paths of Windows",
+        images="p/cat/1.jpg p/dog/1.jpg",
+        csvs={"a.csv": "path,label\n.\\p\\cat\\1.jpg,a\np\\dog\\1.jpg,b\n"},
+        flags="--labels a.csv",
+        decided="""
+            labels from    csv                  --labels is given [--label_from]
+            key column     'path'               a usual name for the key [--label_key]
+            key cells      '\\' is '/'           so the first rows name images
+            label column   'label'              a usual name for the label [--label_column]
+            key            path                 default without --images [--key]
+            splits from    hash of the key      shares train=1 [--splits]
+            root           .                    the folder of --labels [--root]
+            labels         text, 2 classes      'a' is no integer [--label_kind]
+            class ids      0 to 1               count the sorted labels [--class_names]
+        """,
+        records="""
+            train p/cat/1.jpg 0 a
+            train p/dog/1.jpg 1 b
+        """,
+    ),
+    Row(
+        "alternatives, and extensions in any case",
+        images="p/cat/1.jpg p/cat/2.JPG p/dog/3.png p/fox/4.jpg",
+        csvs={},
+        flags="--images 'p/{cat,dog}/*.{jpg,png}' --label_from directory",
+        decided="""
+            labels from    directory            given [--label_from]
+            extensions     in any case          1 of 3 images have it in another case \
+                                    than --images; write *.jp[g] for one case [--images]
+            key            path                 default without --labels [--key]
+            splits from    hash of the key      shares train=1 [--splits]
+            root           p                    the folder that all of --images share [--root]
+            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            class ids      0 to 1               count the sorted labels [--class_names]
+        """,
+        records="""
+            train cat/1.jpg 0 cat
+            train cat/2.JPG 0 cat
+            train dog/3.png 1 dog
+        """,
+    ),
+    Row(
+        "paths from another folder",
+        images="p/cat/1.jpg p/dog/1.jpg",
+        csvs={"a.csv": "path;label\n/mnt/p/cat/1.jpg;a\n/mnt/p/dog/1.jpg;b\n"},
+        flags="--images 'p/*/*.jpg' --labels a.csv --key path",
+        decided="""
+            labels from    csv                  --labels is given [--label_from]
+            separator      semicolon            the first line of the file
+            key column     'path'               a usual name for the key [--label_key]
+            key cells      without '/mnt/p/'    so the first rows name images
+            label column   'label'              a usual name for the label [--label_column]
+            key            path                 given [--key]
+            splits from    hash of the key      shares train=1 [--splits]
+            root           p                    the folder that all of --images share [--root]
+            labels         text, 2 classes      'a' is no integer [--label_kind]
+            class ids      0 to 1               count the sorted labels [--class_names]
+        """,
+        records="""
+            train cat/1.jpg 0 a
+            train dog/1.jpg 1 b
+        """,
     ),
 ]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.commands import Dataset, convert, plan
-from tests.pipeline.decided_boxes import BOXES
+from tests.pipeline.decided_boxes import BOXES, FILES
 from tests.pipeline.decided_labels import LABELS
 from tests.pipeline.decided_sources import SOURCES
 from tests.pipeline.decided_table import Row, block, features, lines_of, records, words, write_row
 from transforms.core.decisions import decision_lines, from_manifest
 
-ROWS = [*SOURCES, *LABELS, *BOXES]
+ROWS = [*SOURCES, *LABELS, *BOXES, *FILES]
 
 
 def squeezed(lines: list[str]) -> list[str]:

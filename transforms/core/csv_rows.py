@@ -7,8 +7,6 @@ is a `MalformedRow`; what is wrong with the file is one `LabelsError`.
 from __future__ import annotations
 
 import csv
-import itertools
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +17,8 @@ from transforms.core.csv_lines import (
     read_lines,
     too_long_error,
 )
+from transforms.core.csv_starts import read_start
+from transforms.core.key_cells import AS_THEY_ARE, KeyCells
 from transforms.core.keys import nfc
 from transforms.core.splits import split_text
 
@@ -31,8 +31,6 @@ MAX_KEY = 4096
 NO_KEY = -1
 """The key's column of a CSV whose rows name nothing."""
 
-_QUOTED = re.compile(r'"[^"]*"?')
-
 
 class FirstRows(NamedTuple):
     """The start of a CSV.
@@ -40,10 +38,12 @@ class FirstRows(NamedTuple):
     Attributes:
         delimiter: between cells.
         rows: its first rows, a header if there is one among them; blank lines are left out.
+        because: what shows the delimiter.
     """
 
     delimiter: str
     rows: tuple[tuple[str, ...], ...]
+    because: str = ""
 
 
 class CsvColumns(NamedTuple):
@@ -66,6 +66,8 @@ class CsvColumns(NamedTuple):
         is_strict: whether a row must have a cell in every column.
         because: why these columns were taken for the key's and the label's; empty if unknown.
         boxes: which of `cells` hold boxes: a row without them needs no label.
+        key_cells: what makes keys of the key's cells.
+        because_delimiter: what shows the delimiter.
     """
 
     delimiter: str
@@ -84,6 +86,8 @@ class CsvColumns(NamedTuple):
     is_strict: bool = False
     because: tuple[str, str] = ("", "")
     boxes: tuple[int, ...] = ()
+    key_cells: KeyCells = AS_THEY_ARE
+    because_delimiter: str = ""
 
 
 class LabelRow(NamedTuple):
@@ -129,8 +133,8 @@ def first_rows(
     Raises:
         LabelsError: the file cannot be read as CSV, as far as these rows go.
     """
-    first_line, lines = _peeked(read_lines(binary_file, encoding=encoding, path=path))
-    delimiter = delimiter_of(first_line)
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path))
+    delimiter, lines = start.delimiter, start.lines
     rows: list[tuple[str, ...]] = []
     held = 0
     for line, cells, problem in _parsed(lines, delimiter, path):
@@ -141,7 +145,7 @@ def first_rows(
             held += len(cells) + sum(map(len, cells))
         if len(rows) >= n or held > MAX_ROW:
             break
-    return FirstRows(delimiter, tuple(rows))
+    return FirstRows(delimiter, tuple(rows), start.because)
 
 
 def read_rows(
@@ -161,15 +165,16 @@ def read_rows(
     Raises:
         LabelsError: the file cannot be read as CSV, or lacks a column.
     """
-    first_line, lines = _peeked(read_lines(binary_file, encoding=encoding, path=path))
-    delimiter = delimiter_of(first_line) if columns.has_header else columns.delimiter
-    rows = _parsed(lines, delimiter, path)
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path))
+    delimiter = start.delimiter if columns.has_header else columns.delimiter
+    rows = _parsed(start.lines, delimiter, path)
     if columns.has_header:
         header = next(rows, None)
         if header is None:
             return
         columns = _columns_by_name(header_names(header[1]), columns, path)
     key_at, label_at = columns.key, columns.label
+    is_spelt = columns.key_cells != AS_THEY_ARE
     is_placed = columns.split is not None or columns.group is not None
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
@@ -178,7 +183,10 @@ def read_rows(
         else:
             label = "" if label_at is None else label_text(cells[label_at])
             kept = tuple([_cell(cells, at) for at in columns.cells]) if columns.cells else ()
-            row = LabelRow(cells[key_at] if key_at >= 0 else "", label, line, cells=kept)
+            key = cells[key_at] if key_at >= 0 else ""
+            if is_spelt:
+                key = columns.key_cells.key(key)
+            row = LabelRow(key, label, line, cells=kept)
             yield _placed(row, cells, columns) if is_placed else row
 
 
@@ -290,17 +298,6 @@ def _row_problem(cells: list[str], columns: CsvColumns) -> str:
     return ""
 
 
-def _peeked(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """The first line that is not blank, empty if there is none, and all lines again.
-
-    Blank lines before it come again without their blanks: only their number is kept.
-    """
-    for blank, line in enumerate(lines):
-        if line.strip():
-            return line, itertools.chain(itertools.repeat("\n", blank), [line], lines)
-    return "", iter(())
-
-
 class _Row:
     """The characters of the row that is being parsed, all of which are held in memory."""
 
@@ -375,15 +372,3 @@ def _nul_error(line: int, path: str) -> LabelsError:
         f"CSV {path} line {line} holds a NUL byte: it is not plain text; save it as UTF-8, or try"
         " --csv_encoding utf-16-le"
     )
-
-
-def delimiter_of(line: str) -> str:
-    """A comma, unless the line has none outside quotes but tabs or semicolons.
-
-    >>> delimiter_of('id;"a, b"'), delimiter_of("id"), delimiter_of("id,a;b")
-    (';', ',', ',')
-    """
-    bare = _QUOTED.sub("", line)
-    if "," in bare:
-        return ","
-    return max(",\t;", key=bare.count)

@@ -54,7 +54,7 @@ def join_group(
         key: the join key.
         group: the images and rows that have it.
         label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
-            an image brings its own, or needs none. With `none`, rows may still list the images.
+            an image brings its own, or needs none. Rows may still list these images.
         use: what the layout asks of the rows.
 
     Yields:
@@ -131,9 +131,10 @@ def _label_image(
         return _reject_image(Reason.OUTSIDE_ROOT, "--allow_outside would read it", image, key)
     if label_from == "none" and not rows:
         return Match(image, "", 0, image.split)
-    if label_from not in ("csv", "none"):
-        if not image.label:
-            return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
+    from_path = label_from not in ("csv", "none")
+    if from_path and not image.label:
+        return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
+    if from_path and not rows:
         return Match(image, image.label, 0, image.split)
     if not rows and unlabelled:
         detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
@@ -149,7 +150,7 @@ def _label_image(
         (other.split, other.group) != (row.split, row.group) for other in rows
     ):
         return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
-    label = "" if use.many_labels else row.label
+    label = image.label if from_path else "" if use.many_labels else row.label
     cells = _kept_rows(rows, use) if use.is_asked else ""
     return Match(image, label, len(rows), row.split or image.split, row.group, cells)
 

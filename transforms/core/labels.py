@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from transforms.core.column_names import KEY_NAMES, LABEL_NAMES, folded, is_key_name, is_label_name
 from transforms.core.csv_lines import LabelsError
 from transforms.core.csv_rows import (
     CsvColumns,
@@ -16,19 +16,6 @@ from transforms.core.csv_rows import (
     header_names,
     listed,
 )
-
-KEY_NAMES = frozenset(
-    "file filename filepath id idcode image imagefile imagefilename imageid imagename imagepath"
-    " imageuri img imgid imgname imgpath key name path photo photoid photoname picture stem"
-    " uri".split()
-)
-"""Header names known to hold the key, as `_folded` spells them."""
-
-LABEL_NAMES = frozenset(
-    "breed category categoryid categoryname class classid classlabel classname label labelid"
-    " labelname labels landmark landmarkid species target".split()
-)
-"""Header names known to hold the label, as `_folded` spells them."""
 
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
 
@@ -97,6 +84,7 @@ def resolve_columns(
         label_name=None if label_at is None else finder.name_of(label_at, has_header),
         width=len(finder.names) if has_header else max(len(row) for row in first.rows),
         because=(why_key, why_label),
+        because_delimiter=first.because,
     )
 
 
@@ -140,7 +128,7 @@ class _Finder:
         missing = [(name, flag) for name, flag in by_name if self._find(name) is None]
         if len(missing) < len(by_name):
             return True
-        if any(_folded(name) in KEY_NAMES | LABEL_NAMES for name in self.names):
+        if any(is_key_name(name) or is_label_name(name) for name in self.names):
             numbered = self._numbered(key, "--label_key") if key and _is_number(key) else None
             return numbered is None or not self._is_key(self.rows[0][numbered])
         if missing:
@@ -213,7 +201,7 @@ class _Finder:
         )
 
     def _known(self, known: frozenset[str], but: int | None) -> list[int]:
-        return [at for at, name in enumerate(self.names) if at != but and _folded(name) in known]
+        return [at for at, name in enumerate(self.names) if at != but and folded(name) in known]
 
     def _keys_in(self, at: int, rows: Sequence[Sequence[str]]) -> int:
         return sum(at < len(row) and self._is_key(row[at]) for row in rows)
@@ -233,23 +221,14 @@ class _Finder:
         )
 
     def _missing(self, wanted: str, flag: str) -> LabelsError:
-        by_folded = {_folded(name): name for name in self.names}
-        near = difflib.get_close_matches(_folded(wanted), by_folded, n=1)
+        by_folded = {folded(name): name for name in self.names}
+        near = difflib.get_close_matches(folded(wanted), by_folded, n=1)
         hint = f"did you mean {by_folded[near[0]]!r}?" if near else f"give one of them to {flag}"
         if any(self._is_key(cell) for cell in self.rows[0]):
             hint = f"its first line is no header; {_BY_NUMBER}"
         return LabelsError(
             f"CSV {self.path} has no column {wanted!r} ({flag}) but {listed(self.names)}: {hint}"
         )
-
-
-def _folded(name: str) -> str:
-    """A header name without what spelling varies in.
-
-    >>> _folded("Image_ID"), _folded("image id")
-    ('imageid', 'imageid')
-    """
-    return re.sub(r"[\s_-]", "", name.casefold())
 
 
 def _is_number(text: str) -> bool:
