@@ -61,7 +61,7 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
     for pattern in globs:
         found_any = False
         for each in plain_globs([pattern], "--images"):
-            images = (file.uri for file in list_inputs(any_case(each), "--images"))
+            images = (file.uri for file in list_inputs(each, "--images", listed=any_case(each)))
             kept = (uri for uri in images if not left_out.has(uri))
             found = [*itertools.islice(kept, _SAMPLE + 1)]
             found_any = found_any or bool(found)
@@ -85,15 +85,20 @@ def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
         raise UsageError(f"{flag} {error}") from error
 
 
-def list_inputs(pattern: str, flag: str) -> Iterator[Any]:
+def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:
     """The files that the glob of a flag matches.
+
+    Args:
+        pattern: the glob, for messages.
+        flag: likewise.
+        listed: the glob to list; None for the pattern.
 
     Raises:
         UsageError: it cannot be listed.
         DatasetError: it could not be listed this time.
     """
     try:
-        yield from list_files(pattern)
+        yield from list_files(listed or pattern)
     except (OSError, ValueError) as error:
         if isinstance(error, PermissionError) and is_local(pattern):
             raise UsageError(
