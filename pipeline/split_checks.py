@@ -10,7 +10,7 @@ from pipeline.samples import ImageSample
 from pipeline.split_flags import check_folders
 from transforms.core.csv_rows import CsvColumns, FirstRows
 from transforms.core.dataset_warnings import DatasetWarning
-from transforms.core.keys import relative_path
+from transforms.core.listed import listed_path
 from transforms.core.path_labels import split_folder
 from transforms.core.splits import split_text
 
@@ -61,7 +61,7 @@ def _check_shares_used(
     split_from: str,
 ) -> None:
     if split_from == "directory":
-        folders = {split_folder(relative_path(uri, sample.root)) for uri in sample.uris}
+        folders = {split_folder(listed_path(uri, sample.root)) for uri in sample.uris}
         if "" not in folders:
             raise UsageError(
                 "--splits does not go with --split_from directory: the folders decide the split "
@@ -105,9 +105,9 @@ def _unused_columns(columns: CsvColumns | None, first: FirstRows | None) -> list
 
 def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
     folders = {
-        relative_path(uri, sample.root).partition("/")[0]
+        listed_path(uri, sample.root).partition("/")[0]
         for uri in sample.uris
-        if "/" in relative_path(uri, sample.root)
+        if "/" in listed_path(uri, sample.root)
     }
     said = {folder for folder in folders if folder.casefold() in _SPLIT_WORDS}
     if len(said) < 2:

@@ -101,6 +101,7 @@ BOXES: list[Row] = [
             splits from    column 'column 1'    rows split,image_uri,label, the form of \
                                     AutoML [--split_column]
             empty splits   hash of the key      shares train=1 [--splits]
+            empty splits   hash of the key      shares train=1 [--splits]
             root           .                    the folder of --labels [--root]
             labels         text, 2 classes      'car' is no integer [--label_kind]
             class ids      1 to 2               count the sorted labels [--class_names]
@@ -183,6 +184,7 @@ FILES: list[Row] = [
             key column     'image_uri'          a usual name for the key [--label_key]
             key            path                 default without --images [--key]
             splits from    column 'set'         given [--split_column]
+            empty splits   hash of the key      shares train=1 [--splits]
             root           .                    the folder of --labels [--root]
             labels         text, 2 classes      'cat' is no integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]

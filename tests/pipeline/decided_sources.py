@@ -101,6 +101,7 @@ SOURCES = [
         flags="--images 'pets/*/*.jpg' --labels a.csv --split_column set --splits open=1",
         decided="""
             labels from    csv              --labels is given [--label_from]
+            separator      semicolon        the first line of the file
             key column     'id'             a usual name for the key [--label_key]
             label column   'label'          a usual name for the label [--label_column]
             key            stem             default with --labels and --images [--key]
