@@ -191,6 +191,7 @@ class ConvertConfig:
             "color": self.pixels.color,
             "quality": self.pixels.quality,
             "exif_orientation": self.pixels.exif_orientation,
+            **({"reencode": True} if self.pixels.reencode else {}),
             # A report changes no record.
             **({"dedupe": "drop"} if self.dedupe == "drop" else {}),
             **self._model_options,

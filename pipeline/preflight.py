@@ -169,13 +169,15 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
         color=flags.color,
         quality=flags.quality or DEFAULT_QUALITY,
         exif_orientation=flags.exif_orientation,
+        # A quality is asked for, so every image gets it.
+        reencode=flags.quality is not None and flags.transcode == "jpeg",
     )
     if flags.quality is not None and not pixels.may_write_jpeg:
         why = (
             "does not go with --transcode png, which writes no JPEG"
             if flags.transcode == "png"
-            else "changes nothing alone: it is of the JPEGs that another flag, such as --resize "
-            "or --transcode, makes it write anew"
+            else "applies only to re-encoded JPEGs; add --transcode jpeg, which re-encodes every "
+            "image, or --resize"
         )
         raise UsageError(f"--quality {why}")
     resize = pixels.resize

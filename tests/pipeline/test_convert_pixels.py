@@ -93,7 +93,8 @@ def test_auto_converts_what_tensorflow_cannot_read_and_leaves_the_rest(
 @pytest.mark.parametrize(
     ("flags", "counts"),
     [
-        ({"transcode": "jpeg", "quality": 80}, {"transcoded": 7, "flattened": 1, "untouched": 3}),
+        ({"transcode": "jpeg"}, {"transcoded": 7, "flattened": 1, "untouched": 3}),
+        ({"transcode": "jpeg", "quality": 80}, {"transcoded": 7, "flattened": 1, "reencoded": 3}),
         ({"transcode": "png"}, {"transcoded": 8, "untouched": 2}),
         ({"transcode": "auto", "resize": "shorter=20"}, {"resized": 8, "untouched": 1}),
         ({"transcode": "auto", "resize": "30x30"}, {"resized": 10}),
@@ -156,7 +157,7 @@ def test_a_finished_dataset_knows_its_options(mixed: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"quality": 90}, "--quality changes nothing alone"),
+        ({"quality": 90}, "--quality applies only to re-encoded JPEGs; add --transcode jpeg"),
         ({"quality": 90, "transcode": "png"}, "--quality does not go with --transcode png"),
         ({"quality": 101}, "argument --quality: 101 is more than 100"),
         ({"resize": "256"}, "argument --resize: '256' is not a size: write it like shorter=256"),

@@ -17,6 +17,7 @@ ORIENTATIONS = ("keep", "apply")
 CHANGES = (
     "untouched",
     "transcoded",
+    "reencoded",
     "resized",
     "turned",
     "recolored",
@@ -160,6 +161,7 @@ class _PixelOptions(NamedTuple):
     color: str
     quality: int
     exif_orientation: str
+    reencode: bool
 
 
 class PixelOptions(_PixelOptions):
@@ -173,6 +175,7 @@ class PixelOptions(_PixelOptions):
         quality: of the JPEGs that are written, 1 to 100.
         exif_orientation: `apply` turns the pixels as the file's tag says; `keep` leaves them, and
             the tag.
+        reencode: whether JPEGs are encoded again with the quality, too; for `transcode="jpeg"`.
     """
 
     __slots__ = ()
@@ -184,6 +187,7 @@ class PixelOptions(_PixelOptions):
         color: str = "keep",
         quality: int = DEFAULT_QUALITY,
         exif_orientation: str = "keep",
+        reencode: bool = False,
     ) -> PixelOptions:
         """Refuses with TypeError or ValueError what is none of these."""
         one_of("transcode", transcode, TRANSCODINGS)
@@ -194,7 +198,10 @@ class PixelOptions(_PixelOptions):
             raise TypeError(
                 f"resize is a Resize or None, not the {type(resize).__name__} {resize!r}"
             )
-        return super().__new__(cls, transcode, resize, color, quality, exif_orientation)
+        if reencode and transcode != "jpeg":
+            raise ValueError(f"reencode needs transcode 'jpeg', not {transcode!r}")
+        fields = (transcode, resize, color, quality, exif_orientation)
+        return super().__new__(cls, *fields, bool(reencode))
 
     @property
     def changes_nothing(self) -> bool:

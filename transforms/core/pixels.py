@@ -122,7 +122,7 @@ def change_pixels(
         "transcoded": stored_format != source.format,
         **_was_done(source, target, options, image, final),
     }
-    changes = tuple(name for name, is_so in was_done.items() if is_so)
+    changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
     original = Original(source.height, source.width, target.turn)
     look = _look(final) if looks else None
     return StoredImage(stored, info, original, changes, look, source.orientation)
@@ -233,6 +233,7 @@ def _is_right(source: _Source, target: _Target, options: PixelOptions) -> bool:
     """Whether the file can be stored as it is."""
     return (
         source.header is not None
+        and not options.reencode
         and options.transcode in ("keep", "auto", source.format)
         and target == (source.height, source.width, 1)
         and options.color in ("keep", {1: "gray", 3: "rgb"}.get(source.channels))

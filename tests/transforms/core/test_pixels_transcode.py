@@ -22,8 +22,9 @@ from tests.transforms.core.pixel_changes import (
     shown,
     slopes,
 )
-from transforms.core.check import ImageInfo
+from transforms.core.check import DEFAULT_LIMITS, ImageInfo
 from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions, Resize, StoredImage
+from transforms.core.pixels import change_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
 LOSSLESS = lossless_images()
@@ -116,3 +117,15 @@ class TestTranscode:
             assert len(stored.data) < 6000
         tagged = saved(picture("RGB"), "TIFF", icc_profile=bytes(5000))
         assert not Image.open(io.BytesIO(changed(tagged, AUTO).data)).info
+
+
+def test_a_quality_is_for_jpegs_too_when_it_is_given() -> None:
+    data = saved(picture("RGB", 48, 64), "JPEG", quality=95)
+    kept = change_pixels(data, PixelOptions(transcode="jpeg"), limits=DEFAULT_LIMITS)
+    assert (kept.data, kept.changes) == (data, ("untouched",))
+    options = PixelOptions(transcode="jpeg", quality=40, reencode=True)
+    smaller = change_pixels(data, options, limits=DEFAULT_LIMITS)
+    assert smaller.changes == ("reencoded",) and smaller.info == kept.info
+    assert len(smaller.data) < len(data) / 2
+    with pytest.raises(ValueError, match="reencode needs transcode 'jpeg'"):
+        PixelOptions(reencode=True)
