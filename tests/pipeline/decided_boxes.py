@@ -101,7 +101,6 @@ BOXES: list[Row] = [
             splits from    column 'column 1'    rows split,image_uri,label, the form of \
                                     AutoML [--split_column]
             empty splits   hash of the key      shares train=1 [--splits]
-            empty splits   hash of the key      shares train=1 [--splits]
             root           .                    the folder of --labels [--root]
             labels         text, 2 classes      'car' is no integer [--label_kind]
             class ids      1 to 2               count the sorted labels [--class_names]
