@@ -129,6 +129,7 @@ def test_flags_of_the_documentation_exist() -> None:
     elsewhere = {
         "--pipeline",  # docs/development/beam_data_buffer.py
         "--describe",  # benchmarks/photos.py
+        "--dry_run",  # refused with a hint
         "--limit",  # show
         "--class",
         "--split",
