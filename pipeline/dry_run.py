@@ -133,6 +133,7 @@ class _SumUpFn(beam.DoFn):
             "warnings": dataset_warnings.to_manifest(
                 (*self._config.warnings, *gathered.warnings(self._config.options, shards))
             ),
+            "options": self._config.options,
             "splits": splits,
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.rejections),

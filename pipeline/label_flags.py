@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from pipeline.errors import UsageError, input_error
+from pipeline.hints import key_hint
 from pipeline.layouts import SAMPLE_ROWS, Layout
 from pipeline.path_flags import check_path, read_flag_file
 from pipeline.samples import ImageSample, list_inputs, plain_globs, why_empty
@@ -17,7 +18,7 @@ from pipeline.split_flags import add_place_columns
 from transforms import files
 from transforms.core.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
 from transforms.core.key_cells import AS_THEY_ARE, find_key_cells
-from transforms.core.keys import KEY_KINDS, relative_path, row_key
+from transforms.core.keys import relative_path, row_key
 from transforms.core.label_kinds import (
     LabelCounter,
     decide_kind,
@@ -28,6 +29,9 @@ from transforms.core.labels import resolve_columns
 from transforms.core.listed import listed_path
 from transforms.core.path_labels import PathRules
 from transforms.core.vocabulary import read_class_names
+
+# Rows whose keys a hint is tried on.
+_HINT_ROWS = 1_000
 
 # Rows shown to the column search.
 _FIRST_ROWS = 20
@@ -119,7 +123,7 @@ def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
     paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
     if not paths:
         raise UsageError(
-            f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, '*.csv')}"
+            f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, of_labels=True)}"
         )
     for path in paths:
         check_path("--labels", path)
@@ -258,19 +262,15 @@ def _check_any_match(
         for row in _rows(path, columns, flags.csv_encoding):
             if row_key(row.key, kind=key) in keys:
                 return
-            cells = cells or [row.key]
+            if len(cells) < _HINT_ROWS:
+                cells.append(row.key)
     if not cells:
         raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
-    other = next((kind for kind in KEY_KINDS if _matches(cells[0], kind, sample)), None)
-    hint = f"try --key {other}" if other else "check --label_key and --key"
+    hint = key_hint(cells, sample)
     raise UsageError(
         f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
         f"{cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
     )
-
-
-def _matches(cell: str, kind: str, sample: ImageSample) -> bool:
-    return row_key(cell, kind=kind) in sample.keys(kind)
 
 
 def read_classes(path: str | None) -> tuple[str, ...] | None:

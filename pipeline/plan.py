@@ -57,7 +57,7 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
         size = format_bytes(split["bytes"])
         yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from ledger_lines(plan["ledger"], written="to convert")
-    yield from reason_lines(plan["rejected"])
+    yield from reason_lines(plan["rejected"], plan["options"])
     for detail in plan["bad_cells"]:
         yield f"          {detail}"
     yield from dataset_warnings.warning_lines(dataset_warnings.from_manifest(plan))

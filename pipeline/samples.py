@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import glob
 import itertools
 import os
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipeline.errors import UsageError, input_error
+from pipeline.folder_hints import csvs_in_folder, images_in_folder
 from transforms import files, gcs
 from transforms.core.image_globs import any_case, expand_braces, other_case
 from transforms.core.keys import fixed_root, image_key
@@ -108,31 +108,20 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
         raise input_error(f"cannot list {flag} {pattern!r}", error) from error
 
 
-def _inside(folder: str, like: str) -> str:
-    """The only file of a kind in a folder, or the glob of all of them."""
-    name = os.path.basename(like)
-    if like == name:
-        found = fnmatch.filter(sorted(os.listdir(folder)), like)
-        if not found:
-            return f"give a file; it holds no {like}"
-        name = found[0] if len(found) == 1 else like
-        return f"try '{folder}/{name}'"
-    return f"try '{folder}/{like}'"
-
-
-def why_empty(pattern: str, like: str = "**/*.jpg") -> str:
+def why_empty(pattern: str, *, of_labels: bool = False) -> str:
     """What keeps a glob from matching, as far as it can be seen.
 
     Args:
-        pattern: a path or glob that matches nothing.
-        like: what the files are called, below a folder that is given in their place.
+        pattern: the glob, of images unless `of_labels`.
+        of_labels: whether it is that of `--labels`.
     """
+    in_folder = csvs_in_folder if of_labels else images_in_folder
     if gcs.is_gcs(pattern) and next(list_files(files.join(pattern, "**")), None):
-        return f"it is a folder: try '{files.join(pattern, like)}'"
+        return in_folder(pattern)
     if not is_local(pattern):
         return "check the bucket and the path"
     if os.path.isdir(pattern):
-        return f"it is a folder: {_inside(pattern.rstrip('/'), like)}"
+        return in_folder(pattern)
     folder = fixed_root([pattern]) or "."
     if not os.path.isdir(folder):
         return f"there is no folder {folder!r}"

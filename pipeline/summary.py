@@ -12,7 +12,7 @@ from transforms.core.dataset_warnings import from_manifest, warning_lines
 from transforms.core.decisions import Decision, decision_lines
 from transforms.core.label_kinds import class_order
 from transforms.core.output_names import REJECTED
-from transforms.core.rejections import HELP, Reason
+from transforms.core.rejections import help_for
 from transforms.core.shown_text import format_bytes, printable
 
 # Classes printed one by one; labels.txt and the manifest have all of them.
@@ -35,7 +35,7 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     if units := manifest["options"].get("box_units"):
         lines.append(f"boxes    read as {units} coordinates (--box_units)")
     lines += _pixel_lines(manifest.get("pixels", {}))
-    lines += reason_lines(manifest["rejected"])
+    lines += reason_lines(manifest["rejected"], manifest["options"])
     return [*lines, *map(printable, warning_lines(from_manifest(manifest)))]
 
 
@@ -88,9 +88,9 @@ def _pixel_lines(changes: Mapping[str, int]) -> list[str]:
     return [f"pixels   {', '.join(counts)}"] if counts else []
 
 
-def reason_lines(rejected: Mapping[str, int]) -> list[str]:
-    """Each reason with its count and what to do about it."""
-    return [f"  {count:>7} {reason}: {HELP[Reason(reason)]}" for reason, count in rejected.items()]
+def reason_lines(rejected: Mapping[str, int], options: Mapping[str, Any]) -> list[str]:
+    """Each reason with its count and what to do about it, in a dataset with these options."""
+    return [f"  {count:>7} {name}: {help_for(name, options)}" for name, count in rejected.items()]
 
 
 def convert_lines(

@@ -179,7 +179,7 @@ class TestTooManyRejected:
         (tmp_path / "in" / "cat" / "empty.jpg").touch()
         out = tmp_path / "out"
         flags = {"images": f"{tmp_path}/in/*/*.jpg", "label_from": "directory"}
-        assert convert(output=out, **flags).code == 3
+        assert convert(output=out, **flags, max_rejected="1%").code == 3
         (staged,) = (out / ".staging").glob("train-*.tfrecord.*[!n]")
         data = bytearray(staged.read_bytes())
         data[len(data) // 2] ^= 1

@@ -5,7 +5,8 @@ Every image and row that is left out is one `Rejection`, one line of `rejected.j
 
 import enum
 import json
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from transforms.core.shown_text import redacted
 
@@ -57,7 +58,9 @@ HELP: dict[Reason, str] = {
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
     Reason.TOO_COSTLY: "made so that decoding it takes very long, see detail; re-encode it",
-    Reason.NOT_AN_IMAGE: "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; --transcode auto reads more",
+    Reason.NOT_AN_IMAGE: (
+        "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; --transcode auto reads TIFF, AVIF, JPEG 2000"
+    ),
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.DECODER_CRASH: "it makes a decoder crash; re-encode it, and report it to the decoder",
     Reason.UNSUPPORTED_IMAGE: "it cannot be converted as asked, see detail; convert it yourself",
@@ -67,7 +70,7 @@ HELP: dict[Reason, str] = {
     Reason.UNKNOWN_LABEL: "it is none of the classes, see detail; correct the row or --class_names",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.AMBIGUOUS_LABEL: "found several times with different labels; list it once, see detail",
-    Reason.DUPLICATE_KEY: "several images have this key; use --key path, or rename them",
+    Reason.DUPLICATE_KEY: "several images have this key; rename them, or use another --key",
     Reason.DUPLICATE_IMAGE: "equal to another image, see detail; left out by --dedupe drop",
     Reason.CONFLICTING_LABELS: "equal images have different labels; correct the wrong ones",
     Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
@@ -79,6 +82,29 @@ HELP: dict[Reason, str] = {
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label, see detail; correct it",
 }
+
+# The reasons whose advice depends on the options, and what is right for them.
+_CONVERTED = "no format that --transcode reads, which HEIC is not; convert it to JPEG yourself"
+_SAME_PATH = "several files have the same name but for Unicode normalisation; rename them"
+_SAME_STEM = "several images have this key; --key path tells them apart if the rows hold paths"
+_SAME_STEM_NO_ROWS = "several images have this key; --key path tells them apart"
+
+
+def help_for(reason: str, options: Mapping[str, Any]) -> str:
+    """What a reason means and what to do about it, in a dataset with these options.
+
+    Advice to use what is in use already is not given.
+
+    >>> help_for("empty_file", {})
+    'the file has no bytes; fetch it again'
+    """
+    if reason == Reason.NOT_AN_IMAGE.value and options.get("transcode", "keep") != "keep":
+        return _CONVERTED
+    if reason == Reason.DUPLICATE_KEY.value and options.get("key") in ("path", "uri"):
+        return _SAME_PATH
+    if reason == Reason.DUPLICATE_KEY.value and options.get("key"):
+        return _SAME_STEM if options.get("label_key") else _SAME_STEM_NO_ROWS
+    return HELP[Reason(reason)]
 
 
 class Rejection(NamedTuple):

@@ -146,7 +146,11 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
             (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
         ],
         "reasons": reason_cards(
-            manifest["rejected"], sources.rejections, sources.rejected_pictures, share
+            manifest["rejected"],
+            sources.rejections,
+            sources.rejected_pictures,
+            share,
+            manifest["options"],
         ),
         "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
         "shards": shard_table(splits, sources.missing, share),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from transforms.core.label_kinds import class_order
-from transforms.core.rejections import HELP, Reason, Rejection
+from transforms.core.rejections import Reason, Rejection, help_for
 from transforms.core.report_charts import percent
 from transforms.core.shown_text import printable, redacted
 
@@ -181,6 +181,7 @@ def reason_cards(
     rejections: Sequence[Rejection],
     pictures: Mapping[str, str],
     share: float,
+    options: Mapping[str, Any],
 ) -> list[ReasonCard]:
     """What was left out, by reason, the most frequent first.
 
@@ -189,6 +190,7 @@ def reason_cards(
         rejections: those that may be listed.
         pictures: thumbnails by path.
         share: of the room for all of it.
+        options: those of the dataset, on which advice depends.
     """
     listed: dict[str, list[Rejected]] = {}
     room = _REJECTED_CHARACTERS * share / max(len(counts), 1)
@@ -200,7 +202,7 @@ def reason_cards(
         )
         listed[reason] = _fitting(rows, room, _rejected_size)
     return [
-        ReasonCard(shown(reason), count, *advice(reason), tuple(listed[reason]))
+        ReasonCard(shown(reason), count, *advice(reason, options), tuple(listed[reason]))
         for reason, count in counts.items()
     ]
 
@@ -209,15 +211,15 @@ def _rejected_size(row: Rejected) -> int:
     return len(row.path.encode()) + len(row.detail.encode())
 
 
-def advice(reason: str) -> tuple[str, str]:
+def advice(reason: str, options: Mapping[str, Any]) -> tuple[str, str]:
     """What a reason means, and what to do about it: two sentences, empty of an unknown reason.
 
-    >>> advice("empty_file")
+    >>> advice("empty_file", {})
     ('The file has no bytes.', 'Fetch it again.')
     """
     if reason not in set(Reason):
         return "", ""
-    meaning, _, fix = HELP[Reason(reason)].partition("; ")
+    meaning, _, fix = help_for(reason, options).partition("; ")
     return _sentence(meaning), _sentence(fix)
 
 

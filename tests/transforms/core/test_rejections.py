@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.rejections import HELP, Reason, RejectedImageError, Rejection
+from transforms.core.rejections import HELP, Reason, RejectedImageError, Rejection, help_for
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -17,6 +17,31 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 def test_there_is_help_for_every_reason() -> None:
     assert set(HELP) == set(Reason)
     assert all(help_ and "\n" not in help_ and len(help_) < 100 for help_ in HELP.values())
+
+
+@pytest.mark.parametrize(
+    ("reason", "options", "says", "never"),
+    [
+        ("not_an_image", {"transcode": "keep"}, "--transcode auto reads TIFF", "HEIC"),
+        ("not_an_image", {"transcode": "auto"}, "convert it to JPEG yourself", "auto"),
+        ("not_an_image", {"transcode": "png"}, "convert it to JPEG yourself", "auto"),
+        ("duplicate_key", {"key": "stem", "label_key": "id"}, "if the rows hold paths", "rename"),
+        ("duplicate_key", {"key": "name", "label_key": None}, "--key path tells", "if the rows"),
+        ("duplicate_key", {"key": "path"}, "rename them", "--key"),
+        ("duplicate_key", {"key": "uri"}, "rename them", "--key"),
+    ],
+)
+def test_advice_is_not_what_is_in_use(
+    reason: str, options: dict[str, str | None], says: str, never: str
+) -> None:
+    help_ = help_for(reason, options)
+    assert says in help_ and never not in help_
+    assert len(help_) < 100
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_without_options_there_is_the_same_help(reason: Reason) -> None:
+    assert help_for(reason.value, {}) == HELP[reason]
 
 
 def test_reasons_are_stable() -> None:

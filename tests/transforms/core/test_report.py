@@ -134,5 +134,5 @@ def test_statistics_are_plain_json() -> None:
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_says_what_it_means_and_what_to_do(reason: Reason) -> None:
-    for sentence in advice(reason.value):
+    for sentence in advice(reason.value, {}):
         assert sentence[-1] == "." and len(sentence.split()) >= 2
