@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _CLASSES = 10
 _IMAGE_BYTES = 110_000
-_PATTERN = "/photos/*/*.jpg"
+_FOLDER = "/photos/"
+_PATTERN = f"{_FOLDER}*/*.jpg"
 
 
 class Planning(NamedTuple):
@@ -99,7 +100,8 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     real_list = match.list_files
 
     def list_files(pattern: str) -> Iterator[FoundFile]:
-        return list_names(count) if pattern == _PATTERN else real_list(pattern)
+        # The extension may be asked for in any case.
+        return list_names(count) if pattern.startswith(_FOLDER) else real_list(pattern)
 
     command = ["--images", _PATTERN, "--labels", str(labels), "--output", f"{result}.none"]
     flags, _ = parse_flags("plan", [*command, "--label_key", "id", "--label_column", "label"])

@@ -270,17 +270,16 @@ def _plant_row_alone(writer: _Writer, number: int, kind: str) -> Planted:
     return Planted(kind, (Rejected("row", "row_without_image", where, _stem(number)),))
 
 
-def _malformed(*, has_key: bool) -> Plant:
-    """Plants an image whose row lacks its label, or its key."""
+def _plant_unlabelled_row(writer: _Writer, number: int, kind: str) -> Planted:
+    """An image whose row has an empty label: the rejection of the image names the row."""
+    writer.add_row(_stem(number), "", "rejected")
+    return _plant_image_alone(writer, number, kind)
 
-    def plant(writer: _Writer, number: int, kind: str) -> Planted:
-        key, label = (_stem(number), "") if has_key else ("", _label(number))
-        image = _plant_image_alone(writer, number, kind)
-        where = writer.add_row(key, label, "rejected")
-        row = Rejected("row", "malformed_row", where, key)
-        return image._replace(rejected=(row, *image.rejected))
 
-    return plant
+def _plant_row_without_key(writer: _Writer, number: int, kind: str) -> Planted:
+    image = _plant_image_alone(writer, number, kind)
+    row = Rejected("row", "malformed_row", writer.add_row("", _label(number), "rejected"), "")
+    return image._replace(rejected=(row, *image.rejected))
 
 
 def _plant_conflict(writer: _Writer, number: int, kind: str) -> Planted:
@@ -326,8 +325,8 @@ KINDS: dict[str, Plant] = {
     "row without an image": _plant_row_alone,
     "rows that conflict": _plant_conflict,
     "two images with one key": _plant_twins,
-    "row without its label": _malformed(has_key=True),
-    "row without its key": _malformed(has_key=False),
+    "row without its label": _plant_unlabelled_row,
+    "row without its key": _plant_row_without_key,
     "NFD name, NFC row": _plant_decomposed_name,
     "row given twice": _plant_repeated_row,
 }
