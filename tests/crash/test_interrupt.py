@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.commands import ROOT, Ran, arguments
+from tests.pipeline.commands import ROOT, Ran, arguments, take_interrupts
 from tests.transforms.core.deaths import kill_over
 from transforms.core.in_flight import image_note
 
@@ -38,6 +38,7 @@ def interrupt(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=take_interrupts,
     )
     try:
         while process.poll() is None and not is_due(process.pid):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.commands import ROOT, digests, make_dataset
+from tests.pipeline.commands import ROOT, digests, make_dataset, take_interrupts
 
 
 def start(photos: Path, folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -28,6 +28,7 @@ def start(photos: Path, folder: Path, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=take_interrupts,
     )
     known = set(scratch(folder))
     while process.poll() is None and set(scratch(folder)) <= known:

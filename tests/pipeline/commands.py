@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,6 +53,11 @@ class Ran(NamedTuple):
         assert len(lines) == 1, f"{len(lines)} lines on stderr:\n{self.err}"
         assert "Traceback" not in self.err
         return lines[0]
+
+
+def take_interrupts() -> None:
+    """For `preexec_fn`: a background job of a shell, and a worker of xdist, ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def arguments(**flags: Any) -> list[str]:
