@@ -3,48 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import glob
 import os
 import uuid
 from typing import Any
 
-from pipeline.box_orientation import Locate
-from pipeline.config import ConvertConfig, shared_fields
-from pipeline.decided import decide, extensions
+from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, input_error
-from pipeline.label_flags import (
-    LabelFiles,
-    check_kind_flags,
-    check_label_kind,
-    label_files,
-    label_rows,
-    label_source,
-    read_classes,
-)
-from pipeline.layouts import read_layout
-from pipeline.left_out import left_out
-from pipeline.listing_flags import read_listing
-from pipeline.model import check_model, check_model_flags
+from pipeline.image_flags import image_config
 from pipeline.options import default_of
 from pipeline.path_flags import check_path
-from pipeline.root_flags import check_same_root, root_of
-from pipeline.samples import ImageSample, list_inputs, plain_globs, sample_images
-from pipeline.split_checks import check_splits
-from pipeline.split_flags import split_source
+from pipeline.root_flags import check_same_root
+from pipeline.samples import list_inputs
 from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
 from transforms.core.csv_lines import LabelsError
-from transforms.core.csv_rows import CsvColumns, LabelRow
 from transforms.core.dataset_warnings import strict_message
-from transforms.core.globs import glob_regex
-from transforms.core.keys import relative_path, row_key
 from transforms.core.layouts import is_layout_file
-from transforms.core.listed import listed_uri
 from transforms.core.manifest import ManifestError
 from transforms.core.output_names import MANIFEST, PROBE, ForeignNameError
-from transforms.core.path_labels import PathRules
-from transforms.core.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.match import is_local
 from transforms.staging import check_output
 
@@ -61,129 +38,18 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     _check_paths(flags)
     _check_files(flags)
     _check_listing(flags)
-    if is_table(flags):
-        try:
-            config = table_config(flags)
-            decided = decide(flags, config, types=config.decisions)
-            config = dataclasses.replace(config, decisions=decided)
-            _check_strict(config)
-        except LabelsError as error:
-            raise UsageError(str(error)) from error
-        _check_output(flags, config)
-        return config
-    pixels = _pixel_options(flags)
     try:
-        listing = None if flags.images else read_listing(flags)
+        config = table_config(flags) if is_table(flags) else image_config(flags)
     except LabelsError as error:
         raise UsageError(str(error)) from error
-    given, flags = flags, listing.flags if listing else flags
-    ignored, ignoring = left_out(flags)
-    if listing:
-        sample = listing.sample
-    else:
-        globs = plain_globs(flags.images, "--images")
-        sample = sample_images(flags.images, root_of(flags, "--images", globs), ignored)
-        flags = argparse.Namespace(**{**vars(flags), "images": globs})
-    label_from = label_source(flags, sample)
-    check_kind_flags(flags, label_from)
-    split_from = split_source(flags, sample, label_from)
-    layout = read_layout(flags, label_from, pixels)
-    check_model_flags(flags, layout.features)
-    key = flags.key or ("stem" if label_from == "csv" and not listing else "path")
-    try:
-        csv_paths: tuple[str, ...] = ()
-        columns: CsvColumns | None = None
-        found: LabelFiles | None = None
-        if listing or label_from == "csv":
-            found = listing.files if listing else label_files(flags, sample, key, layout)
-            layout, columns = layout.asking(found.columns, found.first, found.paths[0])
-            csv_paths = found.paths
-            rows = label_rows(flags, csv_paths, columns)
-            layout = layout.resolved(rows, csv_paths[0], _locate(flags, sample, key, csv_paths[0]))
-            found = found._replace(columns=columns)
-        class_names = read_classes(flags.class_names)
-        rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
-        check_label_kind(flags, sample, rules, found, layout.label_separator)
-    except LabelsError as error:
-        raise UsageError(str(error)) from error
-    boxes = (*extensions(sample), *(layout.chosen.decisions if layout.chosen else ()))
-    config = ConvertConfig(
-        **shared_fields(flags),
-        images=tuple(flags.images or ()),
-        root=sample.root,
-        label_from=label_from,
-        csv_paths=csv_paths,
-        columns=columns,
-        key=key,
-        class_names=class_names,
-        quarantine=_quarantine(flags, sample),
-        pixels=pixels,
-        embedding=check_model(flags),
-        layout_features=layout.features,
-        boxes=layout.boxes,
-        label_separator=layout.label_separator,
-        label_regex=flags.label_regex or "",
-        split_from=split_from,
-        files=flags.files,
-        dedupe=flags.dedupe,
-        row_places=listing.places if listing else None,
-        label_kind=flags.label_kind,
-        dense_labels=flags.dense_labels,
-    )
-    first = found.first if found else None
-    warnings = check_splits(
-        given, sample, columns, first, split_from=split_from, label_from=label_from
-    )
-    decided = decide(given, config, boxes=boxes, types=layout.types)
-    config = dataclasses.replace(
-        config, decisions=(*decided, *ignoring), warnings=warnings, left_out=ignored
-    )
     _check_strict(config)
     _check_output(flags, config)
     return config
 
 
-def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str) -> Locate:
-    """What finds the image of a row among the first ones; rows of `path` may list them."""
-    if not flags.images:
-        return lambda row: listed_uri(row.key, path)
-    by_key: dict[str, str] = {}
-
-    def locate(row: LabelRow) -> str | None:
-        if not by_key:
-            by_key.update(sample.by_key(key))
-        return by_key.get(row_key(row.key, kind=key))
-
-    return locate
-
-
 def _check_strict(config: ConvertConfig) -> None:
     if config.strict and config.warnings:
         raise UsageError(strict_message(config.warnings))
-
-
-def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
-    pixels = PixelOptions(
-        transcode=flags.transcode,
-        resize=flags.resize,
-        color=flags.color,
-        quality=flags.quality or DEFAULT_QUALITY,
-        exif_orientation=flags.exif_orientation,
-        # A quality is asked for, so every image gets it.
-        reencode=flags.quality is not None and flags.transcode == "jpeg",
-    )
-    if flags.quality is not None and not pixels.may_write_jpeg:
-        why = (
-            "does not go with --transcode png, which writes no JPEG"
-            if flags.transcode == "png"
-            else "applies only to re-encoded JPEGs; add --transcode jpeg, which re-encodes every "
-            "image, or --resize"
-        )
-        raise UsageError(f"--quality {why}")
-    resize = pixels.resize
-    if resize and resize.rule == "exact" and resize.height * resize.width > flags.max_pixels:
-        raise UsageError(f"--resize {resize} is more than --max_pixels {flags.max_pixels}")
-    return pixels
 
 
 def _check_paths(flags: argparse.Namespace) -> None:
@@ -212,27 +78,6 @@ def _check_files(flags: argparse.Namespace) -> None:
 def _check_listing(flags: argparse.Namespace) -> None:
     if flags.allow_outside and (flags.images or is_table(flags)):
         raise UsageError("--allow_outside applies only when rows list the images, without --images")
-
-
-def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
-    if flags.quarantine is None:
-        return None
-    folder = str(flags.quarantine).rstrip("/")
-    inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
-    if inner.startswith(outer) or outer.startswith(inner):
-        raise UsageError(f"--quarantine {folder} and --output {flags.output} lie in each other")
-    for pattern in flags.images or ():
-        copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
-        if glob_regex(_absolute(pattern)).fullmatch(_absolute(copied)):
-            raise UsageError(
-                f"--images {pattern!r} would match the copies in --quarantine {folder}: "
-                "choose another folder"
-            )
-    return folder
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(path) if is_local(path) else path
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:

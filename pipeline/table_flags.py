@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 
 from pipeline.config import ConvertConfig, shared_fields
+from pipeline.decided import decide
 from pipeline.errors import UsageError
 from pipeline.label_flags import label_paths, label_rows, open_csv
 from pipeline.layouts import SAMPLE_ROWS, read_layout_file, with_cells
@@ -91,7 +93,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
     )
     typed = [TypedRow(row.line, row.cells) for row in rows]
     features, types = infer_types(features, typed, columns.cell_names)
-    return ConvertConfig(
+    config = ConvertConfig(
         **shared_fields(flags),
         warnings=warnings,
         images=(),
@@ -103,10 +105,10 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         class_names=None,
         quarantine=None,
         layout_features=features,
-        decisions=tuple(types),
         split_from=split_from,
         of_rows=True,
     )
+    return dataclasses.replace(config, decisions=decide(flags, config, types=types))
 
 
 def _check_flags(flags: argparse.Namespace) -> None:
