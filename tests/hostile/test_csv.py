@@ -125,7 +125,7 @@ def test_a_million_blank_lines(images: str, labels: Path) -> None:
         "records_written": 4,
         "rows_read": 5,
         "rows_used": 4,
-        "rows_rejected": 1,
+        "rows_unmatched": 1,
     }
     assert [entry["path"] for entry in made.rejected] == [f"{labels}:1000006"]
 
