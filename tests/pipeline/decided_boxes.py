@@ -110,6 +110,11 @@ BOXES: list[Row] = [
             train p/a.jpg 2,1 0.25,0 0.25,0 0.75,1 0.5,1
         """,
         shown=FOUND,
+        warnings="""
+            the split 'train' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'test' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'test' has no image of 2 of 2 classes ('bike', 'car')
+        """,
     ),
     Row(
         "centers of YOLO",
@@ -191,6 +196,12 @@ FILES: list[Row] = [
         records="""
             test p/dog/2.jpg 1 dog
             train p/cat/1.jpg 0 cat
+        """,
+        warnings="""
+            the split 'train' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'test' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'train' has no image of 1 of 2 classes ('dog')
+            the split 'test' has no image of 1 of 2 classes ('cat')
         """,
     ),
     Row(

@@ -93,6 +93,14 @@ SOURCES = [
             test pets/cat/2.jpg 0 cat
             train pets/cat/1.jpg 0 cat
         """,
+        warnings="""
+            the split 'train' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'test' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'left' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'train' has no image of 1 of 2 classes ('dog')
+            the split 'test' has no image of 1 of 2 classes ('dog')
+            the split 'left' has no image of 1 of 2 classes ('cat')
+        """,
     ),
     Row(
         "splits of a column, of which one cell is empty",
@@ -116,6 +124,14 @@ SOURCES = [
             open cat/2.jpg 0 cat
             test cat/1.jpg 0 cat
         """,
+        warnings="""
+            the split 'test' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'dev' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'open' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'test' has no image of 1 of 2 classes ('dog')
+            the split 'dev' has no image of 1 of 2 classes ('cat')
+            the split 'open' has no image of 1 of 2 classes ('dog')
+        """,
     ),
     Row(
         "folders of splits above those of classes",
@@ -133,6 +149,12 @@ SOURCES = [
         records="""
             train TRAIN/cat/1.jpg 0 cat
             val val/dog/2.jpg 1 dog
+        """,
+        warnings="""
+            the split 'train' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'val' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'train' has no image of 1 of 2 classes ('dog')
+            the split 'val' has no image of 1 of 2 classes ('cat')
         """,
     ),
     Row(
@@ -170,6 +192,10 @@ SOURCES = [
             a cat_1.jpg 0 cat
             a cat_2.jpg 0 cat
             a dog_3.jpg 1 dog
+        """,
+        warnings="""
+            the split 'b' is empty, of 3 images: change --splits or --seed, or add data
+            the split 'a' has only 3 of 3 images: fewer than 10 measure nothing
         """,
     ),
     Row(

@@ -24,10 +24,12 @@ class Row(NamedTuple):
         csvs: text of other files, by path.
         flags: as on a command line; `--output` is added.
         decided: the block that `plan` and `convert` print, without its title.
-        records: a line `SPLIT VALUE VALUE ...` for each record, sorted; empty where `convert` is
-            not run.
+        records: a line `SPLIT VALUE VALUE ...` for each record, sorted.
         shown: the features whose values these lines have.
         features: lines `NAME TYPE` of some features, as the manifest lists them.
+        warnings: a line for each warning that is printed below the block.
+        refused: the message when both commands end with exit code 2 before a job; there is no
+            block then, and nothing comes out.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Row(NamedTuple):
     records: str
     shown: tuple[str, ...] = SLIM
     features: str = ""
+    warnings: str = ""
+    refused: str = ""
 
 
 def write_row(row: Row, folder: Path) -> None:
@@ -63,6 +67,11 @@ def block(ran: Ran) -> list[str]:
         if is_inside and line != "Decided":
             found.append(line.strip())
     return found
+
+
+def warnings(ran: Ran) -> list[str]:
+    """The texts of the warnings that a command printed."""
+    return [line[9:] for line in ran.out.splitlines() if line.startswith("warning  ")]
 
 
 def lines_of(text: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""The block "Decided" predicts the dataset: each row is an odd input and what comes of it."""
+"""The block "Decided" predicts the dataset: each row is an odd input and what comes of it.
+
+What contradicts itself is refused instead, in one line.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,22 @@ import pytest
 
 from tests.pipeline.commands import Dataset, convert, plan
 from tests.pipeline.decided_boxes import BOXES, FILES
+from tests.pipeline.decided_checks import CHECKS, REFUSED
 from tests.pipeline.decided_labels import LABELS
 from tests.pipeline.decided_sources import SOURCES
-from tests.pipeline.decided_table import Row, block, features, lines_of, records, words, write_row
+from tests.pipeline.decided_table import (
+    Row,
+    block,
+    features,
+    lines_of,
+    records,
+    warnings,
+    words,
+    write_row,
+)
 from transforms.core.decisions import decision_lines, from_manifest
 
-ROWS = [*SOURCES, *LABELS, *BOXES, *FILES]
+ROWS = [*SOURCES, *LABELS, *BOXES, *FILES, *CHECKS]
 
 
 def squeezed(lines: list[str]) -> list[str]:
@@ -30,11 +43,32 @@ def test_what_is_printed_predicts_the_dataset(
     planned = plan(*words(row), output="out")
     assert planned.code == 0, planned.err
     assert squeezed(block(planned)) == squeezed(lines_of(row.decided))
+    assert squeezed(warnings(planned)) == squeezed(lines_of(row.warnings))
     ran = convert(*words(row), output="out")
     assert ran.code == 0, ran.err
     assert block(ran) == block(planned)
+    assert warnings(ran) == warnings(planned)
     dataset = Dataset(Path("out"))
     stored = decision_lines(from_manifest(dataset.manifest))
     assert [line.strip() for line in stored[1:]] == block(ran)
     assert records(dataset, row.shown) == lines_of(row.records)
     assert set(lines_of(row.features)) <= features(dataset)
+
+
+@pytest.mark.usefixtures("no_run")
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.name)
+def test_what_contradicts_itself_is_refused_before_a_job(
+    row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_row(row, tmp_path)
+    (message,) = squeezed(lines_of(row.refused))
+    for name, command in (("plan", plan), ("convert", convert)):
+        ran = command(*words(row), output="out")
+        assert (ran.code, ran.error(), ran.out) == (2, f"{name}: {message}", "")
+    assert not Path("out").exists()
+
+
+def test_every_row_has_a_name_of_its_own() -> None:
+    names = [row.name for row in (*ROWS, *REFUSED)]
+    assert len(set(names)) == len(names) >= 30
