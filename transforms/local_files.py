@@ -20,6 +20,9 @@ from transforms.ordinary import is_ordinary
 # Refused for a link in the last part of a path, by Linux and macOS.
 _IS_LINK = errno.ELOOP
 
+# Nothing is at a path: a part of it is missing, or a file is where it names a folder.
+_NOTHING_THERE = (FileNotFoundError, NotADirectoryError)
+
 
 def open_regular(path: str, *, follow_links: bool) -> BinaryIO:
     """A regular file to read.
@@ -81,7 +84,7 @@ def has_size(path: str, size: int) -> bool:
     """Whether a regular file is there, no link, and has `size` bytes."""
     try:
         status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except _NOTHING_THERE:
         return False
     return stat.S_ISREG(status.st_mode) and status.st_size == size
 
@@ -92,7 +95,7 @@ def check_folder(path: str) -> None:
     Raises:
         ForeignNameError: it is something else.
     """
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(*_NOTHING_THERE):
         mode = os.lstat(path).st_mode
         if not stat.S_ISDIR(mode):
             kind = "a link" if stat.S_ISLNK(mode) else "no folder"
@@ -105,7 +108,7 @@ def check_file(path: str) -> None:
     Raises:
         ForeignNameError: it is a folder.
     """
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(*_NOTHING_THERE):
         if stat.S_ISDIR(os.lstat(path).st_mode):
             raise ForeignNameError(f"{path} is a folder where a file of the dataset goes; move it")
 
@@ -119,7 +122,7 @@ def staged_names(staging: str) -> list[str]:
     check_folder(staging)
     try:
         entries = sorted(os.scandir(staging), key=lambda entry: entry.name)
-    except FileNotFoundError:
+    except _NOTHING_THERE:
         return []
     names = []
     for entry in entries:

@@ -263,7 +263,8 @@ CASES = {
         ("--output {in}/labels.csv is a file",), {"output": "{in}/labels.csv"}
     ),
     "output_below_a_file": Case(
-        ("--output {in}/labels.csv/out",), {"output": "{in}/labels.csv/out"}
+        ("cannot write to --output {in}/labels.csv/out: Not a directory",),
+        {"output": "{in}/labels.csv/out"},
     ),
     "output_holds_something_else": Case(
         ("--output {in}/photos holds something else ('cat')",), {"output": "{in}/photos"}
