@@ -14,7 +14,6 @@ from pipeline.image_flags import image_config
 from pipeline.options import default_of
 from pipeline.path_flags import check_path
 from pipeline.root_flags import check_same_root
-from pipeline.samples import list_inputs
 from pipeline.table_flags import is_table, table_config
 from transforms import files, gcs
 from transforms.core.csv_lines import LabelsError
@@ -22,7 +21,7 @@ from transforms.core.dataset_warnings import strict_message
 from transforms.core.layouts import is_layout_file
 from transforms.core.manifest import ManifestError
 from transforms.core.output_names import MANIFEST, PROBE, ForeignNameError
-from transforms.match import is_local
+from transforms.match import is_local, list_files
 from transforms.staging import check_output
 
 
@@ -133,9 +132,12 @@ def _check_local_output(output: str) -> None:
 def _check_bucket_output(output: str) -> None:
     """Refuses a folder of a bucket that holds something else."""
     below = files.join(glob.escape(output), "**")
-    other = next(list_inputs(below, "--output"), None)
     staged = files.join(glob.escape(output), files.STAGING, "**")
-    is_ours = next(list_inputs(staged, "--output"), None) is not None
+    try:
+        other = next(list_files(below), None)
+        is_ours = next(list_files(staged), None) is not None
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot read --output {output}", error) from error
     if other and not is_ours:
         raise UsageError(
             f"--output {output} holds something else ({other.uri!r}): give an empty or new folder"

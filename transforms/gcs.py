@@ -290,7 +290,7 @@ def names_below(folder: str) -> list[str]:
     """The names of all objects below a folder, relative to it, sorted."""
     bucket, name = split_uri(folder)
     prefix, fields = f"{name}/", "items(name),nextPageToken"
-    with told(folder):
+    with told(folder, missing="no such bucket"):
         below = client().list_blobs(bucket, prefix=prefix, fields=fields, retry=_retry())
         return [blob.name.removeprefix(prefix) for blob in below]
 

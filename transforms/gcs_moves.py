@@ -74,6 +74,6 @@ def stored_below(folder: str) -> dict[str, Stored]:
     bucket, name = split_uri(folder)
     prefix = f"{name}/" if name else ""
     fields = "items(name,size,generation,crc32c),nextPageToken"
-    with told(folder):
+    with told(folder, missing="no such bucket"):
         below = client().list_blobs(bucket, prefix=prefix, fields=fields, retry=retry())
         return {blob.name.removeprefix(prefix): stored(blob) for blob in below}

@@ -161,7 +161,7 @@ def test_placeholders_and_empty_objects(buckets: GcsServer) -> None:
         ({"images": "gs://photos/in"}, "it is a folder: try 'gs://photos/in/**/*.jpg'"),
         ({"labels": "gs://photos/none.csv"}, "no file matches --labels"),
         ({"class_names": "gs://photos/none.txt"}, "there is no file --class_names"),
-        ({"output": "gs://nowhere/x"}, "cannot list --output"),
+        ({"output": "gs://nowhere/x"}, "cannot read --output gs://nowhere/x: no such bucket"),
     ],
 )
 def test_what_is_not_there_is_told_before_the_job(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -112,9 +113,15 @@ def test_failures_are_told_in_one_line(
     assert "\n" not in str(raised.value)
 
 
-def test_a_bucket_that_is_not_there(gcs: GcsServer) -> None:
+@pytest.mark.parametrize(
+    "list_all",
+    [list_files, files.names_below, gcs_moves.stored_below],
+    ids=["list_files", "names_below", "stored_below"],
+)
+@pytest.mark.usefixtures("gcs")
+def test_a_bucket_that_is_not_there(list_all: Callable[[str], Iterable[object]]) -> None:
     with pytest.raises(FileNotFoundError, match="no such bucket"):
-        list(list_files("gs://nowhere/*.jpg"))
+        list(list_all("gs://nowhere/x"))
 
 
 @pytest.mark.usefixtures("dropped_sockets")
