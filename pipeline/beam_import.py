@@ -43,7 +43,24 @@ def configure_file_systems(beam_flags: Sequence[str]) -> None:
     from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    FileSystems.set_options(PipelineOptions(list(beam_flags)))
+    with logging_untouched():
+        FileSystems.set_options(PipelineOptions(list(beam_flags)))
+
+
+@contextmanager
+def logging_untouched() -> Iterator[None]:
+    """Beam's `PipelineOptions` do not set up logging in this block.
+
+    They would print every warning of a package, such as those of google.auth before it raises,
+    next to the line that says what is wrong.
+    """
+    # `logging.basicConfig` does nothing where there is a handler.
+    placeholder = logging.NullHandler()
+    logging.root.addHandler(placeholder)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(placeholder)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 
 from pipeline.beam_flags import check_beam_flags, proposed
+from pipeline.beam_import import logging_untouched
 from pipeline.errors import UsageError
 
 # Never proposed because it is spelt alike: whoever follows a hint must not lose a dataset.
@@ -103,9 +104,10 @@ def refuse_unknown(
         unknown.extend(beam_parser.parse_known_args(rest)[1])
 
     try:
-        PipelineOptions(list(rest)).get_all_options(
-            add_extra_args_fn=compare, retain_unknown_options=True
-        )
+        with logging_untouched():
+            PipelineOptions(list(rest)).get_all_options(
+                add_extra_args_fn=compare, retain_unknown_options=True
+            )
     except (TypeError, ValueError) as error:
         # An option whose value is JSON, of which argparse does not know.
         names = ", ".join(word.partition("=")[0] for word in rest if word.startswith("-"))

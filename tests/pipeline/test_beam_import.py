@@ -53,6 +53,21 @@ def test_what_was_left_out_can_be_imported_afterwards() -> None:
     assert out == "True True\n"
 
 
+def test_reading_options_of_beam_does_not_set_up_logging() -> None:
+    # With a handler, every warning of a package is a line on stderr next to our own.
+    out = run(
+        "import logging\n"
+        "from pipeline.beam_import import configure_file_systems, import_beam\n"
+        "from pipeline.options import parse_flags\n"
+        "words = ['--images=i', '--output=o', '--temp_location=t']\n"
+        "_, beam_flags = parse_flags('convert', words)\n"
+        "import_beam(words)\n"
+        "configure_file_systems(beam_flags)\n"
+        "print(beam_flags, logging.root.handlers)"
+    )
+    assert out == "['--temp_location=t'] []\n"
+
+
 def test_beam_that_is_imported_stays_as_it_is() -> None:
     out = run(
         "import sys, apache_beam\n"
