@@ -107,7 +107,7 @@ def test_a_dataset_that_cannot_be_trained_on_is_one_line(
     ("words", "told"),
     [
         (["nowhere"], "nowhere holds no dataset: there is no such folder"),
-        (["--epochs=0"], "--epochs: '0' is not a whole number above 0"),
+        (["--epochs=0"], "train: --epochs '0' is not a whole number above 0"),
         (["--epoch=1"], "unrecognized arguments: --epoch=1"),
     ],
 )

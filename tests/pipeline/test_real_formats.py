@@ -252,6 +252,9 @@ def test_boxes_that_the_object_detection_api_reads(
         layout="detection",
     )
     assert dataset.manifest["options"]["box_units"] == units
+    # Ids count from 1: these readers keep 0 for the background, and line 0 is empty.
+    names = (dataset.folder / "labels.txt").read_text("utf-8").splitlines()
+    assert names == ["", *dataset.classes]
     found = {
         record["image/filename"].decode(): record
         for record in read_lists(dataset, OBJECT_DETECTION)
@@ -262,7 +265,7 @@ def test_boxes_that_the_object_detection_api_reads(
             assert box[0] == wanted[0]
             assert box[1:] == pytest.approx(wanted[1:], abs=1e-6)
         assert tf.io.decode_jpeg(record["image/encoded"]).shape == (36, 48, 3)
-        named = [dataset.classes[at] for at in record["image/object/class/label"]]
+        named = [names[at] for at in record["image/object/class/label"]]
         assert named == [box[0] for box in expected]
     check_sound(dataset.folder)
 
