@@ -11,6 +11,7 @@ import pytest
 from tests.servers.gcs import GcsServer, requester_pays
 from transforms import files, gcs_moves
 from transforms import gcs as gcs_module
+from transforms.core.output_names import ForeignNameError
 from transforms.match import list_files
 
 ODD_NAMES = [
@@ -208,9 +209,27 @@ def test_an_upload_that_is_refused_leaves_no_object(gcs: GcsServer, bucket: str)
     assert gcs.names("photos") == []
 
 
-def test_a_folder_goes_with_all_below_it(gcs: GcsServer, bucket: str) -> None:
-    for name in ("a/1", "a/b/2", "ab"):
+STAGED = (
+    "a/outcome.json",
+    f"a/train-00000-of-00001.tfrecord.{32 * '0'}.{32 * '1'}.partial/0000000",
+)
+
+
+def test_a_folder_goes_with_all_that_this_tool_writes_there(gcs: GcsServer, bucket: str) -> None:
+    for name in (*STAGED, "ab"):
         gcs.put("photos", name, b"x")
     files.remove_folder(f"{bucket}/a")
     files.remove(f"{bucket}/none")
     assert gcs.names("photos") == ["ab"]
+
+
+@pytest.mark.parametrize("name", ["a/zoo.doc", "a/b/outcome.json"])
+def test_a_folder_with_something_else_in_it_stays_whole(
+    gcs: GcsServer, bucket: str, name: str
+) -> None:
+    names = sorted([*STAGED, name])
+    for each in names:
+        gcs.put("photos", each, b"x")
+    with pytest.raises(ForeignNameError, match=f"'{bucket}/{name}' is nothing that this tool"):
+        files.remove_folder(f"{bucket}/a")
+    assert gcs.names("photos") == names
