@@ -37,9 +37,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = check_flags(flags)
 
     def tell_decisions(is_finished: bool) -> None:
-        for line in decision_lines(() if is_finished else config.decisions):
-            # What follows can take hours.
-            print(line, flush=True)
+        # Nobody may read it any more (`| head`): the run goes on, and its summary says so.
+        with contextlib.suppress(BrokenPipeError):
+            for line in decision_lines(() if is_finished else config.decisions):
+                # What follows can take hours.
+                print(line, flush=True)
 
     done = convert(config, beam_flags, progress=flags.progress, before=tell_decisions)
     manifest, counters = done.manifest, done.counters

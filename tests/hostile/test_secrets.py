@@ -161,7 +161,7 @@ def test_signed_addresses_in_a_label_file_do_not_get_out(
     """They name no image here; what is told of them is without the signature."""
     caplog.set_level("DEBUG")
     rows = "".join(f'"{address.format(SIGNATURE)}",cat\n' for address in ADDRESSES.values())
-    rows += f'"{ADDRESSES["google"].format(SIGNATURE)}",\n'
+    rows += f'"{ADDRESSES["google"].format(SIGNATURE)}"\n'
     (tmp_path / "labels.csv").write_text(f"id,label\n{rows}cat-0,cat\n")
     flags = {
         "images": f"{photos}/cat/*.jpg",
