@@ -95,7 +95,10 @@ def test_that_labels_may_be_left_out_is_told(folder: Path) -> None:
         ({"layout": "detection"}, "is of object.ids, but --label_from is none"),
         ({"layout": "{in}/my.yaml"}, "'a' is of object.texts, but --label_from is none"),
         ({"images": "{in}/photos/*"}, "--labels does not go with --label_from none"),
-        ({"label_from": "directory"}, "--labels does not go with --label_from directory"),
+        (
+            {"images": "{in}/photos/*", "label_from": "directory"},
+            "--labels does not go with --label_from directory",
+        ),
     ],
 )
 def test_what_does_not_go_without_labels(folder: Path, flags: dict[str, str], says: str) -> None:
