@@ -124,67 +124,70 @@ def test_python_of_the_layouts_reads_what_its_commands_write() -> None:
         assert f"--layout {layout} " in LAYOUTS.read_text()
 
 
+ELSEWHERE = {
+    "--pipeline",  # docs/development/beam_data_buffer.py
+    "--describe",  # benchmarks/photos.py
+    "--dry_run",  # refused with a hint
+    "--limit",  # show
+    "--class",
+    "--split",
+    "--fast",  # verify
+    "--full",
+    "--dist",  # pytest
+    "--direct_num_workers",  # Beam
+    "--direct_running_mode",
+    "--compile-bytecode",  # uv
+    "--disk_size_gb",  # Beam, on Dataflow
+    "--enable_streaming_engine",
+    "--job_name",
+    "--label",
+    "--max_num_workers",
+    "--no_save_main_session",
+    "--no_use_public_ips",
+    "--number_of_worker_harness_threads",
+    "--project",
+    "--region",
+    "--sdk_container_image",
+    "--sdk_location",
+    "--setup_file",
+    "--temp_location",
+    "--worker_machine_type",
+    "--conf",  # airflow
+    "--dag-id",
+    "--from-date",
+    "--to-date",
+    "--environment_cache_millis",  # Beam, on other engines
+    "--environment_config",
+    "--environment_type",
+    "--flink_job_server_jar",
+    "--flink_master",
+    "--experiments",
+    "--job_endpoint",
+    "--job_port",
+    "--parallelism",
+    "--prism_location",
+    "--runner",
+    "--service_port",
+    "--file",  # docker
+    "--tag",
+    "--image",  # gcloud
+    "--max-workers",
+    "--metadata-file",
+    "--parameters",
+    "--sdk-language",
+    "--staging-location",
+    "--temp-location",
+    "--template-file-gcs-location",
+    "--worker-machine-type",
+}
+"""Flags of other programs, and of other commands than `convert`."""
+
+
 def test_flags_of_the_documentation_exist() -> None:
     ours = {flag for action in make_parser("convert")._actions for flag in action.option_strings}
-    elsewhere = {
-        "--pipeline",  # docs/development/beam_data_buffer.py
-        "--describe",  # benchmarks/photos.py
-        "--dry_run",  # refused with a hint
-        "--limit",  # show
-        "--class",
-        "--split",
-        "--fast",  # verify
-        "--full",
-        "--dist",  # pytest
-        "--direct_num_workers",  # Beam
-        "--direct_running_mode",
-        "--compile-bytecode",  # uv
-        "--disk_size_gb",  # Beam, on Dataflow
-        "--enable_streaming_engine",
-        "--job_name",
-        "--label",
-        "--max_num_workers",
-        "--no_save_main_session",
-        "--no_use_public_ips",
-        "--number_of_worker_harness_threads",
-        "--project",
-        "--region",
-        "--sdk_container_image",
-        "--sdk_location",
-        "--setup_file",
-        "--temp_location",
-        "--worker_machine_type",
-        "--conf",  # airflow
-        "--dag-id",
-        "--from-date",
-        "--to-date",
-        "--environment_cache_millis",  # Beam, on other engines
-        "--environment_config",
-        "--environment_type",
-        "--flink_job_server_jar",
-        "--flink_master",
-        "--experiments",
-        "--job_endpoint",
-        "--job_port",
-        "--parallelism",
-        "--prism_location",
-        "--runner",
-        "--service_port",
-        "--file",  # docker
-        "--tag",
-        "--image",  # gcloud
-        "--max-workers",
-        "--metadata-file",
-        "--parameters",
-        "--sdk-language",
-        "--staging-location",
-        "--temp-location",
-        "--template-file-gcs-location",
-        "--worker-machine-type",
-    }
     for path in [*DOCUMENTS, ROOT / "run_local.sh"]:
         named = set(re.findall(r"--[a-z][a-z_\-]*\b", path.read_text()))
-        unknown = named - ours - elsewhere
+        unknown = named - ours - ELSEWHERE
         assert not unknown, f"{path.name} names {sorted(unknown)}"
 
 
