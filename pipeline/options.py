@@ -220,6 +220,26 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="NAME|FILE",
         help=f"features of the Examples: {', '.join(_LAYOUTS)}, or a .yaml file of your own",
     )
+    _add_boxes(group)
+    add(
+        "--files",
+        choices=FILES,
+        default="sharded",
+        help="shards, or one file for each image, called after its key",
+    )
+    # TensorFlow spells it GZIP.
+    add(
+        "--compression",
+        type=str.lower,
+        choices=("none", "gzip"),
+        default="none",
+        help="of the shards",
+    )
+    add("--overwrite", action="store_true", help="replace a dataset that is there already")
+
+
+def _add_boxes(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add(
         "--box_columns",
         type=typed(parse_box_columns),
@@ -241,21 +261,6 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         choices=BOX_ORIENTATIONS,
         help="boxes are of the stored pixels, or of the picture after EXIF rotation",
     )
-    add(
-        "--files",
-        choices=FILES,
-        default="sharded",
-        help="shards, or one file for each image, called after its key",
-    )
-    # TensorFlow spells it GZIP.
-    add(
-        "--compression",
-        type=str.lower,
-        choices=("none", "gzip"),
-        default="none",
-        help="of the shards",
-    )
-    add("--overwrite", action="store_true", help="replace a dataset that is there already")
 
 
 def _add_pixels(group: argparse._ArgumentGroup) -> None:

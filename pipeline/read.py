@@ -66,34 +66,18 @@ def load(
         ValueError: an argument has a value that it cannot have.
     """
     output = path_text("output", output).rstrip("/") or "/"
-    if not isinstance(split, str):
-        raise TypeError(f"split is a str such as 'train', not {split!r}")
-    if batch_size is not None:
-        whole_number("batch_size", batch_size, 1)
-    if image_size is not None:
-        image_size = _image_size(image_size)
+    _check_split_and_batch(split, batch_size)
+    image_size = None if image_size is None else _image_size(image_size)
     for name, value in (("decode", decode), ("shuffle", shuffle), ("as_supervised", as_supervised)):
         truth(name, value)
     seed_number(seed)
-    manifest = open_dataset(output)
-    if split not in manifest["splits"]:
-        names = ", ".join(manifest["splits"])
-        raise UsageError(f"{output} has no split {split!r} but {names}")
+    manifest = _open_split(output, split)
     features = tuple(map(Feature.from_manifest, manifest["features"]))
-    keys = supervised_keys(features) if as_supervised else None
-    if as_supervised and keys is None:
-        raise UsageError(
-            f"{output} has not one image or embedding and one class id in each record: "
-            "leave out as_supervised"
-        )
+    keys = _pair(output, features) if as_supervised else None
     if image_size is not None and not decode:
         raise UsageError("image_size resizes decoded images: leave out decode=False")
     listed = manifest["splits"][split]
-    paths = [files.join(output, shard["file"]) for shard in listed["shards"]]
-    for path in paths:
-        # TensorFlow would follow a link, and wait for ever for a FIFO.
-        if is_local(path) and os.path.lexists(path) and not is_plain_file(path):
-            raise UsageError(f"{path} is no regular file: copy the dataset as files")
+    paths = _shard_paths(output, listed)
     tf = import_tensorflow()
     records = _records(tf, paths, seed if shuffle else None)
     records = records.apply(tf.data.experimental.assert_cardinality(listed["records"]))
@@ -104,10 +88,64 @@ def load(
     if batch_size is not None:
         # What has a fixed shape becomes a dense tensor all the same.
         examples = examples.ragged_batch(batch_size)
+    return examples.prefetch(tf.data.AUTOTUNE).with_options(_by_file(tf))
+
+
+def _check_split_and_batch(split: str, batch_size: int | None) -> None:
+    if not isinstance(split, str):
+        raise TypeError(f"split is a str such as 'train', not {split!r}")
+    if batch_size is not None:
+        whole_number("batch_size", batch_size, 1)
+
+
+def _open_split(output: str, split: str) -> dict[str, Any]:
+    """The manifest of a dataset that has this split.
+
+    Raises:
+        UsageError: there is no finished dataset, or no such split.
+    """
+    manifest = open_dataset(output)
+    if split not in manifest["splits"]:
+        names = ", ".join(manifest["splits"])
+        raise UsageError(f"{output} has no split {split!r} but {names}")
+    return manifest
+
+
+def _pair(output: str, features: Sequence[Feature]) -> tuple[str, str]:
+    """The features of a pair of image or embedding, and class id.
+
+    Raises:
+        UsageError: the dataset has no such pairs.
+    """
+    keys = supervised_keys(features)
+    if keys is None:
+        raise UsageError(
+            f"{output} has not one image or embedding and one class id in each record: "
+            "leave out as_supervised"
+        )
+    return keys
+
+
+def _shard_paths(output: str, listed: Mapping[str, Any]) -> list[str]:
+    """The shards of a split.
+
+    Raises:
+        UsageError: one is no regular file.
+    """
+    paths = [files.join(output, shard["file"]) for shard in listed["shards"]]
+    for path in paths:
+        # TensorFlow would follow a link, and wait for ever for a FIFO.
+        if is_local(path) and os.path.lexists(path) and not is_plain_file(path):
+            raise UsageError(f"{path} is no regular file: copy the dataset as files")
+    return paths
+
+
+def _by_file(tf: Any) -> Any:
+    """The options with which `tf.distribute` gives whole shards to workers."""
     options = tf.data.Options()
     by_file = tf.data.experimental.AutoShardPolicy.FILE
     options.experimental_distribute.auto_shard_policy = by_file
-    return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
+    return options
 
 
 def _image_size(size: tuple[int, int]) -> tuple[int, int]:

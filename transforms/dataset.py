@@ -135,13 +135,7 @@ class FindImages(beam.PTransform):
         self._placer = Placer(Splits(split_shares(splits)), seed=seed_number(seed))
         rules = PathRules(self._label_from)
         self._finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
-        self._images: list[str] = []
-        for pattern in path_texts("images", images):
-            globs = expand_braces(pattern)
-            # A job over nothing would publish an empty dataset.
-            if not any(next(list_files(any_case(glob)), None) for glob in globs):
-                raise ValueError(f"no file matches {pattern!r} of images")
-            self._images += globs
+        self._images = _globs(images)
         self._csv_paths = [] if path is None else [path]
         self._reader = None
         if path is not None:
@@ -162,6 +156,18 @@ class FindImages(beam.PTransform):
             (inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
             inputs.labels,
         )
+
+
+def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The globs, with one for each alternative of theirs; each pattern matches a file."""
+    found: list[str] = []
+    for pattern in path_texts("images", images):
+        globs = expand_braces(pattern)
+        # A job over nothing would publish an empty dataset.
+        if not any(next(list_files(any_case(glob)), None) for glob in globs):
+            raise ValueError(f"no file matches {pattern!r} of images")
+        found += globs
+    return found
 
 
 def _columns(path: str, key: str | None, label: str | None, encoding: str) -> CsvColumns:

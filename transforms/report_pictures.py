@@ -89,15 +89,7 @@ def picture_records(
         KeyError, TypeError: the statistics are not in the shape that they should have.
     """
     name = next((f["name"] for f in manifest["features"] if f["source"] == "image.bytes"), None)
-    listed = {shard["file"] for shard in manifest_shards(manifest)}
-    shown = [i for i in _shown_images(statistics) if _is_readable(i)]
-    if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
-        notes.append(f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset.")
-    occurrences = Counter(
-        _Wanted(image["file"], image["offset"], image["length"])
-        for image in shown
-        if image["file"] in listed
-    )
+    occurrences = _occurrences(manifest, statistics, notes)
     if name is None or not occurrences:
         return {}
     count = occurrences.total()
@@ -138,6 +130,21 @@ def picture_records(
     if failed:
         notes.append(f"{len(failed)} records cannot be read for their pictures: {failed[0]}.")
     return uris
+
+
+def _occurrences(
+    manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
+) -> Counter[_Wanted]:
+    """How often each record is shown; a file that is no shard gets a note."""
+    listed = {shard["file"] for shard in manifest_shards(manifest)}
+    shown = [i for i in _shown_images(statistics) if _is_readable(i)]
+    if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
+        notes.append(f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset.")
+    return Counter(
+        _Wanted(image["file"], image["offset"], image["length"])
+        for image in shown
+        if image["file"] in listed
+    )
 
 
 def _is_readable(image: Mapping[str, Any]) -> bool:
