@@ -86,8 +86,7 @@ def load(
     if keys is not None:
         examples = examples.map(lambda example: (example[keys[0]], example[keys[1]]))
     if batch_size is not None:
-        # What has a fixed shape becomes a dense tensor all the same.
-        examples = examples.ragged_batch(batch_size)
+        examples = examples.ragged_batch(batch_size)  # What has a fixed shape stays dense.
     return examples.prefetch(tf.data.AUTOTUNE).with_options(_by_file(tf))
 
 
