@@ -140,7 +140,8 @@ def test_the_summary_has_a_line(images: Path, tmp_path: Path) -> None:
     assert line in ran.out.splitlines()
     others = f"{images}/dog/[3-6].jpg"
     fine = convert(images=others, output=tmp_path / "fine", label_from="directory")
-    assert fine.code == 0 and "duplicates" not in fine.out
+    assert fine.code == 0
+    assert not any(line.startswith("duplicates") for line in fine.out.splitlines())
 
 
 def test_off_looks_for_none_and_writes_the_same_shards(
@@ -202,7 +203,7 @@ def test_only_conflicts_count_for_the_limit(images: Path, tmp_path: Path) -> Non
 def test_drop_is_part_of_the_options(images: Path, dropped: Dataset) -> None:
     assert dropped.manifest["options"]["dedupe"] == "drop"
     ran = convert(images=f"{images}/*/*.jpg", output=dropped.folder, **SPLITS)
-    assert (ran.code, "--dedupe is None, was drop" in ran.error()) == (2, True)
+    assert (ran.code, "--dedupe is not given, was drop" in ran.error()) == (2, True)
     again = convert(images=f"{images}/*/*.jpg", output=dropped.folder, **DROP)
     assert again.code == 0 and "up to date" in again.out
 

@@ -206,7 +206,7 @@ def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:
     ran = plan(
         images=f"{photos}/*/*.jpg", label_from="directory", files="per_image", output=tmp_path
     )
-    header, line = ran.out.splitlines()[2:4]
+    header, line = ran.after_decided()[:2]
     assert header.split() == ["split", "images", "files", "bytes"]
     assert line.split()[:3] == ["train", "18", "18"]
 
