@@ -43,6 +43,7 @@ from transforms.core.output_names import (
     SMALL,
     STATISTICS,
     is_source,
+    staged_shard,
     waiting_file,
 )
 from transforms.core.pixel_options import stored_shape
@@ -285,6 +286,8 @@ class _PublishFn(beam.DoFn):
         for name, content in small_files.items():
             files.write_whole(files.join(self._output, waiting[name]), content)
         ours = {(shard.file, shard.recipe) for shard in shards}
+        # A folder of files was named before it was known whether an image would be changed.
+        ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
         keep = {file.file for file in data} | set(small_files)
         changes.begin()
         path = files.join(self._output, MANIFEST)

@@ -90,6 +90,7 @@ def test_options_stay_tuples() -> None:
         "color": "gray",
         "quality": 90,
         "exif_orientation": "keep",
+        "reencode": False,
     }
     assert tuple(Limits(max_pixels=2, max_bytes=3)) == (2, 3)
 
