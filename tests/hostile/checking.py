@@ -29,7 +29,7 @@ from transforms.core.check import Limits, check_image, import_tensorflow
 from transforms.core.pixel_options import PixelOptions, Resize
 from transforms.core.pixels import change_pixels
 from transforms.core.rejections import RejectedImageError
-from transforms.core.report_pictures import rejected_thumbnails
+from transforms.core.report_pictures import rejected_thumbnail
 
 # Of a core, for each image; on a busy machine that takes longer on the clock.
 SECONDS = 10
@@ -203,7 +203,7 @@ def _change(data: bytes, limits: Limits) -> dict[str, Any]:
         except BaseException as error:
             answer["error"] = repr(error)
     try:
-        rejected_thumbnails([data[: 8 << 20]], edge=112, max_bytes=4096)
+        rejected_thumbnail(data[: 8 << 20], edge=112, max_bytes=4096)
     except BaseException as error:
         answer["error"] = repr(error)
     return {**answer, "seconds": time.process_time() - started}
