@@ -36,7 +36,7 @@ def test_labels_that_no_launcher_saw(portable: Portable, tmp_path: Path) -> None
     with (inputs / "boxes.csv").open("ab") as file:
         file.write(b"absent,cat,1,2,1,2,1\n" * MANY + b"\xff,cat,1,2,1,2,1\n")
     done = convert(inputs, tmp_path / "out", *flags(portable))
-    assert done.code == 1, done.err
+    assert done.code == 2, done.err
     assert f"{inputs}/boxes.csv is not utf-8 at line " in error(done.err)
     assert "manifest.json" not in done.files
 
