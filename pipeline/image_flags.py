@@ -216,7 +216,9 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
     folder = str(flags.quarantine).rstrip("/")
     inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
     if inner.startswith(outer) or outer.startswith(inner):
-        raise UsageError(f"--quarantine {folder} and --output {flags.output} lie in each other")
+        raise UsageError(
+            f"--quarantine {folder} and --output {flags.output} must not contain each other"
+        )
     for pattern in flags.images or ():
         copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
         if glob_regex(_absolute(pattern)).fullmatch(_absolute(copied)):

@@ -89,8 +89,8 @@ def test_a_second_run_copies_to_the_same_names(images: Path) -> None:
     ("folder", "told"),
     [
         ("in/q", "would match the copies"),
-        ("out/q", "lie in each other"),
-        (".", "lie in each other"),
+        ("out/q", "must not contain each other"),
+        (".", "must not contain each other"),
         ("file", "cannot write to --quarantine"),
     ],
 )
