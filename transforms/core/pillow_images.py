@@ -25,7 +25,8 @@ from transforms.core.jpeg2000 import COST as JPEG2000_COST
 from transforms.core.jpeg2000 import check_jpeg2000
 from transforms.core.portable_maps import check_portable_map, decode_scaled, is_scaled
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.core.tiff import check_tiff
+from transforms.core.tiff import MAGIC as TIFF_MAGIC
+from transforms.core.tiff import ORIENTATION, check_tiff
 
 # TGA has no signature: it comes last.
 FOREIGN = ("TIFF", "AVIF", "JPEG2000", "ICO", "PPM", "TGA")
@@ -48,9 +49,6 @@ _SIDEWAYS = (5, 6, 7, 8)
 _SUBFILE_TYPE = 0x00FE
 _THUMBNAIL = 1
 
-_ORIENTATION = 0x0112
-
-_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"MM*\0", b"II\0*", b"II+\0", b"MM\0+")
 # The entry of an AVIF that says that an item is EXIF. Its orientation is not used: that of the
 # picture is a property of its own (`irot` and `imir`).
 _AVIF_EXIF = re.compile(rb"(infe[\x02\x03].{3}(?:.{4}|.{6}))Exif", re.DOTALL)
@@ -117,7 +115,7 @@ def _without_tags(data: bytes) -> bytes:
         BrokenHeaderError: a TIFF has no directory.
         CostlyImageError: a TIFF or a JPEG 2000 is made to be slow or large.
     """
-    if data.startswith(_TIFF_MAGIC):
+    if data.startswith(TIFF_MAGIC):
         check_tiff(data)
     elif data.startswith(b"\xff\xd8"):
         return _JPEG_EXIF.sub(rb"\1skip", data)
@@ -139,7 +137,7 @@ def frame_count(image: ImageFile.ImageFile) -> int:
 def orientation_of(image: ImageFile.ImageFile) -> int:
     """The orientation of an opened image by its tags, 1 to 8; 1 when there is none."""
     if isinstance(image, TiffImageFile):
-        tag = image.tag_v2.get(_ORIENTATION)
+        tag = image.tag_v2.get(ORIENTATION)
         if tag is not None:
             return tag if tag in TURNS else 1
     exif, xmp = image.info.get("exif", b""), image.info.get("xmp", b"")
@@ -150,14 +148,14 @@ def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
     """Height and width of an opened image's pixels before anything turns them."""
     width, height = image.size
     # Pillow gives the size of the turned picture, if the tag is where TIFF has it.
-    is_swapped = isinstance(image, TiffImageFile) and image.tag_v2.get(_ORIENTATION) in _SIDEWAYS
+    is_swapped = isinstance(image, TiffImageFile) and image.tag_v2.get(ORIENTATION) in _SIDEWAYS
     return (width, height) if is_swapped else (height, width)
 
 
 def exif_of(orientation: int) -> bytes:
     """An EXIF block with nothing but an orientation, as JPEG has it in its APP1 segment."""
     exif = Image.Exif()
-    exif[_ORIENTATION] = orientation
+    exif[ORIENTATION] = orientation
     return exif.tobytes()
 
 

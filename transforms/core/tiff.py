@@ -21,7 +21,12 @@ MAX_NUMBERS = 1 << 18
 """Numbers in a tag, and strips or tiles of an image. 179 megapixels of colour in strips of 8 KB, as
 libtiff writes them, are 65,000; each costs a decoder about 8 microseconds and 450 bytes."""
 
-_ORIENTATION = 0x0112
+MAGIC = (b"II*\0", b"MM\0*", b"MM*\0", b"II\0*", b"II+\0", b"MM\0+")
+"""How a TIFF structure begins; Pillow forgives an order of bytes that contradicts itself."""
+
+ORIENTATION = 0x0112
+"""The tag that says how an image is turned."""
+
 _WIDTH, _HEIGHT, _SAMPLES, _ROWS_PER_STRIP, _PLANAR = 256, 257, 277, 278, 284
 _TILE_WIDTH, _TILE_HEIGHT = 322, 323
 _SEPARATE_PLANES = 2
@@ -86,9 +91,9 @@ class _Structure(NamedTuple):
 
 def _structure(data: bytes) -> _Structure | None:
     """The structure that begins at the first byte, or None; byte orders as Pillow takes them."""
-    order = {b"II": "<", b"MM": ">"}.get(data[:2])
-    if order is None or data[2:4] not in (b"*\0", b"\0*", b"+\0", b"\0+"):
+    if not data.startswith(MAGIC):
         return None
+    order = "<" if data.startswith(b"II") else ">"
     is_big = data[2] == ord("+")
     (first,) = struct.unpack_from(order + ("Q" if is_big else "I"), data, 8 if is_big else 4)
     return _Structure(data, order, is_big, first)
@@ -108,7 +113,7 @@ def read_orientation(block: bytes) -> int | None:
     found = None
     try:
         for tag in structure.tags():
-            if tag.number == _ORIENTATION:
+            if tag.number == ORIENTATION:
                 found = structure.number(tag) or 0
     except CostlyImageError:
         return None
