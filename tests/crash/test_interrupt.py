@@ -26,21 +26,38 @@ MESSAGES = {
 }
 
 
+# As `python -m pipeline.convert`, with one byte written once the package is imported: while Python
+# itself starts, it answers SIGINT in its own way, and no code of ours runs.
+STARTED = """
+import os, runpy, sys
+words, sys.argv = sys.argv[2:], ["-m"]
+import pipeline
+os.write(int(os.environ["STARTED"]), b".")
+sys.argv = ["-m", *words]
+runpy._run_module_as_main("pipeline.convert")
+"""
+
+
 def interrupt(
     words: list[str], is_due: Callable[[int], bool], tmp: Path, *, group: bool = True
 ) -> Ran:
     """Runs `convert` and sends SIGINT to it, as a terminal does to its group, when it is due."""
+    started, to_started = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.convert", *words],
+        [sys.executable, "-c", STARTED, "-m", *words],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp)},
+        env={**os.environ, "TMPDIR": str(tmp), "STARTED": str(to_started)},
+        pass_fds=[to_started],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         preexec_fn=take_interrupts,
     )
+    os.close(to_started)
     try:
+        with open(started, "rb", buffering=0) as reader:
+            assert reader.read(1) == b"."
         while process.poll() is None and not is_due(process.pid):
             time.sleep(0.002)
         if process.poll() is None:
