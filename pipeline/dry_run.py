@@ -108,7 +108,7 @@ class _SumUpFn(beam.DoFn):
     def _describe(self, gathered: Gathered) -> dict[str, object]:
         totals, rules = gathered.totals, self._config.label_rules
         vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
-        decided = label_decisions(vocabulary, totals.cells, rules)
+        decided = label_decisions(vocabulary, totals.labels, totals.cells, rules)
         planned = self._config.shard_plan.files(totals.bytes, totals.images)
         is_per_image = self._config.files == "per_image"
         shards = {} if is_per_image else {name: len(names) for name, names in planned.items()}

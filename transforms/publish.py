@@ -228,7 +228,7 @@ class _PublishFn(beam.DoFn):
         """The dataset with what only the whole run tells."""
         totals, options = gathered.totals, self._dataset.options
         vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
-        decided = label_decisions(vocabulary, totals.cells, self._rules)
+        decided = label_decisions(vocabulary, totals.labels, totals.cells, self._rules)
         is_per_image = options.get("files") == "per_image"
         names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
         shards = {name: names.count(name) for name in gathered.splits}

@@ -85,6 +85,7 @@ LABELS: list[Row] = [
             labels         integers, 3 classes  given [--label_kind]
             class ids      3 to 12  the labels themselves; 10 numbers below are unused \
                                     [--dense_labels]
+            unknown labels 1 of 4  'x' is no integer: its image is rejected [--label_kind]
         """,
         """
             train a.jpg 7 7
@@ -153,6 +154,23 @@ LABELS: list[Row] = [
         "--class_names names.txt",
         "cat\ndog\nNA\n",
     ),
+    _labels(
+        "labels that are not among given classes",
+        "dog,bird,nan,3",
+        """
+            labels         text, 3 classes  the lines of the file [--class_names]
+            class ids      0 to 2  count the lines; labels are names or these numbers \
+                                   [--class_names]
+            missing labels 1 cell  'nan': no class, their images are rejected [--label_kind]
+            unknown labels 2 of 3  '3', 'bird' are not in the file: their images are rejected \
+                                   [--class_names]
+        """,
+        """
+            train a.jpg 1 dog
+        """,
+        "--class_names names.txt",
+        "cat\ndog\nNA\n",
+    ),
     Row(
         "folders called by numbers",
         "p/3/a.jpg p/12/b.jpg p/100/c.jpg",
@@ -210,7 +228,8 @@ LABELS: list[Row] = [
                                   '01234' (line 2) loses its zeros [--layout]
             type of age    int64  all are integers, first '-1' (default); \
                                   1 of 3 cells missing: read as '-1' [--layout]
-            type of weight float  given [--layout]
+            type of weight float  given; 1 of 3 cells missing: rejected without a default \
+                                  [--layout]
             type of city   bytes  'Oslo' (line 2) is no number [--layout]
             splits from    hash of the key  shares train=1 [--splits]
             root           .                the folder of --labels [--root]
@@ -226,6 +245,39 @@ LABELS: list[Row] = [
             weight float
             city bytes
         """,
+    ),
+    Row(
+        "columns of given types whose cells do not fit",
+        "",
+        {
+            "a.csv": "age,size,box,tags\n41,NA,1|2,3\nold,1e9,1|2,NA\n300,2,,4|x\n7,NA,1|2,3\n"
+            "8,1,1|2|3,5\n",
+            "my.yaml": "features:\n"
+            "  age: {source: csv.age, type: int32}\n"
+            "  size: {source: csv.size, type: float, default: 0.5}\n"
+            "  box: {source: csv.box, type: int64, separator: '|', shape: [2]}\n"
+            "  tags: {source: csv.tags, type: int64, separator: '|'}\n",
+        },
+        "--labels a.csv --layout my.yaml --max_rejected 100%",
+        """
+            key column     file and line    no column is given [--label_key]
+            type of age    int32  given; 1 of 5 cells do not fit, first 'old' (line 3): rejected \
+                                  [--layout]
+            type of size   float  given; 2 of 5 cells missing: read as '0.5' [--layout]
+            type of box    int64  given; 1 of 5 cells missing: rejected without a default; \
+                                  1 of 5 cells do not fit, first '1|2|3' (line 6): rejected \
+                                  [--layout]
+            type of tags   int64  given; 1 of 5 cells missing: empty lists; \
+                                  1 of 5 cells do not fit, first '4|x' (line 4): rejected \
+                                  [--layout]
+            splits from    hash of the key  shares train=1 [--splits]
+            root           .                the folder of --labels [--root]
+        """,
+        """
+            train 41 0.5 1,2 3
+            train 7 0.5 1,2 3
+        """,
+        ("age", "size", "box", "tags"),
     ),
     Row(
         "a column of numbers of which one is a text",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from transforms.core.cells import is_missing, parse_cell, split_cell
-from transforms.core.decisions import Decision, given
+from transforms.core.cells import cell_values, in_shape, is_missing, parse_cell, split_cell
+from transforms.core.decisions import Decision
 from transforms.core.label_kinds import MISSING_LABELS
 from transforms.core.layouts import Feature
+from transforms.core.rejections import RejectedImageError
 
 DTYPES = ("int64", "float", "bytes")
 
@@ -30,18 +31,12 @@ class _Column(NamedTuple):
         dtype: the narrowest that they fit.
         decided: the first value that is nothing narrower, with its line.
         first: the first value.
-        cells: how many were read.
-        empty: those that are empty.
-        spelt: those that say that they are missing, such as `NA`.
         zeros: the first integer whose leading zeros are lost, with its line.
     """
 
     dtype: str
     decided: str
     first: str
-    cells: int
-    empty: int
-    spelt: int
     zeros: str
 
 
@@ -51,7 +46,7 @@ def infer_types(
     """The features with the types of columns that were not given, and why they are so.
 
     A type is the narrowest that all cells fit, a default among them. Cells that hold no value do
-    not count: empty ones, `NA` and such.
+    not count: empty ones, `NA` and such. Cells that will be rejected are counted.
 
     Args:
         features: of a layout.
@@ -70,14 +65,14 @@ def infer_types(
             typed.append(feature)
             continue
         what = f"type of {feature.name}"
-        if feature.dtype:
-            typed.append(feature)
-            decisions.append(given(what, feature.type or feature.dtype, _FLAG))
-            continue
-        column = _column(feature, kept, columns.index(feature.column))
-        feature = feature._replace(dtype=column.dtype)
+        at, because = columns.index(feature.column), "given"
+        if not feature.dtype:
+            column = _column(feature, kept, at)
+            feature = feature._replace(dtype=column.dtype)
+            because = _because(column)
         typed.append(feature)
-        decisions.append(Decision(what, column.dtype, _because(feature, column), _FLAG))
+        because = "; ".join([because, *_lost(feature, kept, at)])
+        decisions.append(Decision(what, feature.type or feature.dtype, because, _FLAG))
     return tuple(typed), decisions
 
 
@@ -113,10 +108,7 @@ def _column(feature: Feature, rows: Sequence[TypedRow], at: int) -> _Column:
             zeros = place
         while not fits(value, dtype):
             dtype, decided = next(dtypes), place
-    cells = [row.cells[at] for row in rows]
-    empty = sum(not cell for cell in cells)
-    spelt = sum(cell in MISSING_LABELS for cell in cells)
-    return _Column(dtype if seen else "bytes", decided, first, len(cells), empty, spelt, zeros)
+    return _Column(dtype if seen else "bytes", decided, first, zeros)
 
 
 def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tuple[str, str]]:
@@ -131,21 +123,45 @@ def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tup
                 yield part, f"{part[:40]!r} (line {row.line})"
 
 
-def _because(feature: Feature, column: _Column) -> str:
+def _because(column: _Column) -> str:
     if not column.first:
-        because = "no cell has a value"
-    elif column.decided:
-        because = f"{column.decided} is {_NOT[DTYPES[DTYPES.index(column.dtype) - 1]]}"
-    else:
-        because = f"all are integers, first {column.first}"
-        if column.zeros:
-            because += f"; {column.zeros} loses its zeros"
-    missing = column.empty + (column.spelt if is_missing(feature, "NA") else 0)
-    if not missing:
-        return because
-    result = "rejected without a default"
-    if feature.default is not None:
-        result = f"read as {feature.default!r}"
-    elif feature.separator:
-        result = "empty lists"
-    return f"{because}; {missing} of {column.cells} cells missing: {result}"
+        return "no cell has a value"
+    if column.decided:
+        return f"{column.decided} is {_NOT[DTYPES[DTYPES.index(column.dtype) - 1]]}"
+    zeros = f"; {column.zeros} loses its zeros" if column.zeros else ""
+    return f"all are integers, first {column.first}{zeros}"
+
+
+def _lost(feature: Feature, rows: Sequence[TypedRow], at: int) -> Iterator[str]:
+    """How many cells hold no value, and how many do not fit the type, with what becomes of them."""
+    problems: dict[str, bool] = {}
+    missing = unfit = 0
+    first = ""
+    for row in rows:
+        cell = row.cells[at]
+        if cell not in problems:
+            problems[cell] = _is_rejected(feature, cell)
+        if is_missing(feature, cell):
+            missing += 1
+        elif problems[cell]:
+            unfit += 1
+            first = first or f"{cell[:40]!r} (line {row.line})"
+    if missing:
+        is_rejected = any(problems[cell] for cell in problems if is_missing(feature, cell))
+        result = "empty lists" if feature.default is None else f"read as {feature.default!r}"
+        result = "rejected without a default" if is_rejected else result
+        yield f"{missing} of {len(rows)} cells missing: {result}"
+    if unfit:
+        yield f"{unfit} of {len(rows)} cells do not fit, first {first}: rejected"
+
+
+def _is_rejected(feature: Feature, cell: str) -> bool:
+    """Whether a cell rejects its image or row."""
+    try:
+        values = cell_values(feature, "", cell)
+        # Without a separator, the cells of several rows make up the shape.
+        if feature.separator:
+            in_shape(feature, values, "")
+    except RejectedImageError:
+        return True
+    return False

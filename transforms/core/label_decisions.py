@@ -3,32 +3,66 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from transforms.core.decisions import Decision, given
 from transforms.core.label_kinds import LabelCells, integer_of
 from transforms.core.vocabulary import LabelRules, Vocabulary
 
+# Labels that a line shows.
+_MAX_SHOWN = 3
 
-def label_decisions(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> list[Decision]:
+
+def label_decisions(
+    vocabulary: Vocabulary, labels: Mapping[str, int], cells: LabelCells, rules: LabelRules
+) -> list[Decision]:
     """What only all labels tell; nothing when there is none.
 
     Args:
         vocabulary: the classes.
-        cells: what was counted of the labels.
+        labels: how many images have each label.
+        cells: what was counted of the labels as they were read.
         rules: what the flags say of them.
 
-    >>> label_decisions(Vocabulary.build(["7", "9"]), LabelCells(integers=5), LabelRules())[0][1:3]
-    ('integers, 2 classes', 'all 5 labels are integers')
+    >>> sevens = Vocabulary.build(["7"])
+    >>> label_decisions(sevens, {"7": 5}, LabelCells(integers=5), LabelRules())[0][1:3]
+    ('integers, 1 class', 'all 5 labels are integers')
     """
-    if not vocabulary.lines():
+    missing, unknown = _missing(cells), _unknown(vocabulary, labels, rules)
+    kind = [_kind(vocabulary, cells, rules)] if vocabulary.lines() or unknown else []
+    ids = [_ids(vocabulary, rules)] if vocabulary.lines() else []
+    return [*kind, *ids, *missing, *unknown]
+
+
+def _missing(cells: LabelCells) -> list[Decision]:
+    if not cells.missing:
         return []
-    found = [_kind(vocabulary, cells, rules), _ids(vocabulary, rules)]
-    if cells.missing:
-        count = f"{cells.missing} cell{'' if cells.missing == 1 else 's'}"
-        spellings = [f"{text!r}" if text else "empty" for text in json.loads(cells.spellings)]
-        because = f"{', '.join(spellings)}: no class, their images are rejected"
-        found.append(Decision("missing labels", count, because, "--label_kind"))
-    return found
+    count = f"{cells.missing} cell{'' if cells.missing == 1 else 's'}"
+    spellings = [f"{text!r}" if text else "empty" for text in json.loads(cells.spellings)]
+    because = f"{', '.join(spellings)}: no class, their images are rejected"
+    return [Decision("missing labels", count, because, "--label_kind")]
+
+
+def _unknown(
+    vocabulary: Vocabulary, labels: Mapping[str, int], rules: LabelRules
+) -> list[Decision]:
+    """The labels that get no id, though they are some."""
+    named = {label: count for label, count in labels.items() if label}
+    unknown = sorted(label for label in named if vocabulary.id_of(label) is None)
+    if not unknown:
+        return []
+    count = sum(named[label] for label in unknown)
+    shown = ", ".join(f"{label[:40]!r}" for label in unknown[:_MAX_SHOWN])
+    if len(unknown) > _MAX_SHOWN:
+        shown += f" and {len(unknown) - _MAX_SHOWN} more"
+    is_one = len(unknown) == 1
+    if rules.class_names is None:
+        flag, wrong = "--label_kind", "is no integer" if is_one else "are no integers"
+    else:
+        flag, wrong = "--class_names", f"{'is' if is_one else 'are'} not in the file"
+    images = "its image is" if count == 1 else "their images are"
+    because = f"{shown} {wrong}: {images} rejected"
+    return [Decision("unknown labels", f"{count} of {sum(named.values())}", because, flag)]
 
 
 def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decision:

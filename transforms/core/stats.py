@@ -25,7 +25,7 @@ class PlanTotals:
     Attributes:
         images: images of each split.
         bytes: listed bytes of each split's images.
-        labels: distinct label texts.
+        labels: images with each label text, also an empty one.
         rows_used: label rows that gave an image its label, or what the layout asks of rows.
         rows_repeated: further rows that said the same.
         cells: how many labels are integers, text or missing, as they were read.
@@ -34,7 +34,7 @@ class PlanTotals:
 
     images: Counter[str] = dataclasses.field(default_factory=Counter)
     bytes: Counter[str] = dataclasses.field(default_factory=Counter)
-    labels: set[str] = dataclasses.field(default_factory=set)
+    labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rows_used: int = 0
     rows_repeated: int = 0
     cells: LabelCells = LabelCells()
@@ -44,10 +44,10 @@ class PlanTotals:
         """Counts one image."""
         self.images[image.split] += 1
         self.bytes[image.split] += image.size
-        self.labels.add(image.label)
+        self.labels[image.label] += 1
         if image.cells:
             used, labels = row_labels(image.cells)
-            self.labels.update(labels)
+            self.labels.update({*labels} - {image.label})
             self.rows_used += used
             self.rows_repeated += image.rows - used
         elif image.rows:
@@ -58,7 +58,7 @@ class PlanTotals:
         """Adds the counts of `other`."""
         self.images.update(other.images)
         self.bytes.update(other.bytes)
-        self.labels |= other.labels
+        self.labels.update(other.labels)
         self.rows_used += other.rows_used
         self.rows_repeated += other.rows_repeated
 

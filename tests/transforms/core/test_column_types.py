@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from transforms.core.cells import cell_values
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.cells import TYPES, cell_values
 from transforms.core.column_types import TypedRow, infer_types
 from transforms.core.columns import RowValues, row_use
 from transforms.core.layouts import Feature
@@ -70,6 +74,12 @@ def test_types_of_lists() -> None:
     assert infer(tags, "1|2", "3")[0] == "int64"
     assert infer(tags, "1|x")[1] == "'x' (line 2) is no number"
     assert infer(tags, "1", "NA")[1].endswith("1 of 2 cells missing: empty lists")
+    pairs = tags._replace(shape=(2,))
+    assert infer(pairs, "1|2", "")[1].endswith("1 of 2 cells missing: rejected without a default")
+    because = "all are integers, first '1' (line 2); 1 of 2 cells do not fit, first '3' (line 3)"
+    assert infer(pairs, "1|2", "3")[1] == f"{because}: rejected"
+    rows = tags._replace(separator="", shape=(2,))
+    assert infer(rows, "1", "2")[1] == "all are integers, first '1' (line 2)"
 
 
 def test_a_type_that_is_given_stays() -> None:
@@ -78,7 +88,54 @@ def test_a_type_that_is_given_stays() -> None:
         [whole, Feature("i", "image.bytes", "bytes")], [TypedRow(2, ("x",))], ["a"]
     )
     assert (typed, image.name) == (whole, "i")
-    assert (decision.value, decision.because) == ("uint32", "given")
+    unfit = "given; 1 of 1 cells do not fit, first 'x' (line 2): rejected"
+    assert (decision.value, decision.because) == ("uint32", unfit)
+
+
+@pytest.mark.parametrize(
+    ("feature", "because"),
+    [
+        (Feature("x", "csv.a", "int64"), "given; 2 of 4 cells missing: rejected without a default"),
+        (Feature("x", "csv.a", "int64", (), "5"), "given; 2 of 4 cells missing: read as '5'"),
+        (Feature("x", "csv.a", "int64", None, None, "|"), "given; 2 of 4 cells missing: empty"),
+        (Feature("x", "csv.a", "bytes"), "given; 1 of 4 cells missing: rejected"),
+        (Feature("x", "csv.a", "bytes", (), "none"), "given; 2 of 4 cells missing: read as"),
+    ],
+)
+def test_missing_cells_of_a_type_that_is_given_are_counted(feature: Feature, because: str) -> None:
+    rows = [TypedRow(line, (cell,)) for line, cell in enumerate(["1", "NA", "", "007"], 2)]
+    _, (decision,) = infer_types([feature], rows, ["a"])
+    assert decision.because.startswith(because)
+    assert "fit" not in decision.because
+
+
+@pytest.mark.parametrize("type_", sorted(TYPES))
+@given(
+    st.lists(
+        st.sampled_from(["", "NA", "1", "007", "-1", "2.5", "1e40", "x", "true", "9" * 19, "1|2"])
+    ),
+    st.sampled_from([None, "1"]),
+    st.sampled_from([((), ""), (None, "|"), ((2,), "|")]),
+)
+def test_the_cells_that_are_counted_are_those_that_reject(
+    type_: str, cells: list[str], default: str | None, form: tuple[tuple[int, ...] | None, str]
+) -> None:
+    """Of a type that is given, and of the one that is inferred."""
+    shape, separator = form
+    default = default if shape != (2,) else default and "1|1"
+    given_type = Feature("x", "csv.a", TYPES[type_], shape, default, separator, type=type_)
+    for feature in (given_type, given_type._replace(dtype="", type="")):
+        rows = [TypedRow(line, (cell,)) for line, cell in enumerate(cells, 2)]
+        (typed,), (decision,) = infer_types([feature], rows, ["a"])
+        values = RowValues([typed], row_use([typed]))
+        rejected = 0
+        for cell in cells:
+            try:
+                values.of_row(("a.csv", 2), [cell])
+            except RejectedImageError:
+                rejected += 1
+        counts = re.findall(r"([0-9]+) of [0-9]+ cells[^;]*: rejected", decision.because)
+        assert sum(map(int, counts)) == rejected
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "nan", "null", "None"])
