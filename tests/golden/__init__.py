@@ -1,0 +1,1 @@
+"""Golden conversions: the digest of every file that `convert` publishes."""

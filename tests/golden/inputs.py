@@ -1,0 +1,197 @@
+"""What the golden conversions read: small images, CSV files, layouts and models, drawn by code.
+
+All files get the same modification time, which is a part of the recipes of shards.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zipfile
+from pathlib import Path
+
+from tests.conftest import CLASSES, draw
+from tests.images import picture, saved, whole_images
+from tests.models import KERAS, saved_to
+
+MODIFIED = 1_700_000_000
+"""Seconds since 1970."""
+
+_WHOLE = (
+    "jpeg jpeg_420 jpeg_grey_progressive jpeg_cmyk jpeg_exif jpeg_restart png_0_1 png_0_16 "
+    "png_2_16 png_3_8_trns png_4_8 png_6_8_adam7 apng gif_animated gif_interlaced bmp_24 bmp_rle8 "
+    "webp_RGB webp_lossless_RGBA jxl_rgb tiff"
+)
+_DAMAGED = (
+    "png_zlib_bad_adler png_zlib_row_missing png_zlib_filter_255_last png_too_wide gif_no_frame "
+    "bmp_short webp_canvas_only ico text zeros"
+)
+
+_STEMS = [f"{name}-{number}" for name in CLASSES for number in range(4)]
+# Folder and seed: two pairs that are equal, and one of them has an equal image of another label.
+_EQUAL = [("cat", 1), ("cat", 1), ("dog", 2), ("dog", 1), ("dog", 2), ("fox", 3)]
+_BOXES = [(0, 0, 8, 6), (4, 2, 12, 10), (1, 1, 16, 12)]
+
+
+def write_inputs(folder: Path) -> None:
+    """Writes all inputs."""
+    _write_images(folder)
+    for name, lines in _tables().items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("\n".join(lines) + "\n", _encoding(name))
+    packed = gzip.compress((folder / "labels.csv").read_bytes(), mtime=0)
+    _write(folder / "packed.csv.gz", packed)
+    for size in (2, 4):
+        _write_model(folder / f"pool{size}.keras", size)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (MODIFIED, MODIFIED))
+
+
+def _encoding(name: str) -> str:
+    return {"korean.csv": "cp949"}.get(name, "utf-8")
+
+
+def _write_images(folder: Path) -> None:
+    for seed, stem in enumerate(_STEMS):
+        draw(folder / "photos" / stem[:3] / f"{stem}.jpg", seed=seed)
+    whole = whole_images()
+    for kind, names in (("kinds", _WHOLE), ("damaged", _DAMAGED)):
+        for at, name in enumerate(names.split()):
+            _write(folder / kind / CLASSES[at % 3] / f"{name}.img", whole[name])
+    _write(folder / "damaged" / "cat" / "empty.img", b"")
+    _write(folder / "damaged" / "fox" / "cut.img", whole["jpeg"][:700])
+    for number in range(3):
+        draw(folder / "damaged" / "dog" / f"dog-{number}.img", seed=20 + number)
+    for number, (name, seed) in enumerate(_EQUAL):
+        draw(folder / "equal" / name / f"{name}-{number}.jpg", seed=30 + seed)
+    for seed in range(3):
+        large = saved(picture("RGB", 520, 520, seed=seed), "PNG", compress_level=0)
+        _write(folder / "large" / f"{seed}.png", large)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _tables() -> dict[str, list[str]]:
+    """The lines of every text file by its name."""
+    rows = list(enumerate(_STEMS))
+    labelled = [(stem, stem[:3]) for _, stem in rows]
+    return {
+        # The last rows: one without an image, one that is too short, one that repeats another.
+        "labels.csv": [
+            "id,label,other,kind",
+            *(
+                f"{stem},{name},{_STEMS[-at - 1]},{'ab'[at % 2]}"
+                for at, (stem, name) in enumerate(labelled[:-1])
+            ),
+            "gone,cat,,a",
+            "short",
+            "cat-0,cat,fox-3,a",
+        ],
+        "places.csv": [
+            "id;label;who;set;fold",
+            *(
+                f"{stem};{name};{stem[-1]};{['train', 'TEST', 'dev'][at % 3]};{'ab'[at % 2]}"
+                for at, (stem, name) in enumerate(labelled)
+            ),
+        ],
+        "numbers.csv": [
+            "id\tlabel",
+            *(f"{stem}\t{[7, 100000, 10, 3][at % 4]}" for at, (stem, _) in enumerate(labelled)),
+        ],
+        "names.csv": ["id,label", *(f"{stem}.jpg,{name}" for stem, name in labelled)],
+        "paths.csv": ["id,label", *(f"{name}/{stem}.jpg,{name}" for stem, name in labelled)],
+        "korean.csv": ["id,label", *(f"{stem},{'고양이 개'.split()[at % 2]}" for at, stem in rows)],
+        "automl.csv": [
+            *(
+                f"{['TRAIN', 'TEST', 'VALIDATION', ''][at % 4]},photos/{name}/{stem}.jpg,{name}"
+                for at, (stem, name) in enumerate(labelled)
+            ),
+        ],
+        "rows/listed.csv": [
+            "image_uri,label",
+            *(f"../photos/{name}/{stem}.jpg,{name}" for stem, name in labelled[:5]),
+            "/nowhere/1.jpg,cat",
+        ],
+        "classes.txt": ["fox", "dog", "cat", "wolf"],
+        "boxes.csv": [
+            "id,label,xmin,ymin,xmax,ymax,a,b,c,d,is_crowd",
+            *(_row_of_box(stem, each) for at, stem in rows for each in range(at, at + 1 + at % 3)),
+        ],
+        "turned.csv": ["id,label,xmin,ymin,xmax,ymax", "jpeg_exif,cat,0,0,0.25,1"],
+        "many.csv": [
+            "id,label,age,weight,tags,note",
+            *(
+                f"{stem},{name}|{'xyz'[at % 3]},{at if at % 4 else ''},{at / 4},"
+                f"{';'.join('abc'[: at % 4])},{at}"
+                for at, (stem, name) in enumerate(labelled)
+            ),
+        ],
+        "many.yaml": [
+            "features:",
+            "  image: image.bytes",
+            "  format: image.format",
+            "  path: image.path",
+            "  key: image.key",
+            "  sha: image.sha256",
+            "  height: image.height",
+            "  width: image.width",
+            "  channels: image.channels",
+            "  classes: label.ids",
+            "  names: label.texts",
+            "  age: {source: csv.age, type: int64, default: -1}",
+            "  weight: csv.weight",
+            '  tags: {source: csv.tags, type: bytes, separator: ";"}',
+            "  note: {source: csv.note, list: true}",
+        ],
+        "pixels.yaml": ["features: {pixels: image.pixels, label: label.id, text: label.text}"],
+        "objects.yaml": [
+            "features: {image: image.bytes, ids: object.ids, texts: object.texts, "
+            "left: box.xmin, crowd: object.is_crowd}",
+        ],
+        "table.csv": [
+            "id,smoker,age,city,weight,set",
+            *(
+                f"p{at},{at % 2 == 0},{at if at != 7 else ''},{['한강', 'Oslo', 'Lima'][at % 3]},"
+                f"{at / 8},{'fit' if at % 3 else 'hold'}"
+                for at in range(20)
+            ),
+            "p20,True",
+        ],
+        "table.yaml": [
+            "features:",
+            "  smoker: {source: csv.smoker, type: bool}",
+            "  age: {source: csv.age, type: uint32, default: 0}",
+            "  home: {source: csv.city, type: text}",
+            "  weight: {source: csv.weight, type: double}",
+        ],
+    }
+
+
+def _row_of_box(stem: str, number: int) -> str:
+    sides = ",".join(map(str, _BOXES[number % 3]))
+    return f"{stem},{CLASSES[number % 3]},{sides},.5,.5,1,1,{number % 2}"
+
+
+def _write_model(path: Path, size: int) -> None:
+    """A model whose output is exact on any processor, in a file that does not hold the time."""
+    layers = KERAS.layers
+    model = KERAS.Sequential(
+        [KERAS.Input((8, 8, 3), name="pixels"), layers.MaxPooling2D(size, name="pool")],
+        name="golden",
+    )
+    saved_to(path, model.save)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in sorted(file.namelist())}
+    # The time, and an address in memory.
+    del parts["metadata.json"]
+    parts["config.json"] = re.sub(
+        rb'"shared_object_id": \d+', b'"shared_object_id": 1', parts["config.json"]
+    )
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in parts.items():
+            file.writestr(zipfile.ZipInfo(name), data)

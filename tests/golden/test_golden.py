@@ -1,0 +1,122 @@
+"""Every file that `convert` publishes has the bytes that `hashes.json` recorded.
+
+A rebuild must not change them. After a change that is meant, raise FORMAT_VERSION in
+transforms/core/manifest.py if records or the manifest's shape differ, say so in CHANGELOG.md, and
+run `python -m tests.golden.update`, which prints the files that changed.
+
+`hashes.json` also records the versions of the libraries that draw the inputs, and decode and encode
+pixels. With other versions, the conversions whose bytes they decide are skipped, and all of them if
+the inputs differ. After an upgrade: run the update with the new versions and no other change, and
+commit `hashes.json` alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from typing import Any
+
+import pytest
+
+import pipeline.convert
+from tests.golden.conversions import CONVERSIONS, flags_of
+from tests.golden.running import Golden, libraries, recorded
+
+NO_RECORDS = {"allow_outside", "max_rejected", "overwrite", "quarantine", "strict"}
+"""Options that change no record here.
+
+They decide whether there is a dataset, and what is beside its shards; a file that only
+`--allow_outside` lets in would have to be in another folder of the root directory.
+"""
+
+ELSEWHERE = {"help", "output", "progress", "model_weights"}
+"""Options that no golden conversion can show.
+
+The first three change no byte. Weights are those of models of keras.applications, whose floats
+differ from processor to processor: tests/pipeline/test_options.py has them.
+"""
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Golden:
+    """All conversions, each of which runs once."""
+    return Golden(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture(scope="session")
+def expected() -> dict[str, Any]:
+    """What `hashes.json` recorded."""
+    return recorded()
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_published_bytes(name: str, golden: Golden, expected: dict[str, Any]) -> None:
+    here, there = libraries(), expected["libraries"]
+    others = [
+        f"{each} {here[each]}, not {there[each]}" for each in here if here[each] != there[each]
+    ]
+    same_inputs = golden.inputs == expected["inputs"]
+    if others and (CONVERSIONS[name].by_library or not same_inputs):
+        pytest.skip(f"recorded with other libraries, here {', '.join(others)}")
+    assert same_inputs, "tests/golden/inputs.py draws other files than those that were recorded"
+    assert golden.digests(name) == expected["conversions"][name]
+
+
+def test_every_recorded_conversion_is_run(expected: dict[str, Any]) -> None:
+    assert list(expected["conversions"]) == list(CONVERSIONS)
+
+
+def options() -> set[str]:
+    """All options of `convert`, without their dashes."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        pipeline.convert.main(["--help"])
+    return set(re.findall(r"^ +(?:-h, )?--(\w+)", out.getvalue(), re.MULTILINE))
+
+
+def test_every_option_is_in_a_conversion() -> None:
+    given = {flag for name in CONVERSIONS for flag in flags_of(name)}
+    assert sorted(options() - given) == sorted(ELSEWHERE)
+
+
+def shards(golden: Golden, name: str) -> dict[tuple[str, str], str]:
+    """The checksum of each file of records by its recipe and name."""
+    splits = golden.dataset(name).manifest["splits"].values()
+    return {
+        (shard["recipe"], shard["file"]): shard["crc32c"]
+        for split in splits
+        for shard in split["shards"]
+    }
+
+
+def test_every_option_changes_records(golden: Golden) -> None:
+    """Of two conversions that differ in it alone; the next test depends on it."""
+    effective = set()
+    for name, (_, base, _) in CONVERSIONS.items():
+        if not base:
+            continue
+        former, flags = flags_of(base), flags_of(name)
+        changed = {flag for flag in flags if flags[flag] != former.get(flag)} - NO_RECORDS
+        files = [
+            {file: crc32c for (_, file), crc32c in shards(golden, each).items()}
+            for each in (base, name)
+        ]
+        if len(changed) == 1 and files[0] != files[1]:
+            effective |= changed
+    assert sorted(options() - effective) == sorted(NO_RECORDS | ELSEWHERE)
+
+
+def test_files_of_one_recipe_have_the_same_bytes(golden: Golden) -> None:
+    """So an option that changes the bytes of a shard is in the digest that its recipe is made of.
+
+    A rerun with another value of it would take staged shards over otherwise.
+    """
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for name in CONVERSIONS:
+        for recipe, crc32c in shards(golden, name).items():
+            former, other = found.setdefault(recipe, (crc32c, name))
+            assert crc32c == former, (
+                f"{recipe[1]} of {name!r} and {other!r} differ and have the same recipe: what they "
+                f"differ in is missing there: {flags_of(name)}, {flags_of(other)}"
+            )
