@@ -51,7 +51,7 @@ setup(
     package_data={
         "pipeline": ["py.typed"],
         "transforms": ["py.typed"],
-        "transforms.core": ["report_page/*"],
+        "transforms.core.report": ["report_page/*"],
     },
     install_requires=INSTALL_REQUIRES,
     extras_require={"test": TEST_REQUIRES},

@@ -81,9 +81,9 @@ def measured(link: Link, objects: int) -> Iterator[list[Reading]]:
 
 def read_ahead(link: Link, planned: Sequence[ShardImage]) -> Reading:
     """Reads and checks all images as a shard does."""
-    from transforms.convert import ImageConverter
-    from transforms.core.check import Limits
-    from transforms.core.examples import CheckedImage
+    from transforms.convert_images import ImageConverter
+    from transforms.core.examples.encoder import CheckedImage
+    from transforms.core.images.check import Limits
 
     converter = ImageConverter(
         root=f"gs://{_BUCKET}", features=(), limits=Limits(10**8, 10**8), check="full"
@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if min(args.count, args.plain, args.rounds, args.latency_ms) < 1:
         parser.error("all of them start at 1")
     ours, beam = run_rounds(args)
-    from transforms.gcs import READERS
+    from transforms.storage.gcs import READERS
 
     rows = []
     for name, readings in (("read-ahead, checked", ours), ("FileSystems.open in turn", beam)):

@@ -25,18 +25,18 @@ _BARE = "--bare"
 
 def convert_bare(argv: Sequence[str]) -> None:
     """Runs `convert` without anything that describes images."""
-    from pipeline.beam_import import import_beam
+    from pipeline.run.beam_import import import_beam
 
     import_beam(argv)
-    from transforms import convert, describe
-    from transforms.core.image_statistics import Samples, Statistics
+    from transforms import convert_images, describe_dataset
+    from transforms.core.dataset.image_statistics import Samples, Statistics
 
     def nothing(*args: object, **kwargs: object) -> None:
         return None
 
     Statistics.add = Samples.add = nothing  # type: ignore[method-assign, assignment]
-    convert.orientation_tag = lambda data, format_: 0  # type: ignore[attr-defined]
-    describe.DatasetDescriber.describe = lambda *args: b"{}\n"  # type: ignore[method-assign]
+    convert_images.orientation_tag = lambda data, format_: 0  # type: ignore[attr-defined]
+    describe_dataset.DatasetDescriber.describe = lambda *args: b"{}\n"  # type: ignore[method-assign]
 
     import pipeline.convert
 
@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == [_BARE]:
         from pipeline.errors import run_command
-        from pipeline.supervise import supervise
+        from pipeline.run.supervise import supervise
 
         sys.exit(supervise(lambda: run_command(lambda: convert_bare(sys.argv[2:]), "convert")))
     sys.exit(main())

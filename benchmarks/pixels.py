@@ -28,7 +28,7 @@ from report import markdown_table, paired_ratio, spread
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 if TYPE_CHECKING:
-    from transforms.core.pixel_options import Resize
+    from transforms.core.images.pixel_options import Resize
 
 _WANTED = 0.85
 _QUALITY = 95
@@ -80,10 +80,10 @@ def bare_pool(
 
 def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     """A run over all files as a shard does it, up to the bytes that are stored."""
-    from transforms.convert import ImageConverter
-    from transforms.core.check import Limits
-    from transforms.core.examples import CheckedImage
-    from transforms.core.pixel_options import PixelOptions
+    from transforms.convert_images import ImageConverter
+    from transforms.core.examples.encoder import CheckedImage
+    from transforms.core.images.check import Limits
+    from transforms.core.images.pixel_options import PixelOptions
     from transforms.core.records import ShardImage
 
     converter = ImageConverter(
@@ -117,7 +117,7 @@ def run_rounds(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the rates, and the product's over that of the bare pool."""
-    from transforms.core.pixel_options import Resize
+    from transforms.core.images.pixel_options import Resize
 
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     add = parser.add_argument

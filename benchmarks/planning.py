@@ -20,7 +20,7 @@ from unittest import mock
 from measure import read_memory
 
 if TYPE_CHECKING:
-    from transforms.match import FoundFile
+    from transforms.storage.listing import FoundFile
 
 _CLASSES = 10
 _IMAGE_BYTES = 110_000
@@ -58,7 +58,9 @@ def _stem(index: int) -> tuple[str, str]:
 
 def list_names(count: int) -> Iterator[FoundFile]:
     """The listing of a folder of `count` images, as if it were read."""
-    from transforms.match import FoundFile  # Beam is for the process that plans, see plan_names
+    from transforms.storage.listing import (
+        FoundFile,  # Beam is for the process that plans, see plan_names
+    )
 
     for index in range(count):
         label, stem = _stem(index)
@@ -90,14 +92,15 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
         What it took.
     """
     # Here, so that `benchmarks/scaling.py` can use this module without Beam.
-    from pipeline.beam_import import import_beam
+    from pipeline.run.beam_import import import_beam
 
     import_beam([])
-    from pipeline import dry_run, preflight, samples
-    from pipeline.options import parse_flags
-    from transforms import match
+    from pipeline import dry_run, preflight
+    from pipeline.flags.options import parse_flags
+    from pipeline.inputs import image_samples
+    from transforms.storage import listing
 
-    real_list = match.list_files
+    real_list = listing.list_files
 
     def list_files(pattern: str) -> Iterator[FoundFile]:
         # The extension may be asked for in any case.
@@ -108,8 +111,8 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     gc.collect()
     base = read_memory().resident
     with (
-        mock.patch.object(match, "list_files", list_files),
-        mock.patch.object(samples, "list_files", list_files),
+        mock.patch.object(listing, "list_files", list_files),
+        mock.patch.object(image_samples, "list_files", list_files),
     ):
         start = time.perf_counter()
         config = preflight.check_flags(flags)

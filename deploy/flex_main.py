@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from pipeline.beam_import import configure_file_systems
 from pipeline.errors import run_command
-from pipeline.options import make_parser, parse_flags
+from pipeline.flags.options import make_parser, parse_flags
+from pipeline.run.beam_import import configure_file_systems
 
 
 def command_line(words: Sequence[str]) -> Iterator[str]:
@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     configure_file_systems(beam_flags)
     # After the flags: a wrong one need not wait for Beam.
     from pipeline.graph import build
-    from pipeline.launch import run_pipeline
     from pipeline.preflight import check_flags, check_writable
+    from pipeline.run.launch import run_pipeline
 
     config = check_flags(flags)
     check_writable(config)

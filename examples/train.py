@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, UsageError, one_line, run_command
-from pipeline.one_line_parser import OneLineParser, typed
-from pipeline.options import at_least_one
+from pipeline.flags.one_line_parser import OneLineParser, typed
+from pipeline.flags.options import at_least_one
+from pipeline.open_dataset import open_dataset
 from pipeline.read import class_names, load
 
 TRAIN, VALIDATION = "train", "validation"

@@ -10,12 +10,10 @@ from typing import Any
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 
 from pipeline.errors import DatasetError, UsageError, one_line
-from pipeline.launch import is_local_runner, run_pipeline
-from transforms import files
-from transforms.core.manifest import content_digest, manifest_shards
-from transforms.core.output_names import LABELS, MANIFEST, REJECTED
-from transforms.core.scratch import scratch_folder
-from transforms.core.verify import (
+from pipeline.run.launch import is_local_runner, run_pipeline
+from transforms.core.dataset.manifest import content_digest, manifest_shards
+from transforms.core.dataset.output_names import LABELS, MANIFEST, REJECTED
+from transforms.core.dataset.record_checks import (
     Problem,
     RecordVerifier,
     Verified,
@@ -23,9 +21,11 @@ from transforms.core.verify import (
     ledger_problems,
     rejected_problems,
 )
-from transforms.core.vocabulary import parse_labels
-from transforms.match import list_files
-from transforms.verify import VerifyShards, merge_splits, read_results
+from transforms.core.labels.vocabulary import parse_labels
+from transforms.core.scratch import scratch_folder
+from transforms.storage import files
+from transforms.storage.listing import list_files
+from transforms.verify_shards import VerifyShards, merge_splits, read_results
 
 
 def check_dataset(

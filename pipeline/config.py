@@ -6,23 +6,24 @@ import argparse
 import dataclasses
 from typing import Any
 
-from transforms.core.boxes import BoxRules
-from transforms.core.check import Limits
-from transforms.core.columns import RowUse, RowValues, row_use
-from transforms.core.csv_rows import CsvColumns
-from transforms.core.dataset_warnings import DatasetWarning
+from transforms.core.dataset.dataset_warnings import DatasetWarning
+from transforms.core.dataset.manifest import Dataset
 from transforms.core.decisions import Decision
-from transforms.core.embeddings import Embedding
-from transforms.core.layouts import DETECTION, Feature, with_embedding
-from transforms.core.limits import RejectionLimit
-from transforms.core.manifest import Dataset
-from transforms.core.path_labels import PathRules
-from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
-from transforms.core.placing import Placer
-from transforms.core.shards import DEFAULT_SHARD_SIZE, ShardPlan
-from transforms.core.splits import Splits
-from transforms.core.vocabulary import LabelRules
-from transforms.match import LeftOut
+from transforms.core.features.boxes import BoxRules
+from transforms.core.features.layouts import DETECTION, Feature, with_embedding
+from transforms.core.features.row_features import RowValues, row_use
+from transforms.core.images.check import Limits
+from transforms.core.images.embeddings import Embedding
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.labels.path_labels import PathRules
+from transforms.core.labels.vocabulary import LabelRules
+from transforms.core.planning.rejection_limit import RejectionLimit
+from transforms.core.planning.row_cells import RowUse
+from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, ShardPlan
+from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.splits import Splits
+from transforms.core.tables.csv_rows import CsvColumns
+from transforms.find_images import LeftOut
 
 
 @dataclasses.dataclass(frozen=True)

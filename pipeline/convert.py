@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import UsageError, run_command
-from pipeline.options import parse_flags
-from pipeline.supervise import supervise
+from pipeline.flags.options import parse_flags
+from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.supervise import supervise
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -26,13 +26,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     # After the flags: a wrong one, or --help, need not wait for Beam.
     import_beam(arguments)
     configure_file_systems(beam_flags)
-    from pipeline.launch import convert
     from pipeline.preflight import check_flags
+    from pipeline.run.launch import convert
     from pipeline.summary import convert_lines
-    from transforms import files
-    from transforms.core import dataset_warnings
+    from transforms.core.dataset import dataset_warnings
+    from transforms.core.dataset.output_names import REPORT
     from transforms.core.decisions import decision_lines, from_manifest, later
-    from transforms.core.output_names import REPORT
+    from transforms.storage import files
 
     config = check_flags(flags)
 
@@ -72,10 +72,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     """The content of `statistics.json`; None when there is none, or somebody changed it."""
-    from transforms import files
+    from transforms.core.dataset.manifest import crc32c_hex
+    from transforms.core.dataset.output_names import STATISTICS
     from transforms.core.json_text import parse_json
-    from transforms.core.manifest import crc32c_hex
-    from transforms.core.output_names import STATISTICS
+    from transforms.storage import files
 
     listed = manifest["files"].get(STATISTICS)
     if listed is not None:

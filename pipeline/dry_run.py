@@ -13,17 +13,18 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
-from pipeline.launch import run_pipeline
-from transforms import files
-from transforms.core import dataset_warnings, decisions
-from transforms.core.columns import class_texts
-from transforms.core.gathered import Gathered, gather
-from transforms.core.label_decisions import label_decisions
+from pipeline.run.launch import run_pipeline
+from transforms.core import decisions
+from transforms.core.dataset import dataset_warnings
+from transforms.core.dataset.ledger import PlanTotals, ShardSummary, count_reasons
+from transforms.core.dataset.run_counts import Gathered, gather
+from transforms.core.examples.row_records import RowChecker
+from transforms.core.labels.label_decisions import label_decisions
+from transforms.core.planning.row_cells import class_texts
+from transforms.core.planning.shards import ShardName
 from transforms.core.records import Count, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.core.shards import ShardName
-from transforms.core.stats import PlanTotals, ShardSummary, count_reasons
-from transforms.core.tables import RowChecker
+from transforms.storage import files
 
 # Why an image or a row is rejected for what its cells hold, and how many are shown.
 _OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)

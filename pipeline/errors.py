@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from pipeline.streams import open_standard_streams
+from pipeline.run.streams import open_standard_streams
 from transforms.core.file_errors import is_final
 from transforms.core.shown_text import first_line, printable, redacted
 

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, NamedTuple
 import apache_beam as beam
 
 from pipeline.config import ConvertConfig
-from transforms.convert import ImageConverter
-from transforms.core.label_kinds import missing_labels
+from transforms.convert_images import ImageConverter
+from transforms.copy_rejected import CopyRejected
+from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.examples.row_records import RowChecker, row_bytes
+from transforms.core.labels.label_kinds import missing_labels
 from transforms.core.records import Count, Found, LabelledImage
 from transforms.core.rejections import Rejection
-from transforms.core.stats import PlanTotals
-from transforms.core.tables import RowChecker, row_bytes
-from transforms.duplicates import DropDuplicates, FindEqualImages
-from transforms.join import JoinLabels, ReadInputs
-from transforms.labels import RowReader
-from transforms.listed import RowImages
-from transforms.match import ImageFinder
-from transforms.plan import PlannedShards, PlanShards, TotalLabels
-from transforms.publish import PublishDataset
-from transforms.quarantine import CopyRejected
-from transforms.report import WriteReport
-from transforms.tables import PlanRows, ReadRows, RowConverter, TableReader
-from transforms.write import WriteShards, WrittenShards
+from transforms.drop_duplicates import DropDuplicates, FindEqualImages
+from transforms.find_images import ImageFinder
+from transforms.join_labels import JoinLabels, ReadInputs
+from transforms.plan_rows import PlanRows, ReadRows, RowConverter, TableReader
+from transforms.plan_shards import PlannedShards, PlanShards, TotalLabels
+from transforms.publish_dataset import PublishDataset
+from transforms.read_labels import RowReader
+from transforms.storage.image_lookup import RowImages
+from transforms.write_report import WriteReport
+from transforms.write_shards import WriteShards, WrittenShards
 
 if TYPE_CHECKING:
-    from transforms.embed import Embedder
+    from transforms.embed_images import Embedder
 
 
 class Plan(NamedTuple):
@@ -135,7 +135,7 @@ def _embedder(config: ConvertConfig) -> Embedder | None:
     if config.embedding is None:
         return None
     # It brings Beam's inference, which other runs do without.
-    from transforms.embed import Embedder
+    from transforms.embed_images import Embedder
 
     return Embedder(config.embedding)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import UsageError, run_command
-from pipeline.options import parse_flags
-from transforms.core import dataset_warnings
+from pipeline.flags.options import parse_flags
+from pipeline.run.beam_import import configure_file_systems, import_beam
+from transforms.core.dataset import dataset_warnings
 from transforms.core.decisions import decision_lines, from_manifest
 from transforms.core.scratch import scratch_folder
 from transforms.core.shown_text import format_bytes, printable

@@ -10,19 +10,19 @@ from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, input_error
-from pipeline.image_flags import image_config
-from pipeline.options import default_of
-from pipeline.path_flags import check_path
-from pipeline.root_flags import check_same_root
-from pipeline.table_flags import is_table, table_config
-from transforms import files, gcs
-from transforms.core.csv_lines import LabelsError
-from transforms.core.dataset_warnings import strict_message
-from transforms.core.layouts import is_layout_file
-from transforms.core.manifest import ManifestError
-from transforms.core.output_names import MANIFEST, PROBE, ForeignNameError
-from transforms.match import is_local, list_files
+from pipeline.flags.options import default_of
+from pipeline.resolve.image_flags import image_config
+from pipeline.resolve.path_flags import check_path
+from pipeline.resolve.root_flags import check_same_root
+from pipeline.resolve.table_flags import is_table, table_config
+from transforms.core.dataset.dataset_warnings import strict_message
+from transforms.core.dataset.manifest import ManifestError
+from transforms.core.dataset.output_names import MANIFEST, PROBE, ForeignNameError
+from transforms.core.features.layouts import is_layout_file
+from transforms.core.label_errors import LabelsError
 from transforms.staging import check_output
+from transforms.storage import files, gcs
+from transforms.storage.listing import is_local, list_files
 
 
 def check_flags(flags: argparse.Namespace) -> ConvertConfig:

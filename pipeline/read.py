@@ -6,18 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.dataset import open_dataset
 from pipeline.errors import UsageError, one_line
-from transforms import files
+from pipeline.open_dataset import open_dataset
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
-from transforms.core.check import import_tensorflow
-from transforms.core.layouts import SIZES, Feature
-from transforms.core.output_names import LABELS
-from transforms.core.pixel_options import stored_shape
-from transforms.core.tfds_metadata import supervised_keys
-from transforms.core.vocabulary import parse_labels
-from transforms.local_files import is_plain_file
-from transforms.match import is_local
+from transforms.core.dataset.output_names import LABELS
+from transforms.core.dataset.tfds_metadata import supervised_keys
+from transforms.core.features.layouts import SIZES, Feature
+from transforms.core.images.check import import_tensorflow
+from transforms.core.images.pixel_options import stored_shape
+from transforms.core.labels.vocabulary import parse_labels
+from transforms.storage import files
+from transforms.storage.listing import is_local
+from transforms.storage.local_files import is_plain_file
 
 # Shards read at once. Fixed, since it decides the order of the records.
 _INTERLEAVED = 16

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, one_line, run_command
-from pipeline.one_line_parser import OneLineParser
-from pipeline.supervise import supervise
-from pipeline.unknown_flags import check_words
+from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.unknown_flags import check_words
+from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.supervise import supervise
 from transforms.core.shown_text import format_bytes
 
 
@@ -28,10 +28,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     output = flags.output
     import_beam(arguments)
     configure_file_systems(())
-    from pipeline.dataset import open_dataset
-    from transforms import files
-    from transforms.core.output_names import REPORT
-    from transforms.report import write_report
+    from pipeline.open_dataset import open_dataset
+    from transforms.core.dataset.output_names import REPORT
+    from transforms.storage import files
+    from transforms.write_report import write_report
 
     manifest = open_dataset(output)
     path = files.join(output, REPORT)

@@ -14,16 +14,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, UsageError, run_command
-from pipeline.one_line_parser import OneLineParser, typed
-from pipeline.options import at_least_one
-from pipeline.unknown_flags import check_words
-from transforms.core.image_files import file_stem
+from pipeline.flags.one_line_parser import OneLineParser, typed
+from pipeline.flags.options import at_least_one
+from pipeline.flags.unknown_flags import check_words
+from pipeline.run.beam_import import configure_file_systems, import_beam
+from transforms.core.dataset.image_file_names import file_stem
 from transforms.core.shown_text import format_bytes, printable
 
 if TYPE_CHECKING:
-    from pipeline.records import Record, Selection
+    from pipeline.show_records import Record, Selection
 
 # Characters of a bytes value that are shown as text.
 _MAX_TEXT = 80
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_words(unknown, arguments, parser)
     import_beam(arguments)
     configure_file_systems(())
-    from pipeline.records import read_records, select
+    from pipeline.show_records import read_records, select
 
     selection = select(flags.paths, flags.split)
     _check_filters(flags, selection)
@@ -159,7 +159,7 @@ def _shown(value: Any) -> str:
 
 def _image_size(data: bytes) -> str:
     """Format, height x width x channels of an image; empty when the bytes are none."""
-    from transforms.core.headers import BrokenHeaderError, image_format, read_header
+    from transforms.core.formats.headers import BrokenHeaderError, image_format, read_header
 
     kind = image_format(data)
     if not kind:
@@ -179,7 +179,7 @@ def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path
         directory: made if it is not there.
         sources: feature name by source, as the manifest says.
     """
-    from transforms.core.headers import image_format
+    from transforms.core.formats.headers import image_format
 
     data = record.example[sources["image.bytes"]][0]
     named = sources.get("image.path") or sources.get("image.key")

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from transforms.core.dataset_warnings import from_manifest, warning_lines
+from transforms.core.dataset.dataset_warnings import from_manifest, warning_lines
+from transforms.core.dataset.output_names import REJECTED
 from transforms.core.decisions import Decision, decision_lines
-from transforms.core.label_kinds import class_order
-from transforms.core.output_names import REJECTED
+from transforms.core.labels.label_kinds import class_order
 from transforms.core.rejections import help_for
 from transforms.core.shown_text import format_bytes, printable
 

@@ -6,17 +6,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.beam_import import configure_file_systems, import_beam
 from pipeline.errors import DatasetError, run_command
-from pipeline.one_line_parser import OneLineParser
-from pipeline.options import PROGRESS_STYLES
-from pipeline.supervise import supervise
-from pipeline.unknown_flags import refuse_unknown
-from transforms.core.layouts import COLUMN
+from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.options import PROGRESS_STYLES
+from pipeline.flags.unknown_flags import refuse_unknown
+from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.supervise import supervise
+from transforms.core.features.layouts import COLUMN
 from transforms.core.shown_text import format_bytes, printable
 
 if TYPE_CHECKING:
-    from transforms.core.verify import Problem, Verified
+    from transforms.core.dataset.record_checks import Problem, Verified
 
 # Lines of problems that are printed; a damaged disk need not fill the screen.
 _MAX_LINES = 100
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_beam(arguments)
     configure_file_systems(beam_flags)
     from pipeline.check_dataset import check_dataset
-    from pipeline.dataset import open_dataset
+    from pipeline.open_dataset import open_dataset
 
     manifest = open_dataset(flags.output)
     problems, splits = check_dataset(

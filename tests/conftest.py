@@ -14,7 +14,7 @@ import pytest
 from examples.make_sample import make_sample
 from tests.images import picture, saved
 from tests.servers.gcs import GcsServer, serve_gcs
-from transforms.gcs import client
+from transforms.storage.gcs import client
 
 CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6

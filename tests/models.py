@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from transforms.core.check import import_tensorflow
+from transforms.core.images.check import import_tensorflow
 
 KERAS = import_tensorflow().keras
 

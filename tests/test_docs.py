@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pipeline.options import make_parser
+from pipeline.flags.options import make_parser
 from tests.pipeline.commands import SMALL_FILES, Ran, run_here
-from transforms.core.layouts import LAYOUTS as PRESETS
-from transforms.core.layouts import ROWS
+from transforms.core.features.layouts import LAYOUTS as PRESETS
+from transforms.core.features.layouts import ROWS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]

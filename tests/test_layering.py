@@ -25,9 +25,9 @@ import transforms
 import transforms.core
 from pipeline.graph import build
 from tests.transforms.beam import make_config, make_pipeline
-from transforms.core.csv_rows import CsvColumns
-from transforms.core.label_kinds import LabelCells
+from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.records import JoinSide, LabelledImage, Prints, ShardImage
+from transforms.core.tables.csv_rows import CsvColumns
 
 ROOT = Path(transforms.__file__).parents[1]
 CORE = sorted((ROOT / "transforms/core").glob("*.py"))

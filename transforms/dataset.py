@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
 
-from transforms import files, gcs
-from transforms.convert import ImageConverter
+from transforms.convert_images import ImageConverter
 from transforms.core.arguments import (
     class_texts,
     one_of,
@@ -23,21 +22,9 @@ from transforms.core.arguments import (
     split_shares,
     truth,
 )
-from transforms.core.check import DEFAULT_LIMITS, MODES, Limits
-from transforms.core.csv_lines import LabelsError
-from transforms.core.csv_rows import CsvColumns, first_rows
-from transforms.core.custom_layout import parse_layout
-from transforms.core.image_globs import any_case, expand_braces
-from transforms.core.keys import KEY_KINDS
-from transforms.core.label_kinds import (
-    LABEL_KINDS,
-    LabelCells,
-    LabelCounter,
-    given_label,
-    missing_labels,
-)
-from transforms.core.labels import resolve_columns
-from transforms.core.layouts import (
+from transforms.core.dataset.manifest import Dataset
+from transforms.core.features.layout_files import parse_layout
+from transforms.core.features.layouts import (
     EMBEDDING,
     LAYOUTS,
     Feature,
@@ -45,24 +32,38 @@ from transforms.core.layouts import (
     layout_features,
     with_pixels,
 )
-from transforms.core.limits import DEFAULT_LIMIT
-from transforms.core.listed import listed_key, listed_path
-from transforms.core.manifest import Dataset
-from transforms.core.path_labels import PathRules
-from transforms.core.pixel_options import AS_THEY_ARE, PixelOptions
-from transforms.core.placing import Placer
+from transforms.core.images.check import DEFAULT_LIMITS, MODES, Limits
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.label_errors import LabelsError
+from transforms.core.labels.label_kinds import (
+    LABEL_KINDS,
+    LabelCells,
+    LabelCounter,
+    given_label,
+    missing_labels,
+)
+from transforms.core.labels.path_labels import PathRules
+from transforms.core.labels.vocabulary import LabelRules
+from transforms.core.planning.image_globs import any_case, expand_braces
+from transforms.core.planning.image_lists import listed_key, listed_path
+from transforms.core.planning.keys import KEY_KINDS
+from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
+from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.splits import Splits
 from transforms.core.records import Count, JoinSide
-from transforms.core.splits import Splits
-from transforms.core.vocabulary import LabelRules
-from transforms.fetch import ReadAhead
-from transforms.join import JoinedImages, JoinLabels, ReadInputs
-from transforms.labels import RowReader
-from transforms.listed import find_file
-from transforms.match import ImageFinder, list_files
+from transforms.core.tables.csv_rows import CsvColumns, first_rows
+from transforms.core.tables.label_columns import resolve_columns
+from transforms.find_images import ImageFinder
+from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
 from transforms.metrics import counter
-from transforms.plan import PlanShards, TotalLabels
-from transforms.publish import PublishDataset
-from transforms.write import WriteShards
+from transforms.plan_shards import PlanShards, TotalLabels
+from transforms.publish_dataset import PublishDataset
+from transforms.read_labels import RowReader
+from transforms.storage import files, gcs
+from transforms.storage.image_lookup import find_file
+from transforms.storage.listing import list_files
+from transforms.storage.read_ahead import ReadAhead
+from transforms.write_shards import WriteShards
 
 # Rows of a CSV that tell which of its columns is which.
 _FIRST_ROWS = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from transforms import files
-from transforms.core.manifest import check_digest, manifest_shards, possible_files
-from transforms.core.output_names import (
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.dataset.manifest import check_digest, manifest_shards, possible_files
+from transforms.core.dataset.output_names import (
     FORMER,
     MANIFEST,
     PARTIAL,
@@ -16,7 +16,7 @@ from transforms.core.output_names import (
     parse_small_files,
     staged_shard,
 )
-from transforms.core.stats import ShardSummary
+from transforms.storage import files
 
 
 class Staging(NamedTuple):

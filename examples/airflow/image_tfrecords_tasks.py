@@ -83,7 +83,7 @@ def verify() -> BashOperator:
 @task.external_python(python=PYTHON, expect_airflow=False)
 def publish(base: str, version: str) -> None:
     """Names the newest version in the file LATEST, at once; a backfill does not turn it back."""
-    from transforms import files
+    from transforms.storage import files
 
     latest = files.join(base, "LATEST")
     if version > (files.read_text(latest) or ""):

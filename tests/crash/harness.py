@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from pipeline.convert import main
 from pipeline.errors import run_command
-from transforms import files
+from transforms.storage import files
 
 # All through which a run changes its output folder.
 OPERATIONS = (
@@ -95,10 +95,10 @@ if __name__ == "__main__":
     # What a run imports and compiles on its way, before the first fork: nearly half of its time.
     import apache_beam.runners.portability.fn_api_runner.fn_runner  # noqa: F401
 
-    import pipeline.launch
+    import pipeline.run.launch
     import pipeline.summary  # noqa: F401
-    import transforms.core.report_pictures  # noqa: F401
-    from transforms.core.report import page_template
+    import transforms.core.report.thumbnails  # noqa: F401
+    from transforms.core.report.page import page_template
 
     page_template()
     for line in sys.stdin:

@@ -20,7 +20,7 @@ import simplejpeg
 
 from pipeline.convert import main
 from pipeline.errors import run_command
-from transforms.core.in_flight import Suspects
+from transforms.core.guard.in_flight import Suspects
 
 KILLS = 10
 
@@ -67,7 +67,7 @@ class Started(subprocess.Popen):  # type: ignore[type-arg]
 
 if __name__ == "__main__":
     subprocess.Popen = Started  # type: ignore[misc]
-    import transforms.convert  # noqa: F401
+    import transforms.convert_images  # noqa: F401
 
     codes = {run(sys.argv[1:], is_killed=True)[0] for _ in range(KILLS)}
     assert codes == {-signal.SIGKILL}, codes

@@ -42,10 +42,10 @@ HANGING_DECODER = CRASHING_DECODER.replace("raise_signal(signal.SIGSEGV)", "paus
 # `convert`, with seconds where it has minutes.
 IMPATIENT = """
 import sys
-from pipeline import supervise
+from pipeline.run import supervise
 from pipeline.convert import main
 from pipeline.errors import run_command
-from transforms.core import decoding_child
+from transforms.core.guard import decoding_child
 
 supervise._WATCH_SECONDS = 0.5
 decoding_child._SECONDS = 1.0
@@ -180,7 +180,7 @@ def test_a_crash_outside_of_decoders_is_not_tried_again(images: Path) -> None:
     main = Path(images.parent, "crashing.py")
     main.write_text(
         "import signal, sys\n"
-        "from pipeline.supervise import supervise\n"
+        "from pipeline.run.supervise import supervise\n"
         "print('started', file=sys.stderr, flush=True)\n"
         "sys.exit(supervise(lambda: signal.raise_signal(signal.SIGSEGV)))\n"
     )

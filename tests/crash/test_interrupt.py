@@ -16,7 +16,7 @@ import pytest
 
 from tests.pipeline.commands import ROOT, Ran, arguments, take_interrupts
 from tests.transforms.core.deaths import kill_over
-from transforms.core.in_flight import image_note
+from transforms.core.guard.in_flight import image_note
 
 WORKERS = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
 MESSAGES = {

@@ -14,8 +14,8 @@ import pytest
 from pipeline.config import ConvertConfig
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import convert, make_config, make_images
-from transforms import gcs, gcs_moves
-from transforms.output_changes import BucketChanges
+from transforms.storage import gcs, gcs_moves
+from transforms.storage.output_changes import BucketChanges
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(3)]
 

@@ -14,7 +14,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult,
 from apache_beam.runners.dataflow.internal.apiclient import DataflowApplicationClient
 from google.cloud.dataflow import Job as ApiJob
 
-from pipeline import progress
+from pipeline.run import progress
 from tests.servers.dataflow import Job, serve_dataflow
 from transforms.metrics import NAMESPACE, PROGRESS, Stage
 

@@ -156,12 +156,16 @@ def test_output_equals_that_of_a_local_run(world: World) -> None:
 def test_the_worker_runs_what_was_staged_and_nothing_else(world: World) -> None:
     job = world.job("right")
     installed = job.folder / "installed"
-    assert {"transforms.core.check", "transforms.gcs", "transforms.write"} <= set(job.modules)
+    assert {
+        "transforms.core.images.check",
+        "transforms.storage.gcs",
+        "transforms.write_shards",
+    } <= set(job.modules)
     for name, file in job.modules.items():
         assert Path(file).is_relative_to(installed), f"{name} is from {file}"
     tree = world.folder / "right"
     sources = {path for path in world.former if path.startswith(("pipeline/", "transforms/"))}
-    assert {"pipeline/py.typed", "transforms/core/check.py"} <= sources
+    assert {"pipeline/py.typed", "transforms/core/images/check.py"} <= sources
     for path in sources:
         assert (installed / path).read_bytes() == (tree / path).read_bytes()
 

@@ -20,7 +20,7 @@ from typing import Any
 from tests.golden.conversions import CONVERSIONS, flags_of
 from tests.golden.inputs import write_inputs
 from tests.pipeline.commands import Dataset, convert, make_dataset
-from transforms.core.recipes import MODEL_LIBRARIES, distribution_version
+from transforms.core.planning.recipes import MODEL_LIBRARIES, distribution_version
 
 HASHES = Path(__file__).with_name("hashes.json")
 

@@ -1,7 +1,7 @@
 """Every file that `convert` publishes has the bytes that `hashes.json` recorded.
 
 A rebuild must not change them. After a change that is meant, raise FORMAT_VERSION in
-transforms/core/manifest.py if records or the manifest's shape differ, say so in CHANGELOG.md, and
+transforms/core/dataset/manifest.py if records or the manifest's shape differ, say so in CHANGELOG.md, and
 run `python -m tests.golden.update`, which prints the files that changed.
 
 `hashes.json` also records the versions of the libraries that draw the inputs, and decode and encode
@@ -34,7 +34,7 @@ ELSEWHERE = {"help", "output", "progress", "model_weights"}
 """Options that no golden conversion can show.
 
 The first three change no byte. Weights are those of models of keras.applications, whose floats
-differ from processor to processor: tests/pipeline/test_options.py has them.
+differ from processor to processor: tests/pipeline/flags/test_options.py has them.
 """
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeline.convert
-import transforms.convert
+import transforms.convert_images
 from pipeline.errors import run_command
 
 
@@ -53,14 +53,14 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 def main() -> int:
     """Converts, and makes the change just before the file is read."""
     name, change, *words = sys.argv[1:]
-    original = transforms.convert.read_file
+    original = transforms.convert_images.read_file
 
     def read_file(uri: str, **listed: Any) -> bytes:
         if uri.endswith(name):
             CHANGES[change](Path(uri))
         return original(uri, **listed)
 
-    transforms.convert.read_file = read_file
+    transforms.convert_images.read_file = read_file
     return run_command(lambda: pipeline.convert.main(words), "convert")
 
 

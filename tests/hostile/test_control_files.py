@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert, make_dataset
-from transforms.core.fingerprints import ShardIndex, Sidecar
-from transforms.core.manifest import content_digest
-from transforms.core.output_names import (
+from transforms.core.dataset.manifest import content_digest
+from transforms.core.dataset.output_names import (
     ForeignNameError,
     check_names,
     is_data_file,
@@ -26,6 +25,7 @@ from transforms.core.output_names import (
     is_staged,
     parse_small_files,
 )
+from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
 
 ALL_KINDS = ("shard", "small", "former", "sidecar", "begun")
 

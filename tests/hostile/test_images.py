@@ -23,9 +23,9 @@ from PIL import Image
 from tests import images
 from tests.hostile.checking import BrokenCheckError, Checker
 from tests.hostile.costly_files import small_bombs
-from transforms.core.check import DEFAULT_LIMITS as DEFAULT
-from transforms.core.check import Limits
-from transforms.core.headers import MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
+from transforms.core.formats.headers import MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
+from transforms.core.images.check import DEFAULT_LIMITS as DEFAULT
+from transforms.core.images.check import Limits
 from transforms.core.rejections import Reason
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ceilings on memory need Linux")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from PIL import Image
 
-from transforms.core.decoding_child import Budget, DecoderFailure, DecodingChild
+from transforms.core.guard.decoding_child import Budget, DecoderFailure, DecodingChild
 from transforms.core.rejections import Reason
 
 TAGS = 4_000

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from pipeline.records import Record
 from pipeline.show import record_lines
+from pipeline.show_records import Record
 from tests.hostile.limited import run_limited
 from tests.pipeline.commands import show
-from transforms.core.check import Limits
-from transforms.core.decoder_guard import DecoderGuard
-from transforms.core.layouts import LAYOUTS
-from transforms.core.tfrecord import LARGEST_RECORD, masked_crc32c
-from transforms.core.verify import RecordVerifier, Verified
-from transforms.verify import verify_shard
+from transforms.core.dataset.record_checks import RecordVerifier, Verified
+from transforms.core.examples.tfrecord import LARGEST_RECORD, masked_crc32c
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.guard.decoder_guard import DecoderGuard
+from transforms.core.images.check import Limits
+from transforms.verify_shards import verify_shard
 
 VERIFIER = RecordVerifier(LAYOUTS["slim"], None, Limits(10**6, 10**6))
 

@@ -18,8 +18,8 @@ import pipeline.show
 import pipeline.verify
 from tests.pipeline.commands import Ran, convert, plan, run_here
 from tests.servers.gcs import CREDENTIALS, GcsServer
-from transforms import gcs as gcs_module
-from transforms import gcs_retry
+from transforms.storage import gcs as gcs_module
+from transforms.storage import gcs_retry
 
 SECRETS = {
     "token": "ya29.t0ken-of-the-user",

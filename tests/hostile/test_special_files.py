@@ -18,8 +18,8 @@ from pipeline.errors import UsageError
 from pipeline.read import load
 from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert, make_dataset, run_here, show, verify
-from transforms import files
-from transforms.core.manifest import content_digest
+from transforms.core.dataset.manifest import content_digest
+from transforms.storage import files
 
 SHARD = "train-00000-of-00001.tfrecord"
 

@@ -17,7 +17,7 @@ from tests.conftest import draw
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
-from transforms.core.embeddings import BATCH_IMAGES, read_bfloat16
+from transforms.core.images.embeddings import BATCH_IMAGES, read_bfloat16
 
 DOCUMENT = (ROOT / "docs" / "embeddings.md").read_text()
 COUNT = BATCH_IMAGES + 3

@@ -214,15 +214,15 @@ def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(
 def test_two_runs_cannot_mix_their_manifests(
     buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transforms import publish
+    from transforms import publish_dataset
 
-    to_text = publish.to_text
+    to_text = publish_dataset.to_text
 
     def overtaken(manifest: Any) -> str:
         buckets.put("datasets", "flowers/manifest.json", b"of another run")
         return to_text(manifest)
 
-    monkeypatch.setattr(publish, "to_text", overtaken)
+    monkeypatch.setattr(publish_dataset, "to_text", overtaken)
     ran = convert(**FLAGS)
     assert ran.code == 1
     assert "another run wrote it" in ran.error()

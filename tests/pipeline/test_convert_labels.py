@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import pipeline.label_flags
+import pipeline.resolve.label_flags
 from tests.conftest import draw
 from tests.pipeline.commands import (
     check_sound,
@@ -191,7 +191,7 @@ class TestClasses:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(pipeline.label_flags, "SAMPLE_ROWS", 3)
+        monkeypatch.setattr(pipeline.resolve.label_flags, "SAMPLE_ROWS", 3)
         rows = [(stem, at) for at, stem in enumerate(stems)]
         rows[-1] = (rows[-1][0], "x")
         (tmp_path / "labels.csv").write_text(csv_text(rows), "utf-8")
@@ -311,7 +311,7 @@ class TestRows:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # Behind what is read before the job.
-        monkeypatch.setattr(pipeline.label_flags, "SAMPLE_ROWS", 100)
+        monkeypatch.setattr(pipeline.resolve.label_flags, "SAMPLE_ROWS", 100)
         rows = [*stems.items(), *((f"gone-{n:090d}", "cat") for n in range(2000))]
         text = csv_text(rows).encode() + "한강,cat\n".encode("cp949")
         (tmp_path / "labels.csv").write_bytes(text)

@@ -203,7 +203,7 @@ def test_pixels_are_loaded_for_changes_only_and_tensorflow_not_for_clean_jpegs(
 ) -> None:
     code = (
         "import sys; from pipeline.convert import main; main(sys.argv[1:]);"
-        "print('transforms.core.pixels' in sys.modules, 'tensorflow' in sys.modules)"
+        "print('transforms.core.images.pixels' in sys.modules, 'tensorflow' in sys.modules)"
     )
     words = arguments(images=f"{photos}/*/*.jpg", output=tmp_path / "out", resize=resize)
     command = [sys.executable, "-c", code, *words]

@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def saved_orientation(orientation: int) -> bytes:
-    from transforms.core.pillow_images import exif_of
+    from transforms.core.images.pillow_images import exif_of
 
     return exif_of(orientation)
 

@@ -21,10 +21,10 @@ from tests.pipeline.commands import (
     write_layout,
 )
 from tests.pipeline.reading import NUMBER, TEXT, read
-from transforms.core.check import Limits
-from transforms.core.layouts import Feature
-from transforms.core.verify import RecordVerifier
-from transforms.read import open_records
+from transforms.core.dataset.record_checks import RecordVerifier
+from transforms.core.features.layouts import Feature
+from transforms.core.images.check import Limits
+from transforms.stored_records import open_records
 
 SIZES = {"height": NUMBER, "width": NUMBER, "channels": NUMBER}
 

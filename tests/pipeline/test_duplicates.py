@@ -24,8 +24,8 @@ from tests.pipeline.commands import (
     make_dataset,
     plan,
 )
-from transforms import files
-from transforms.core.pillow_images import exif_of
+from transforms.core.images.pillow_images import exif_of
+from transforms.storage import files
 
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
 SIZE = (180, 240)

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, convert, digests, snapshot
 from tests.pipeline.right_command import check_usage, right_flags, write_inputs
-from transforms.core.manifest import FORMAT_VERSION
+from transforms.core.dataset.manifest import FORMAT_VERSION
 
 
 @pytest.fixture(scope="module")

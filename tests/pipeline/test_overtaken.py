@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import launch
+from pipeline.run import launch
 from tests.pipeline.commands import convert, snapshot
 
 Overtake = Callable[..., None]

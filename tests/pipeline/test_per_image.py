@@ -23,8 +23,8 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.reading import SLIM
 from tests.servers.gcs import GcsServer
-from transforms.core.examples import decode_example
-from transforms.core.tfrecord import read_records
+from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.tfrecord import read_records
 
 
 def files(dataset: Dataset) -> dict[str, Path]:

@@ -16,7 +16,7 @@ from PIL import Image
 from pipeline import report
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
 from tests.servers.gcs import GcsServer
-from transforms.core.manifest import FORMAT_VERSION, manifest_shards, to_text
+from transforms.core.dataset.manifest import FORMAT_VERSION, manifest_shards, to_text
 
 SPLITS = "train=0.7,validation=0.3"
 

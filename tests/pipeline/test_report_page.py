@@ -15,7 +15,7 @@ from tests.conftest import draw
 from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
 from tests.report_sources import make_manifest, make_sources
 from transforms.core.rejections import Rejection
-from transforms.core.report import render
+from transforms.core.report.page import render
 
 pytestmark = pytest.mark.browser
 

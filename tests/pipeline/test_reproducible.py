@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, digests, make_dataset
-from transforms import match
+from transforms.storage import listing
 
 FLAGS: dict[str, Any] = {
     "splits": "train=0.7,test=0.3",
@@ -88,7 +88,7 @@ def test_any_order_of_the_listing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original = match._names
+    original = listing._names
     arranged = 0
 
     def names(folder: str) -> list[str]:
@@ -98,7 +98,7 @@ def test_any_order_of_the_listing(
         arranged += len(found)
         return found
 
-    monkeypatch.setattr(match, "_names", names)
+    monkeypatch.setattr(listing, "_names", names)
     assert digests(make(inputs, tmp_path / "out").folder) == expected
     assert arranged >= 64
 
@@ -213,6 +213,6 @@ def test_the_format_has_not_changed(layout: str, tmp_path: Path) -> None:
     }
     assert made == GOLDEN[layout], (
         "the same inputs give other bytes than in former versions: staged shards and finished "
-        "datasets would mix two formats. Raise FORMAT_VERSION in transforms/core/manifest.py, say "
+        "datasets would mix two formats. Raise FORMAT_VERSION in transforms/core/dataset/manifest.py, say "
         "so in CHANGELOG.md, and only then put the new digests here"
     )

@@ -15,7 +15,7 @@ from tests.pipeline.commands import Ran, convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import convert as run_graph
 from tests.transforms.beam import make_config
-from transforms import fetch, gcs, gcs_retry
+from transforms.storage import gcs, gcs_retry, read_ahead
 
 IMAGES = "gs://photos/in/*/*.jpg"
 LOST = "photos/in/dog/dog-4.jpg"
@@ -150,8 +150,8 @@ def failing_open(monkeypatch: pytest.MonkeyPatch, name: str, numbers: Iterator[i
                 raise OSError(number, os.strerror(number), path)
         return original(path, *arguments, **keywords)
 
-    monkeypatch.setattr(fetch.os, "open", opening)
-    monkeypatch.setattr(fetch, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(read_ahead.os, "open", opening)
+    monkeypatch.setattr(read_ahead, "_PAUSES", (0.0, 0.0, 0.0))
     return opened
 
 

@@ -13,7 +13,8 @@ from PIL import Image
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, snapshot
 from tests.pipeline.reading import filenames
-from transforms.core import pixels, recipes
+from transforms.core.images import pixels
+from transforms.core.planning import recipes
 
 FLAGS = {"splits": "train=0.8,test=0.2", "num_shards": 2}
 

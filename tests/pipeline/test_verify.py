@@ -13,12 +13,12 @@ from PIL import Image
 
 from pipeline import convert, verify
 from pipeline.check_dataset import check_dataset
-from pipeline.dataset import open_dataset
 from pipeline.errors import DatasetError, UsageError, run_command
-from transforms.core.decoder_guard import DecoderGuard
-from transforms.core.manifest import crc32c_hex, manifest_shards, to_text
-from transforms.core.verify import RecordVerifier
-from transforms.verify import verify_shard
+from pipeline.open_dataset import open_dataset
+from transforms.core.dataset.manifest import crc32c_hex, manifest_shards, to_text
+from transforms.core.dataset.record_checks import RecordVerifier
+from transforms.core.guard.decoder_guard import DecoderGuard
+from transforms.verify_shards import verify_shard
 
 
 def _draw(folder: Path) -> None:

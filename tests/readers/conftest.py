@@ -12,10 +12,10 @@ import tensorflow as tf
 from tests.conftest import CLASSES, draw
 from tests.models import saved_to, small_model
 from tests.pipeline.commands import Dataset, make_dataset
-from transforms.core.layouts import Feature
-from transforms.core.schema import schema_text
-from transforms.core.stats import ShardSummary
-from transforms.core.tfds_metadata import tfds_files
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.dataset.tfds_metadata import tfds_files
+from transforms.core.dataset.tfx_schema import schema_text
+from transforms.core.features.layouts import Feature
 
 BOXES = """id,label,xmin,xmax,ymin,ymax
 cat-0,cat,0.25,0.5,0,1

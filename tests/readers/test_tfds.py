@@ -18,8 +18,8 @@ from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, digests, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
-from transforms.core.embeddings import read_bfloat16
-from transforms.core.output_names import FEATURES, INFO
+from transforms.core.dataset.output_names import FEATURES, INFO
+from transforms.core.images.embeddings import read_bfloat16
 
 # Its own code, which calls older names of protobuf and NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -16,9 +16,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipeline.config import ConvertConfig
 from pipeline.graph import build
 from tests.images import picture, saved
-from transforms.core.check import Limits
-from transforms.core.layouts import LAYOUTS
-from transforms.core.limits import RejectionLimit
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.images.check import Limits
+from transforms.core.planning.rejection_limit import RejectionLimit
 
 RUNNER = "FnApiRunner"
 

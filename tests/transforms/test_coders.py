@@ -6,11 +6,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import schema_pb2
 
-import transforms.duplicates
-import transforms.join
-import transforms.plan
-import transforms.write  # noqa: F401
-from transforms.core.label_kinds import LabelCells
+import transforms.drop_duplicates
+import transforms.join_labels
+import transforms.plan_shards
+import transforms.write_shards  # noqa: F401
+from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.records import Count, Found, JoinSide, LabelledImage, Prints, ShardImage
 from transforms.core.rejections import Rejection
 

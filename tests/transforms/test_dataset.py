@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from pipeline.options import parse_flags
+from pipeline.flags.options import parse_flags
 from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
@@ -19,14 +19,14 @@ from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_da
 from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
-from transforms.core.csv_lines import LabelsError
-from transforms.core.layouts import LAYOUTS
-from transforms.core.shards import ShardPlan
+from transforms.copy_rejected import CopyRejected
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.label_errors import LabelsError
+from transforms.core.planning.shards import ShardPlan
 from transforms.dataset import FindImages, LabelImages, WriteDataset
-from transforms.embed import EmbeddingModelHandler
-from transforms.join import JoinLabels, ReadInputs
-from transforms.plan import PlanShards
-from transforms.quarantine import CopyRejected
+from transforms.embed_images import EmbeddingModelHandler
+from transforms.join_labels import JoinLabels, ReadInputs
+from transforms.plan_shards import PlanShards
 
 DOCUMENT = ROOT / "docs" / "python_api.md"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tests.transforms.beam import convert, counters, make_config, make_images
 from transforms import metrics
-from transforms.core.csv_rows import CsvColumns
-from transforms.core.limits import RejectionLimit
-from transforms.core.manifest import manifest_shards, parse_manifest
+from transforms.core.dataset.manifest import manifest_shards, parse_manifest
+from transforms.core.planning.rejection_limit import RejectionLimit
+from transforms.core.tables.csv_rows import CsvColumns
 from transforms.metrics import WORKERS_FOLDER, Progress, Stage
 
 ROOT = Path(metrics.__file__).parent

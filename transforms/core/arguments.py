@@ -10,9 +10,9 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from transforms.core.limits import RejectionLimit
-from transforms.core.shards import DEFAULT_SHARD_SIZE, MAX_SHARDS, ShardPlan
-from transforms.core.splits import parse_splits
+from transforms.core.planning.rejection_limit import RejectionLimit
+from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, MAX_SHARDS, ShardPlan
+from transforms.core.planning.splits import parse_splits
 
 
 def path_text(name: str, value: object) -> str:

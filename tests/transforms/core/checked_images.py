@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from transforms.core.check import ImageInfo
-from transforms.core.examples import CheckedImage
-from transforms.core.pixel_options import Original
+from transforms.core.examples.encoder import CheckedImage
+from transforms.core.images.check import ImageInfo
+from transforms.core.images.pixel_options import Original
 from transforms.core.records import ShardImage
 
 OBJECTS = {

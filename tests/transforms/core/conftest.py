@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from transforms.core import check
+from transforms.core.images import check
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ from PIL import Image
 
 from tests.foreign_images import foreign_images
 from tests.images import whole_images
-from transforms.core import check
-from transforms.core.check import Limits
-from transforms.core.pixel_options import PixelOptions, Resize, StoredImage
-from transforms.core.pixels import change_pixels
+from transforms.core.images import check
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import PixelOptions, Resize, StoredImage
+from transforms.core.images.pixels import change_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
 LIMITS = Limits(max_pixels=1 << 24, max_bytes=1 << 30)

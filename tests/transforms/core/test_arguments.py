@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from transforms.core import arguments as check
-from transforms.core.check import Limits
-from transforms.core.pixel_options import PixelOptions, Resize
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import PixelOptions, Resize
 
 RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (check.path_text, ("a", "gs://b/c"), "gs://b/c"),

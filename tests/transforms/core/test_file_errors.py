@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from transforms.core.dataset.output_names import ForeignNameError
 from transforms.core.file_errors import (
     ChangedError,
     FinalError,
@@ -13,7 +14,6 @@ from transforms.core.file_errors import (
     check_final,
     is_final,
 )
-from transforms.core.output_names import ForeignNameError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.core.globs import glob_regex, literal_prefix
-from transforms.match import list_files
+from transforms.storage.listing import list_files
 
 NAMES = st.sampled_from(["a", "b.jpg", ".h", "ab", "a]", "[x]", "a-b", "^", "é", "A", "a\n"])
 PARTS = st.sampled_from(

@@ -1,0 +1,1 @@
+"""The command line: its options, and the words that no parser knows."""

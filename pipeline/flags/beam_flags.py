@@ -1,0 +1,102 @@
+"""Options of Apache Beam on our command lines: most pass, some mean something else than they say.
+
+tests/pipeline/flags/test_beam_flags.py decides every option that the installed Beam has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.errors import UsageError
+from pipeline.flags.job_labels import is_job_label
+
+_TESTS = "is for tests of Beam itself: leave it out"
+_BATCH = "is for streaming jobs, and this is a batch job: leave it out"
+
+# What each does here, and what to give in its place.
+_REFUSED = {
+    "--dry_run": (
+        "is for tests of Beam, and everything would be done all the same. To see what `convert` "
+        "would do, and write nothing, give the same flags to the command `plan`"
+    ),
+    "--on_success_matcher": _TESTS,
+    "--pubsub_root_url": _TESTS,
+    "--direct_runner_bundle_repeat": _TESTS,
+    "--direct_test_splits": _TESTS,
+    "--wait_until_finish_duration": (
+        "is for tests of Beam and limits nothing: put `timeout SECONDS` before the command"
+    ),
+    "--streaming": _BATCH,
+    "--transform_name_mapping": _BATCH,
+    "--create_from_snapshot": _BATCH,
+    "--update": (
+        "replaces a streaming job, and this is a batch job: leave it out "
+        "(--overwrite replaces a dataset)"
+    ),
+    "--no_wait_until_finish": (
+        "has no effect: the command waits for its job, which decides the exit code. "
+        "Ctrl-C leaves a Dataflow job running"
+    ),
+    "--output_executable_path": (
+        "would write a jar and convert nothing: leave it out (--output DIR names the dataset)"
+    ),
+}
+
+# The runner that is the default ignores them: who gives one means another runner.
+_ELSEWHERE = {
+    "--num_workers": "DataflowRunner",
+    "--max_num_workers": "DataflowRunner",
+    "--worker_machine_type": "DataflowRunner",
+    "--machine_type": "DataflowRunner",
+    "--flink_master": "FlinkRunner",
+    "--parallelism": "FlinkRunner",
+    "--max_parallelism": "FlinkRunner",
+    "--spark_master_url": "SparkRunner",
+    "--job_endpoint": "PortableRunner",
+}
+
+# Beam's two names of one option. `convert` and `plan` have a --labels of their own.
+_JOB_LABELS = ("--label", "--labels")
+
+
+def check_beam_flags(words: Sequence[str]) -> None:
+    """Refuses options of Beam that would do something else than they say.
+
+    Args:
+        words: the command line without our flags.
+
+    Raises:
+        UsageError: there is such an option; the message names what was meant.
+    """
+    given = list(_options(words))
+    names = {name for name, _ in given}
+    for name, value in given:
+        if name in _REFUSED:
+            raise UsageError(f"{name} {_REFUSED[name]}")
+        if name in _JOB_LABELS and not is_job_label(value):
+            meant = f"; did you mean --labels {value}?" if name == "--label" and value else ""
+            raise UsageError(f"{name} {value!r} is no KEY=VALUE, as a label of the job is{meant}")
+        if name in _ELSEWHERE and "--runner" not in names:
+            local = (
+                "; on this machine: --direct_num_workers N --direct_running_mode multi_processing"
+                if "workers" in name or "parallelism" in name
+                else ""
+            )
+            raise UsageError(
+                f"{name} needs --runner {_ELSEWHERE[name]}: without it the job runs on this "
+                f"machine, which ignores {name}{local}"
+            )
+
+
+def proposed(beams: Sequence[str]) -> list[str]:
+    """The flags of Beam that a hint may name."""
+    return [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Every option with its value; the value of a switch is empty, or the word that follows."""
+    for at, word in enumerate(words):
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            follows = words[at + 1] if at + 1 < len(words) else ""
+            yield name, value if equals else ("" if follows.startswith("--") else follows)

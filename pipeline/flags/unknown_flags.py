@@ -1,0 +1,195 @@
+"""Words of a command line that no parser knows, and what was probably meant by them."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from collections.abc import Sequence
+
+from pipeline.errors import UsageError
+from pipeline.flags.beam_flags import check_beam_flags, proposed
+from pipeline.run.beam_import import logging_untouched
+
+# Never proposed because it is spelt alike: whoever follows a hint must not lose a dataset.
+_DESTRUCTIVE = ("--overwrite",)
+
+# Of 0 to 1; of Beam's flags, which nearly nobody gives, only what is nearly the same.
+_ALIKE = 0.7
+_ALIKE_OF_BEAM = 0.85
+
+# What other programs call our flags. A flag stands for itself and its value.
+_SYNONYMS = {
+    "--images GLOB": (
+        "input inputs input_dir input_path in image img imgs image_dir images_dir image_folder "
+        "image_path image_glob photos data data_dir dataset_dir source src glob path root_dir"
+    ),
+    "--labels CSV": (
+        "csv csv_file csv_path label_csv labels_csv labels_file label_path annotations annotation "
+        "annotation_file metadata manifest input_csv"
+    ),
+    "--output DIR": (
+        "o out out_dir outdir output_dir output_folder output_path output_file output_prefix dest "
+        "destination dst target_dir save_dir to"
+    ),
+    "--label_column COL": "label_col class_column class_col target target_column target_col y_col",
+    "--label_key COL": (
+        "key_column id_column id_col image_column image_col filename_column filename_col x_col "
+        "path_column"
+    ),
+    "--label_from directory": "class_mode infer_labels labels_from from_folders from_directory",
+    "--class_names FILE": "classes class_list class_file class_map label_map label_names names",
+    "--splits NAME=SHARE,...": (
+        "split split_ratio split_ratios train_split val_split test_split train_size test_size "
+        "val_size validation_split validation_size test_ratio val_ratio train_ratio holdout_ratio"
+    ),
+    "--num_shards N": "shards n_shards nshards shard_count shard_num train_shards",
+    "--shard_size SIZE": "max_shard_size shard_bytes size_per_shard records_per_shard",
+    "--seed N": "random_seed random_state shuffle shuffle_seed",
+    "--layout NAME|FILE (features), or --transcode (image format)": "format output_format f",
+    "--layout NAME|FILE": "features feature_spec schema",
+    "--transcode auto|jpeg|png": "image_format encode encoding_format convert_to recode",
+    "--resize WIDTHxHEIGHT": (
+        "image_size img_size size target_size resolution width height dimensions dims scale shape "
+        "image_shape max_side crop_size resize_to"
+    ),
+    "--color rgb|gray": "colour color_mode channels grayscale greyscale gray grey rgb mode",
+    "--quality N": "jpeg_quality q",
+    "--compression gzip": "gzip gz zip compress compression_type",
+    "--csv_encoding ENC": "encoding charset codec",
+    "--group_by COL": "group group_column groups",
+    "--overwrite (it replaces a finished dataset)": "force f_overwrite replace clobber exist_ok",
+    "--progress auto|plain|json|off": "verbose v quiet silent no_progress log_level logging debug",
+    "the command `plan`, which writes nothing": (
+        "dryrun dry_run dry dry_run_only n no_op noop preview simulate check_only"
+    ),
+    "--direct_num_workers N --direct_running_mode multi_processing": (
+        "workers n_workers j jobs n_jobs threads num_threads processes num_processes "
+        "num_parallel_calls cores"
+    ),
+    "--max_rejected SHARE|COUNT": "max_errors ignore_errors skip_errors tolerance",
+    "--dedupe drop": "deduplicate drop_duplicates remove_duplicates unique",
+    "--check header": "no_check skip_check no_verify fast",
+    "`pip show image-tfrecords`, which prints the version": "version V",
+}
+_MEANT = {name: meant for meant, names in _SYNONYMS.items() for name in names.split()}
+
+
+def refuse_unknown(
+    rest: Sequence[str], argv: Sequence[str], parser: argparse.ArgumentParser
+) -> None:
+    """Refuses words that neither a parser of ours nor Beam's options know.
+
+    Args:
+        rest: the words that our parser does not know.
+        argv: the whole command line.
+        parser: ours.
+
+    Raises:
+        UsageError: one of them is unknown, or does something else than it says.
+    """
+    if not rest:
+        return
+    check_beam_flags(rest)
+    # Beam takes a second to import, and few runs have options of its.
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    beams: list[str] = []
+    unknown: list[str] = []
+
+    def compare(beam_parser: argparse.ArgumentParser) -> None:
+        # Beam's own error is its usage, page after page.
+        beam_parser.error = parser.error  # type: ignore[method-assign]
+        beams.extend(flags_of(beam_parser))
+        unknown.extend(beam_parser.parse_known_args(rest)[1])
+
+    try:
+        with logging_untouched():
+            PipelineOptions(list(rest)).get_all_options(
+                add_extra_args_fn=compare, retain_unknown_options=True
+            )
+    except (TypeError, ValueError) as error:
+        # An option whose value is JSON, of which argparse does not know.
+        names = ", ".join(word.partition("=")[0] for word in rest if word.startswith("-"))
+        raise UsageError(f"Beam cannot read one of {names}: {error}") from error
+    check_words(unknown, argv, parser, proposed(beams))
+
+
+def check_words(
+    unknown: Sequence[str],
+    argv: Sequence[str],
+    parser: argparse.ArgumentParser,
+    beams: Sequence[str] = (),
+) -> None:
+    """Refuses words that no parser knows.
+
+    Args:
+        unknown: those words.
+        argv: the whole command line.
+        parser: ours, for its flags.
+        beams: the flags of Beam, if the command takes them.
+
+    Raises:
+        UsageError: there is one; the message names the flag that was probably meant.
+    """
+    for word in unknown:
+        if word == "--":
+            continue
+        if not word.startswith("-"):
+            raise UsageError(_unexpected(word, argv, parser))
+        flag = word.split("=")[0]
+        raise UsageError(f"unknown flag {flag}; {suggestion(flag, flags_of(parser), beams)}")
+
+
+def flags_of(parser: argparse.ArgumentParser) -> list[str]:
+    """The flags that a parser knows."""
+    return [string for action in parser._actions for string in action.option_strings]
+
+
+def suggestion(flag: str, ours: Sequence[str], beams: Sequence[str] = ()) -> str:
+    """What was probably meant by a flag that nobody knows.
+
+    Our flags come before Beam's, and a flag that destroys something is proposed by no likeness.
+
+    >>> suggestion("--shards", ["--num_shards"])
+    'did you mean --num_shards N?'
+    >>> suggestion("--overwrit", ["--overwrite"])
+    'see --help'
+    """
+    name = flag.lstrip("-").replace("-", "_")
+    if f"--{name}" in ours and f"--{name}" not in _DESTRUCTIVE:
+        return f"did you mean --{name}?"
+    meant = _MEANT.get(name) or _MEANT.get(name.lower())
+    named = [word for word in (meant or "").split() if word.startswith("--")]
+    if meant is not None and {*named} <= {*ours, *beams}:
+        return f"did you mean {meant}?"
+    own = [other for other in ours if other.startswith("--") and other not in _DESTRUCTIVE]
+    for others, cutoff in ((own, _ALIKE), (beams, _ALIKE_OF_BEAM)):
+        names = {other.removeprefix("--"): other for other in others}
+        longer = [each for each in names if others is own and each.startswith(name)]
+        alike = difflib.get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
+        close = longer[: len(name) > 3] or alike
+        if close:
+            return f"did you mean {names[close[0]]}?"
+    return "see --help"
+
+
+def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """What is wrong with a word that is no flag and no flag's value."""
+    words = list(argv)
+    before = words[words.index(word) - 1] if word in words[1:] else ""
+    for action in parser._actions:
+        if before in action.option_strings and action.nargs == 0:
+            return f"unexpected argument {word!r}: {before} takes no value"
+    if any(not action.option_strings for action in parser._actions):
+        return f"unexpected argument {word!r}: give one folder at a time"
+    if before and not before.startswith("-") and _is_path(before) and _is_path(word):
+        return (
+            f"unexpected argument {word!r}: the shell expanded a glob. Quote it: "
+            "--images 'photos/*.jpg'"
+        )
+    return f"unexpected argument {word!r}; quote globs: --images 'photos/*.jpg'"
+
+
+def _is_path(word: str) -> bool:
+    return os.path.lexists(word)

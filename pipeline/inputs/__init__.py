@@ -1,0 +1,1 @@
+"""What the inputs say before a job starts: samples and hints."""

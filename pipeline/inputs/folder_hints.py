@@ -1,0 +1,43 @@
+"""What to give to a flag in the place of a folder: what is in it was listed first."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from transforms.core.planning.keys import IMAGE_EXTENSIONS
+from transforms.storage import files
+from transforms.storage.listing import list_files
+
+# Files of a folder that are listed to see what is in it.
+_FILES = 2_000
+
+
+def images_in_folder(folder: str) -> str:
+    """What to give to `--images` in the place of a folder: a glob that matches files."""
+    return _glob_hint(folder, IMAGE_EXTENSIONS, "images")
+
+
+def csvs_in_folder(folder: str) -> str:
+    """What to give to `--labels` in the place of a folder: its CSV, or a glob of several."""
+    return _glob_hint(folder, frozenset({"csv", "tsv"}), "*.csv")
+
+
+def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
+    below = list_files(files.join(folder, "**"))
+    uris = [file.uri for file in itertools.islice(below, _FILES)]
+    found = Counter(
+        extension for uri in uris if (extension := uri.rpartition(".")[2]).lower() in extensions
+    )
+    if not found:
+        return f"it is a folder: give a file; it holds no {what}"
+    extension, count = found.most_common(1)[0]
+    only = next(uri for uri in uris if uri.endswith(f".{extension}"))
+    if count == 1 and what != "images":
+        return f"it is a folder: try {only!r}"
+    folder = folder.rstrip("/")
+    is_flat = what != "images" and all(
+        "/" not in uri.removeprefix(f"{folder}/") for uri in uris if uri.endswith(f".{extension}")
+    )
+    pattern = files.join(folder, *([] if is_flat else ["**"]), f"*.{extension}")
+    return f"it is a folder: try {pattern!r}"

@@ -1,0 +1,135 @@
+"""The first images that a command's globs match, to check its other flags against."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pipeline.errors import UsageError, input_error
+from pipeline.inputs.folder_hints import csvs_in_folder, images_in_folder
+from transforms.core.planning.image_globs import any_case, expand_braces, other_case
+from transforms.core.planning.keys import fixed_root, image_key
+from transforms.find_images import LeftOut
+from transforms.storage import files, gcs
+from transforms.storage.listing import is_local, list_files
+
+# Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
+_SAMPLE = 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageSample:
+    """The first images that the globs match.
+
+    Attributes:
+        uris: at most `_SAMPLE` of them.
+        root: the folder below which paths and keys begin.
+        is_all: whether there are no more.
+        others: those whose extension has another case than that of their glob.
+    """
+
+    uris: list[str]
+    root: str
+    is_all: bool
+    others: int = 0
+    _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
+
+    def keys(self, kind: str) -> set[str]:
+        """The images' keys of one kind."""
+        if kind not in self._keys:
+            keys = {image_key(uri, kind=kind, root=self.root) for uri in self.uris}
+            self._keys[kind] = keys
+        return self._keys[kind]
+
+    def by_key(self, kind: str) -> dict[str, str]:
+        """The images by their keys of one kind."""
+        return {image_key(uri, kind=kind, root=self.root): uri for uri in self.uris}
+
+
+def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample:
+    """The first images of all globs, whose paths begin below `root`, without what is left out.
+
+    Raises:
+        UsageError: a glob matches nothing, or cannot be listed.
+    """
+    uris: list[str] = []
+    is_all = True
+    others = 0
+    for pattern in globs:
+        found_any = False
+        for each in plain_globs([pattern], "--images"):
+            images = (file.uri for file in list_inputs(each, "--images", listed=any_case(each)))
+            kept = (uri for uri in images if not left_out.has(uri))
+            found = [*itertools.islice(kept, _SAMPLE + 1)]
+            found_any = found_any or bool(found)
+            is_all = is_all and len(found) <= _SAMPLE
+            uris += found[:_SAMPLE]
+            others += sum(other_case(each, uri) for uri in found[:_SAMPLE])
+        if not found_any:
+            raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
+    return ImageSample(uris, root, is_all, others)
+
+
+def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
+    """The globs that the patterns of a flag stand for, without alternatives in braces.
+
+    Raises:
+        UsageError: there are too many.
+    """
+    try:
+        return [glob for pattern in patterns for glob in expand_braces(pattern)]
+    except ValueError as error:
+        raise UsageError(f"{flag} {error}") from error
+
+
+def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:
+    """The files that the glob of a flag matches.
+
+    Args:
+        pattern: the glob, for messages.
+        flag: likewise.
+        listed: the glob to list; None for the pattern.
+
+    Raises:
+        UsageError: it cannot be listed.
+        DatasetError: it could not be listed this time.
+    """
+    try:
+        yield from list_files(listed or pattern)
+    except (OSError, ValueError) as error:
+        if isinstance(error, PermissionError) and is_local(pattern):
+            raise UsageError(
+                f"no permission to read the folder {error.filename!r}, "
+                f"which {flag} {pattern!r} needs"
+            ) from error
+        raise input_error(f"cannot list {flag} {pattern!r}", error) from error
+
+
+def why_empty(pattern: str, *, of_labels: bool = False) -> str:
+    """What keeps a glob from matching, as far as it can be seen.
+
+    Args:
+        pattern: the glob, of images unless `of_labels`.
+        of_labels: whether it is that of `--labels`.
+    """
+    in_folder = csvs_in_folder if of_labels else images_in_folder
+    if gcs.is_gcs(pattern) and next(list_files(files.join(pattern, "**")), None):
+        return in_folder(pattern)
+    if not is_local(pattern):
+        return "check the bucket and the path"
+    if os.path.isdir(pattern):
+        return in_folder(pattern)
+    folder = fixed_root([pattern]) or "."
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder!r}"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return f"no permission to read the folder {folder!r}"
+    if os.path.lexists(pattern):
+        return "it is no regular file"
+    if not glob.has_magic(pattern):
+        return f"there is no such file in {folder!r}"
+    return "check the pattern; quote it so that the shell leaves it alone"

@@ -1,0 +1,64 @@
+"""Files that `--images` matches and that are no images: the label file, the output folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from pipeline.inputs.image_samples import list_inputs
+from transforms.core.dataset.output_names import LABELS, MANIFEST
+from transforms.core.decisions import Decision
+from transforms.core.features.layouts import is_layout_file
+from transforms.core.globs import WILDCARD, glob_regex
+from transforms.find_images import LeftOut
+from transforms.storage import files
+from transforms.storage.listing import is_local
+
+
+def left_out(flags: argparse.Namespace) -> tuple[LeftOut, list[Decision]]:
+    """What the listing of images leaves out, and a decision for each.
+
+    Raises:
+        UsageError: the label files cannot be listed.
+    """
+    paths: list[str] = []
+    if flags.labels is not None:
+        is_glob = WILDCARD.search(flags.labels)
+        paths += (
+            [f.uri for f in list_inputs(flags.labels, "--labels")] if is_glob else [flags.labels]
+        )
+    if flags.class_names is not None:
+        paths.append(flags.class_names)
+    if is_layout_file(flags.layout):
+        paths.append(flags.layout)
+    globs = [_absolute(pattern) for pattern in flags.images or ()]
+    matched = [path for path in paths if _matches(globs, path)]
+    decisions = [
+        Decision("left out", path, "--images matches it, and another flag names it")
+        for path in matched
+    ]
+    output = flags.output.rstrip("/")
+    folders: list[str] = []
+    inside = (files.join(output, name) for name in (MANIFEST, LABELS, "x/train-0.tfrecord"))
+    if any(_matches(globs, path) for path in inside):
+        folders.append(output)
+        decisions.append(Decision("left out", f"{output}/", "--images matches files of --output"))
+    spelled = frozenset(each for path in matched for each in _spellings(path))
+    below = tuple(f"{each}/" for folder in folders for each in _spellings(folder))
+    return LeftOut(spelled, below), decisions
+
+
+def _matches(globs: list[str], path: str) -> bool:
+    return any(glob_regex(pattern).fullmatch(_absolute(path)) for pattern in globs)
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path) if is_local(path) else path
+
+
+def _spellings(path: str) -> list[str]:
+    """How listings may spell a path."""
+    if not is_local(path):
+        return [path]
+    relative = os.path.relpath(path)
+    return [path, os.path.abspath(path), relative, f"./{relative}"]

@@ -1,0 +1,52 @@
+"""Opening a finished dataset: its manifest, or one line that says why there is none."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+from pipeline.errors import UsageError, input_error
+from pipeline.resolve.path_flags import check_path
+from transforms.core.dataset.manifest import ManifestError, manifest_shards
+from transforms.core.dataset.output_names import MANIFEST, ForeignNameError
+from transforms.storage import files
+from transforms.storage.listing import is_local, list_files
+
+
+def open_dataset(output: str) -> dict[str, Any]:
+    """The manifest of the dataset in a folder.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    check_path("the folder", output)
+    path = files.join(output, MANIFEST)
+    try:
+        manifest = files.read_manifest(path)
+        if manifest is not None:
+            files.check_folders(output, (shard["file"] for shard in manifest_shards(manifest)))
+    except (ManifestError, ForeignNameError) as error:
+        raise UsageError(str(error)) from error
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot read {path}", error) from error
+    if manifest is None:
+        raise UsageError(f"{output} holds no dataset: {_missing(output, path)}")
+    return manifest
+
+
+def _missing(output: str, path: str) -> str:
+    """Why there is no manifest."""
+    if files.names_below(files.join(output, files.STAGING)):
+        return (
+            "a run that writes it has not ended. Wait for it; if it was stopped, run the same "
+            "command again, and it goes on"
+        )
+    if any(True for _ in list_files(files.join(glob.escape(output), "*.tfrecord*"))):
+        return (
+            f"there are TFRecords but no {path}. It was removed, or another program wrote them: "
+            "`show` prints them, nothing can be compared"
+        )
+    if is_local(output) and not os.path.isdir(output):
+        return "there is no such folder"
+    return f"there is no {path}"

@@ -1,0 +1,1 @@
+"""From flags and inputs to a valid configuration."""

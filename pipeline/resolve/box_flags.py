@@ -1,0 +1,132 @@
+"""The flags about boxes: which columns hold them, in which form, units and orientation."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from transforms.core.decisions import Decision, given
+from transforms.core.features.box_columns import (
+    AUTOML_BOXES,
+    AUTOML_WIDTH,
+    find_boxes,
+    form_of,
+    further_columns,
+    guess_units,
+)
+from transforms.core.features.boxes import FORMS, BoxRules
+from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, header_names
+from transforms.core.tables.label_columns import find_further
+
+
+class BoxFlags(NamedTuple):
+    """What flags say of boxes.
+
+    Attributes:
+        columns: names or numbers of the four columns, in the order of the form; empty to find them.
+        form: of `boxes.FORMS`, or None to tell it from the columns.
+        units: of `boxes.UNITS`, or None to tell them from the rows.
+        orientation: of `boxes.ORIENTATIONS`, or None to tell it from images and rows.
+    """
+
+    columns: tuple[str, ...] = ()
+    form: str | None = None
+    units: str | None = None
+    orientation: str | None = None
+
+    @classmethod
+    def of(cls, flags: argparse.Namespace) -> BoxFlags:
+        """What `parse_flags` gave."""
+        return cls(flags.box_columns or (), flags.box_form, flags.box_units, flags.box_orientation)
+
+    @property
+    def first_given(self) -> str | None:
+        """The first flag that says anything, or None."""
+        return next((f"--box_{name}" for name, value in self._asdict().items() if value), None)
+
+
+class ChosenBoxes(NamedTuple):
+    """What the columns of boxes hold, and how that was decided."""
+
+    rules: BoxRules
+    decisions: tuple[Decision, ...]
+
+
+def choose_columns(
+    flags: BoxFlags, columns: CsvColumns, first: FirstRows, asked: Sequence[str], path: str
+) -> ChosenBoxes:
+    """The columns of boxes; their units and orientation are those of the flags.
+
+    Args:
+        flags: what flags say of them.
+        columns: of the CSV.
+        first: its first rows.
+        asked: the sources of `layouts.OBJECT_COLUMNS` that the layout asks for.
+        path: the CSV, for messages.
+
+    Raises:
+        LabelsError: a column is missing, or there twice.
+    """
+    header = header_names(first.rows[0]) if columns.has_header else []
+    because = "usual names for boxes"
+    if flags.columns:
+        at = tuple(
+            find_further(columns, first, wanted, "--box_columns", path) for wanted in flags.columns
+        )
+        form = form_of([header[each] for each in at] if header else ())
+        because = "given"
+    elif not header and all(len(row) == AUTOML_WIDTH for row in first.rows):
+        form, at, because = "corners", AUTOML_BOXES, "11 cells a row, the form of AutoML"
+    else:
+        form, at = find_boxes(header, path)
+    further = further_columns(header, asked)
+    rules = BoxRules(
+        columns=tuple(_name(header, each) for each in at),
+        form=flags.form or form,
+        units=flags.units or "",
+        orientation=flags.orientation or "stored",
+        further=tuple((source, header[each]) for source, each in further.items()),
+    )
+    what = ", ".join(FORMS[rules.form])
+    why = "given" if flags.form else f"the columns are {what}"
+    if not flags.form and (flags.columns or not header) and rules.form == "corners":
+        why = "default for columns without such names"
+    decisions = [
+        Decision("box columns", ", ".join(rules.columns), because, "--box_columns"),
+        Decision("box form", rules.form, why, "--box_form"),
+    ]
+    if rules.further:
+        value = ", ".join(column for _, column in rules.further)
+        decisions.append(Decision("box marks", value, "usual names, stored for each object"))
+    return ChosenBoxes(rules, tuple(decisions))
+
+
+def _name(header: Sequence[str], at: int) -> str:
+    return header[at] if header else f"column {at + 1}"
+
+
+def with_units(
+    boxes: ChosenBoxes, rows: Sequence[LabelRow], columns: Sequence[str], path: str
+) -> ChosenBoxes:
+    """The units that the first rows show, unless a flag gave them.
+
+    Args:
+        boxes: what was chosen before.
+        rows: the first rows.
+        columns: the names of their cells.
+        path: the CSV, for messages.
+
+    Raises:
+        LabelsError: they contradict each other.
+    """
+    rules, decisions = boxes
+    if rules.units:
+        return boxes._replace(
+            decisions=(*decisions, given("box units", rules.units, "--box_units"))
+        )
+    at = [columns.index(name) for name in rules.columns]
+    cells = [[row.cells[index] for index in at] for row in rows]
+    found = guess_units(cells, rules.form, lambda number: f"line {rows[number].line}", path)
+    decided = Decision("box units", found.units, found.because, "--box_units")
+    return ChosenBoxes(rules._replace(units=found.units), (*decisions, decided))

@@ -1,0 +1,141 @@
+"""Are boxes of the stored pixels, or of the picture after EXIF rotation? A few images may tell."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pipeline.errors import UsageError
+from pipeline.resolve.box_flags import ChosenBoxes
+from transforms.core.decisions import Decision, given
+from transforms.core.features.boxes import ORIENTATIONS, BoxError, BoxRules, located
+from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.headers import BrokenHeaderError, image_format, read_header
+from transforms.core.tables.csv_rows import LabelRow
+from transforms.storage import files
+from transforms.storage.read_ahead import ReadAhead
+
+# Images of the first rows whose headers are read, and how many bytes of each: EXIF blocks have up
+# to 64 KB, and the size of a JPEG comes after them.
+_IMAGES = 32
+_HEAD_BYTES = 256 << 10
+
+_FLAG = "--box_orientation"
+
+Locate = Callable[[LabelRow], str | None]
+"""The file of the image that a row is of, or None when it is not known."""
+
+
+class _Seen(NamedTuple):
+    """What the head of an image says."""
+
+    height: int
+    width: int
+    tagged: int
+
+
+def with_orientation(
+    boxes: ChosenBoxes,
+    flag: str | None,
+    rows: Sequence[LabelRow],
+    columns: Sequence[str],
+    locate: Locate,
+) -> ChosenBoxes:
+    """What the first images and their boxes show, unless a flag says it.
+
+    Only boxes in pixels of an image that EXIF turns on its side tell anything: they may fit into
+    one of its two shapes alone.
+
+    Args:
+        boxes: with units.
+        flag: `--box_orientation`, or None.
+        rows: the first rows.
+        columns: the names of their cells.
+        locate: finds the image of a row.
+
+    Raises:
+        UsageError: some boxes fit the stored pixels alone, and others the upright picture alone.
+    """
+    rules, decisions = boxes
+    if flag is not None:
+        return boxes._replace(decisions=(*decisions, given("boxes are of", _name(flag), _FLAG)))
+    by_image = _by_image(rows, locate) if rules.units == "pixel" else {}
+    at = [columns.index(name) for name in rules.columns]
+    only: dict[str, str] = {}
+    turned = 0
+    for uri, seen in zip(by_image, ReadAhead().map(_look, by_image), strict=True):
+        if seen is None or seen.tagged <= 4:
+            continue
+        turned += 1
+        for row in by_image[uri]:
+            fitting = _fitting([row.cells[index] for index in at], rules, seen)
+            if len(fitting) == 1:
+                only.setdefault(fitting[0], f"line {row.line}, {uri}")
+    if len(only) == 2:
+        raise UsageError(
+            f"boxes contradict each other: {only['stored']} has one that is inside of the stored "
+            f"pixels only, {only['upright']} one that is inside of the picture after EXIF rotation "
+            f"only; correct them, or give {_FLAG}"
+        )
+    value = next(iter(only), "stored")
+    if only:
+        because = f"fits only there: {only[value]}"
+    elif rules.units != "pixel":
+        because = "default: normalized boxes show nothing of it"
+    elif turned:
+        because = f"default: boxes fit both in {turned} images that EXIF turns"
+    else:
+        because = f"default: EXIF turns none of the first {len(by_image)} images"
+    decided = Decision("boxes are of", _name(value), because, _FLAG)
+    return ChosenBoxes(rules._replace(orientation=value), (*decisions, decided))
+
+
+def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelRow]]:
+    """The first images that rows are of, with those of the rows up to there."""
+    found: dict[str, list[LabelRow]] = {}
+    for row in rows:
+        uri = locate(row)
+        if uri is None:
+            continue
+        if uri not in found and len(found) == _IMAGES:
+            break
+        found.setdefault(uri, []).append(row)
+    return found
+
+
+def _name(orientation: str) -> str:
+    return {"stored": "stored pixels", "upright": "upright picture"}[orientation]
+
+
+def _look(uri: str) -> _Seen | None:
+    """Size and EXIF orientation of an image; None when its head does not tell."""
+    with contextlib.suppress(OSError, BrokenHeaderError):
+        data = files.read_range(uri, 0, _HEAD_BYTES)
+        if format_ := image_format(data):
+            header = read_header(data, format_)
+            return _Seen(header.height, header.width, orientation_tag(data, format_))
+    return None
+
+
+def _fitting(cells: Sequence[str], rules: BoxRules, seen: _Seen) -> list[str]:
+    """The orientations in which a box is inside of its image."""
+    try:
+        numbers = [float(cell) for cell in cells]
+    except ValueError:
+        return []
+    if not all(map(math.isfinite, numbers)):
+        return []
+    found = []
+    for orientation in ORIENTATIONS:
+        with contextlib.suppress(BoxError):
+            located(
+                numbers,
+                rules._replace(orientation=orientation),
+                height=seen.height,
+                width=seen.width,
+                tagged=seen.tagged,
+            )
+            found.append(orientation)
+    return found

@@ -1,0 +1,133 @@
+"""What the flags left open and the inputs decided, for the block "Decided"."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from pipeline.config import ConvertConfig
+from pipeline.inputs.image_samples import ImageSample
+from transforms.core.decisions import Decision, given
+from transforms.core.tables.csv_rows import CsvColumns
+from transforms.core.tables.csv_starts import DELIMITERS
+
+_AUTOML = "rows split,image_uri,label, the form of AutoML"
+
+
+def decide(
+    flags: argparse.Namespace,
+    config: ConvertConfig,
+    *,
+    boxes: Iterable[Decision] = (),
+    types: Iterable[Decision] = (),
+) -> tuple[Decision, ...]:
+    """All decisions that are known before a job starts, in the order in which they are printed.
+
+    Args:
+        flags: as the user gave them.
+        config: what they and the inputs resolve to.
+        boxes: what was decided of boxes.
+        types: what was decided of the types of columns.
+    """
+    if config.of_rows:
+        columns = _columns(flags, config)
+        return (*columns, *types, *_splits(flags, config), _root(flags, config))
+    return (
+        _label_source(flags, config),
+        *_columns(flags, config),
+        *boxes,
+        *types,
+        _key(flags, config),
+        *_splits(flags, config),
+        _root(flags, config),
+    )
+
+
+def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+    what, source = "labels from", config.label_from
+    if flags.label_from is not None:
+        return given(what, source, "--label_from")
+    because = {
+        "csv": "--labels is given",
+        "regex": "--label_regex is given",
+        "directory": "the images are in several folders",
+    }
+    return Decision(what, source, because[source], "--label_from")
+
+
+def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
+    columns = config.columns
+    if columns is None:
+        return []
+    return [*_separator(columns), *_named_columns(flags, columns)]
+
+
+def _separator(columns: CsvColumns) -> list[Decision]:
+    if columns.delimiter == ",":
+        return []
+    name = DELIMITERS.get(columns.delimiter, repr(columns.delimiter))
+    return [Decision("separator", name, columns.because_delimiter)]
+
+
+def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]:
+    # Rows that list images in the form of AutoML set flags that the user left open.
+    because_key, because_label = (
+        _AUTOML if why == "given" and flag is None else why
+        for why, flag in zip(columns.because, (flags.label_key, flags.label_column), strict=True)
+    )
+    if not columns.key_name:
+        return [Decision("key column", "file and line", "no column is given", "--label_key")]
+    name = repr(columns.key_name)
+    found = [Decision("key column", name, because_key or "given", "--label_key")]
+    if str(columns.key_cells):
+        because = "so the first rows name images"
+        found.append(Decision("key cells", str(columns.key_cells), because))
+    if columns.label_name is not None:
+        name = repr(columns.label_name)
+        found.append(Decision("label column", name, because_label, "--label_column"))
+    return found
+
+
+def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+    if flags.key is not None:
+        return given("key", config.key, "--key")
+    because = "default with --labels and --images"
+    if not config.csv_paths:
+        because = "default without --labels"
+    elif not config.images:
+        because = "default without --images"
+    return Decision("key", config.key, because, "--key")
+
+
+def extensions(sample: ImageSample) -> list[Decision]:
+    """That a glob with an extension takes it in any case, where that makes a difference."""
+    if not sample.others:
+        return []
+    count = f"{sample.others} of {'the first ' if not sample.is_all else ''}{len(sample.uris)}"
+    because = f"{count} images have it in another case than --images; write *.jp[g] for one case"
+    return [Decision("extensions", "in any case", because, "--images")]
+
+
+def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
+    what, columns = "splits from", config.columns
+    if config.split_from == "directory":
+        return [given(what, "first folder", "--split_from")]
+    group = columns.group_name if columns is not None else None
+    by_hash = f"hash of column {group!r}" if group else "hash of the key"
+    shares = "shares " + ", ".join(f"{name}={share:.6g}" for name, share in config.splits)
+    if config.split_from == "hash" or columns is None:
+        return [Decision(what, by_hash, shares, "--splits")]
+    value, flag = f"column {columns.split_name!r}", "--split_column"
+    because = "a usual name for the split" if columns.has_header else _AUTOML
+    is_given = flags.split_from is not None or flags.split_column is not None
+    return [
+        given(what, value, flag) if is_given else Decision(what, value, because, flag),
+        Decision("empty splits", by_hash, shares, "--splits"),
+    ]
+
+
+def _root(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
+    if flags.root is not None:
+        return given("root", config.root or ".", "--root")
+    because = "the folder that all of --images share" if config.images else "the folder of --labels"
+    return Decision("root", config.root or ".", because, "--root")

@@ -1,0 +1,234 @@
+"""The flags of a command whose records are images, which globs or rows list."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from typing import NamedTuple
+
+from pipeline.config import ConvertConfig, shared_fields
+from pipeline.errors import UsageError
+from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
+from pipeline.inputs.left_out import left_out
+from pipeline.resolve.box_orientation import Locate
+from pipeline.resolve.decided import decide, extensions
+from pipeline.resolve.label_flags import (
+    LabelFiles,
+    check_kind_flags,
+    check_label_kind,
+    label_files,
+    label_rows,
+    label_source,
+    read_classes,
+)
+from pipeline.resolve.layout_flags import Layout, read_layout
+from pipeline.resolve.listing_flags import Listing, read_listing
+from pipeline.resolve.model_flags import check_model, check_model_flags
+from pipeline.resolve.root_flags import root_of
+from pipeline.resolve.split_checks import check_splits
+from pipeline.resolve.split_flags import split_source
+from transforms.core.decisions import Decision
+from transforms.core.globs import glob_regex
+from transforms.core.images.pixel_options import DEFAULT_QUALITY, PixelOptions
+from transforms.core.labels.path_labels import PathRules
+from transforms.core.planning.image_lists import listed_uri
+from transforms.core.planning.keys import relative_path, row_key
+from transforms.core.tables.csv_rows import LabelRow
+from transforms.find_images import LeftOut
+from transforms.storage import files
+from transforms.storage.listing import is_local
+
+
+class _Images(NamedTuple):
+    """The images of a command.
+
+    Attributes:
+        flags: the flags; what the inputs add is filled in, and alternatives of globs are expanded.
+        sample: the first images.
+        listing: of rows that list the images; None with globs.
+        left_out: what the globs match and is no image.
+        ignoring: a decision for each path that is left out.
+    """
+
+    flags: argparse.Namespace
+    sample: ImageSample
+    listing: Listing | None
+    left_out: LeftOut
+    ignoring: list[Decision]
+
+
+class _Labels(NamedTuple):
+    """Where labels, keys, splits and features come from.
+
+    Attributes:
+        label_from: where labels come from.
+        split_from: what decides the split.
+        key: how rows identify images.
+        layout: with all that the columns decide.
+        files: the label files, if there are any.
+        class_names: those of `--class_names`.
+    """
+
+    label_from: str
+    split_from: str
+    key: str
+    layout: Layout
+    files: LabelFiles | None
+    class_names: tuple[str, ...] | None
+
+
+def image_config(flags: argparse.Namespace) -> ConvertConfig:
+    """Resolves flags and inputs into a configuration.
+
+    Args:
+        flags: as the user gave them.
+
+    Raises:
+        UsageError: something is missing, unreadable, ambiguous or in the way.
+        LabelsError: the CSV cannot be used.
+    """
+    pixels = _pixel_options(flags)
+    images = _images(flags)
+    labels = _labels(images, pixels)
+    found, layout = labels.files, labels.layout
+    config = _config(images, labels, pixels)
+    warnings = check_splits(
+        flags,
+        images.sample,
+        found.columns if found else None,
+        found.first if found else None,
+        split_from=labels.split_from,
+        label_from=labels.label_from,
+    )
+    boxes = (*extensions(images.sample), *(layout.chosen.decisions if layout.chosen else ()))
+    decided = decide(flags, config, boxes=boxes, types=layout.types)
+    return dataclasses.replace(
+        config,
+        decisions=(*decided, *images.ignoring),
+        warnings=warnings,
+        left_out=images.left_out,
+    )
+
+
+def _images(flags: argparse.Namespace) -> _Images:
+    if not flags.images:
+        listing = read_listing(flags)
+        return _Images(listing.flags, listing.sample, listing, *left_out(listing.flags))
+    ignored, ignoring = left_out(flags)
+    globs = plain_globs(flags.images, "--images")
+    sample = sample_images(flags.images, root_of(flags, "--images", globs), ignored)
+    expanded = argparse.Namespace(**{**vars(flags), "images": globs})
+    return _Images(expanded, sample, None, ignored, ignoring)
+
+
+def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
+    flags, sample, listing = images.flags, images.sample, images.listing
+    label_from = label_source(flags, sample)
+    check_kind_flags(flags, label_from)
+    split_from = split_source(flags, sample, label_from)
+    layout = read_layout(flags, label_from, pixels)
+    check_model_flags(flags, layout.features)
+    key = flags.key or ("stem" if label_from == "csv" and not listing else "path")
+    found: LabelFiles | None = None
+    if listing or label_from == "csv":
+        found = listing.files if listing else label_files(flags, sample, key, layout)
+        layout, columns = layout.asking(found.columns, found.first, found.paths[0])
+        rows = label_rows(flags, found.paths, columns)
+        path = found.paths[0]
+        layout = layout.resolved(rows, path, _locate(flags, sample, key, path))
+        found = found._replace(columns=columns)
+    class_names = read_classes(flags.class_names)
+    rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
+    check_label_kind(flags, sample, rules, found, layout.label_separator)
+    return _Labels(label_from, split_from, key, layout, found, class_names)
+
+
+def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertConfig:
+    """The configuration, without what is printed about it."""
+    flags, sample, listing = images.flags, images.sample, images.listing
+    layout, found = labels.layout, labels.files
+    return ConvertConfig(
+        **shared_fields(flags),
+        images=tuple(flags.images or ()),
+        root=sample.root,
+        label_from=labels.label_from,
+        csv_paths=found.paths if found else (),
+        columns=found.columns if found else None,
+        key=labels.key,
+        class_names=labels.class_names,
+        quarantine=_quarantine(flags, sample),
+        pixels=pixels,
+        embedding=check_model(flags),
+        layout_features=layout.features,
+        boxes=layout.boxes,
+        label_separator=layout.label_separator,
+        label_regex=flags.label_regex or "",
+        split_from=labels.split_from,
+        files=flags.files,
+        dedupe=flags.dedupe,
+        row_places=listing.places if listing else None,
+        label_kind=flags.label_kind,
+        dense_labels=flags.dense_labels,
+    )
+
+
+def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str) -> Locate:
+    """What finds the image of a row among the first ones; rows of `path` may list them."""
+    if not flags.images:
+        return lambda row: listed_uri(row.key, path)
+    by_key: dict[str, str] = {}
+
+    def locate(row: LabelRow) -> str | None:
+        if not by_key:
+            by_key.update(sample.by_key(key))
+        return by_key.get(row_key(row.key, kind=key))
+
+    return locate
+
+
+def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
+    pixels = PixelOptions(
+        transcode=flags.transcode,
+        resize=flags.resize,
+        color=flags.color,
+        quality=flags.quality or DEFAULT_QUALITY,
+        exif_orientation=flags.exif_orientation,
+        # A quality is asked for, so every image gets it.
+        reencode=flags.quality is not None and flags.transcode == "jpeg",
+    )
+    if flags.quality is not None and not pixels.may_write_jpeg:
+        why = (
+            "does not go with --transcode png, which writes no JPEG"
+            if flags.transcode == "png"
+            else "applies only to re-encoded JPEGs; add --transcode jpeg, which re-encodes every "
+            "image, or --resize"
+        )
+        raise UsageError(f"--quality {why}")
+    resize = pixels.resize
+    if resize and resize.rule == "exact" and resize.height * resize.width > flags.max_pixels:
+        raise UsageError(f"--resize {resize} is more than --max_pixels {flags.max_pixels}")
+    return pixels
+
+
+def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
+    if flags.quarantine is None:
+        return None
+    folder = str(flags.quarantine).rstrip("/")
+    inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
+    if inner.startswith(outer) or outer.startswith(inner):
+        raise UsageError(
+            f"--quarantine {folder} and --output {flags.output} must not contain each other"
+        )
+    for pattern in flags.images or ():
+        copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
+        if glob_regex(_absolute(pattern)).fullmatch(_absolute(copied)):
+            raise UsageError(
+                f"--images {pattern!r} would match the copies in --quarantine {folder}: "
+                "choose another folder"
+            )
+    return folder
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path) if is_local(path) else path

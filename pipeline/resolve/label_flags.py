@@ -1,0 +1,285 @@
+"""The flags about labels: where they come from, and in which files and columns they stand."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+from pipeline.errors import UsageError, input_error
+from pipeline.inputs.image_samples import ImageSample, list_inputs, plain_globs, why_empty
+from pipeline.inputs.key_hints import key_hint
+from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
+from pipeline.resolve.path_flags import check_path, read_flag_file
+from pipeline.resolve.split_flags import add_place_columns
+from transforms.core.labels.label_kinds import (
+    LabelCounter,
+    decide_kind,
+    labels_in,
+    missing_labels,
+)
+from transforms.core.labels.path_labels import PathRules
+from transforms.core.labels.vocabulary import read_class_names
+from transforms.core.planning.image_lists import listed_path
+from transforms.core.planning.keys import relative_path, row_key
+from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
+from transforms.core.tables.key_cells import AS_THEY_ARE, find_key_cells
+from transforms.core.tables.label_columns import resolve_columns
+from transforms.storage import files
+
+# Rows whose keys a hint is tried on.
+_HINT_ROWS = 1_000
+
+# Rows shown to the column search.
+_FIRST_ROWS = 20
+
+
+def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
+    """Where labels come from: `csv`, `directory`, `regex` or `none`.
+
+    Raises:
+        UsageError: the flags contradict each other, or do not tell.
+    """
+    _check_regex_flags(flags)
+    # Rows list the images, and their labels are elsewhere.
+    lists_images = not flags.images and asks_path(flags)
+    csv_flags = ("label_column",) if lists_images else ("labels", "label_key", "label_column")
+    given = [f"--{name}" for name in csv_flags if getattr(flags, name) is not None]
+    if flags.label_from not in (None, "csv") and given:
+        raise UsageError(f"{given[0]} does not go with --label_from {flags.label_from}")
+    if flags.label_from == "csv" and flags.labels is None:
+        raise UsageError("--label_from csv needs --labels CSV")
+    if lists_images and flags.label_from == "none":
+        return "none"
+    if flags.labels is not None and not lists_images:
+        return "csv"
+    if given:
+        raise UsageError(f"{given[0]} needs --labels CSV")
+    if flags.label_regex is not None:
+        _check_regex(flags.label_regex, sample)
+        return "regex"
+    if flags.label_from is not None:
+        return str(flags.label_from)
+    paths = [relative_path(uri, sample.root) for uri in sample.uris]
+    if flags.split_from == "directory":
+        paths = [path.partition("/")[2] for path in paths]
+    folders = {os.path.dirname(path) for path in paths}
+    if len(folders) > 1 and "" not in folders:
+        return "directory"
+    raise UsageError(
+        "cannot tell where labels come from: give --labels CSV, or --label_from directory "
+        "(a folder for each class) or none"
+    )
+
+
+def asks_path(flags: argparse.Namespace) -> bool:
+    """Whether flags say that no row has the label of an image: its path may, or nothing does."""
+    return flags.label_from in ("none", "directory", "regex") or flags.label_regex is not None
+
+
+def _check_regex_flags(flags: argparse.Namespace) -> None:
+    if flags.label_from == "regex" and flags.label_regex is None:
+        raise UsageError("--label_from regex needs --label_regex EXPR")
+    if flags.label_regex is not None and flags.label_from not in (None, "regex"):
+        raise UsageError(f"--label_regex does not go with --label_from {flags.label_from}")
+    if flags.label_regex is not None and flags.labels is not None and flags.images:
+        raise UsageError("--label_regex does not go with --labels and --images: give one of them")
+
+
+def _check_regex(expression: str, sample: ImageSample) -> None:
+    rules = PathRules("regex", expression)
+    paths = [listed_path(uri, sample.root) for uri in sample.uris]
+    if not any(rules.label(path) for path in paths):
+        raise UsageError(
+            f"--label_regex {expression!r} finds no label in any of {len(paths)} paths, such as "
+            f"{paths[0]!r}: it is searched for in the path below {sample.root or '.'!r}"
+        )
+
+
+class LabelFiles(NamedTuple):
+    """The files of `--labels`.
+
+    Attributes:
+        paths: sorted.
+        columns: in each of them.
+        first: the first rows of the first.
+    """
+
+    paths: tuple[str, ...]
+    columns: CsvColumns
+    first: FirstRows
+
+
+def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
+    """The files that `--labels` matches, sorted.
+
+    Raises:
+        UsageError: there is none, or one cannot be named.
+    """
+    globs = plain_globs([flags.labels], "--labels")
+    paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
+    if not paths:
+        raise UsageError(
+            f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, of_labels=True)}"
+        )
+    for path in paths:
+        check_path("--labels", path)
+    return paths
+
+
+def label_files(
+    flags: argparse.Namespace, sample: ImageSample, key: str, layout: Layout
+) -> LabelFiles:
+    """The files of `--labels`, and the columns in them.
+
+    Raises:
+        UsageError: there is none, it cannot be read, or it names no image.
+        LabelsError: a column is missing or cannot be told.
+    """
+    paths = label_paths(flags)
+    keys = sample.keys(key)
+    with open_csv(paths[0]) as file:
+        first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
+
+    def is_key(cell: str) -> bool:
+        return row_key(cell, kind=key) in keys
+
+    columns = resolve_columns(
+        first,
+        key=flags.label_key,
+        label=flags.label_column,
+        is_image_key=lambda cell: find_key_cells([cell], is_key) is not None,
+        path=paths[0],
+        label_required=layout.needs_label,
+    )
+    rows = first.rows[1:] if columns.has_header else first.rows
+    cells = [row[columns.key] for row in rows if columns.key < len(row)]
+    columns = columns._replace(key_cells=find_key_cells(cells, is_key) or AS_THEY_ARE)
+    columns = add_place_columns(columns, first, flags, paths[0])
+    for path in paths[1:]:
+        next(_rows(path, columns, flags.csv_encoding), None)
+    if sample.is_all:
+        _check_any_match(flags, sample, key, paths, columns)
+    return LabelFiles(paths, columns, first)
+
+
+def label_rows(
+    flags: argparse.Namespace, paths: Sequence[str], columns: CsvColumns
+) -> Iterator[LabelRow]:
+    """The rows of all files that are well-formed."""
+    for path in paths:
+        yield from _rows(path, columns, flags.csv_encoding)
+
+
+@contextlib.contextmanager
+def open_csv(path: str) -> Iterator[BinaryIO]:
+    """A label file, open for reading.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with files.open_reader(path) as file:
+            yield file
+    except OSError as error:
+        raise input_error(f"cannot read --labels {path}", error) from error
+
+
+def check_kind_flags(flags: argparse.Namespace, label_from: str) -> None:
+    """Refuses flags about the kind of labels that contradict the other flags.
+
+    Raises:
+        UsageError: one of them would change nothing.
+    """
+    kind = "" if flags.label_kind == "auto" else f"--label_kind {flags.label_kind}"
+    given = kind or ("--dense_labels" if flags.dense_labels else "")
+    if given and label_from == "none":
+        raise UsageError(f"{given} does not go with --label_from none: there are no labels")
+    if flags.dense_labels and flags.label_kind == "text":
+        raise UsageError(
+            "--dense_labels numbers integer labels; with --label_kind text the ids of classes "
+            "count from 0 anyway: leave one out"
+        )
+
+
+def check_label_kind(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    rules: PathRules,
+    found: LabelFiles | None,
+    separator: str,
+) -> None:
+    """Refuses labels whose first ones contradict each other, before a job starts.
+
+    Args:
+        flags: those of the command line.
+        sample: the first images, whose paths may hold the labels.
+        rules: what a path says.
+        found: the label files, if there are any.
+        separator: between the labels in one cell.
+
+    Raises:
+        LabelsError: see `decide_kind`.
+    """
+    if flags.label_kind != "auto" or flags.class_names is not None:
+        return
+    counter = LabelCounter()
+    if found is None or rules.label_from in ("directory", "regex"):
+        for path in (listed_path(uri, sample.root) for uri in sample.uris):
+            if label := rules.label(path):
+                counter.add(label, path)
+    elif found.columns.label is not None:
+        missing = missing_labels(flags.label_kind)
+        columns, encoding = found.columns, flags.csv_encoding
+        rows = ((path, row) for path in found.paths for row in _rows(path, columns, encoding))
+        for path, row in itertools.islice(rows, SAMPLE_ROWS):
+            for label in labels_in(row.label, missing, separator):
+                counter.add(label, path, row.line)
+    decide_kind(counter.counted())
+
+
+def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
+    with open_csv(path) as file:
+        for row in read_rows(file, columns, encoding=encoding, path=path):
+            if isinstance(row, LabelRow):
+                yield row
+
+
+def _check_any_match(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    key: str,
+    paths: tuple[str, ...],
+    columns: CsvColumns,
+) -> None:
+    """Refuses labels of which not one names an image; the first that does ends the search."""
+    keys = sample.keys(key)
+    cells: list[str] = []
+    for path in paths:
+        for row in _rows(path, columns, flags.csv_encoding):
+            if row_key(row.key, kind=key) in keys:
+                return
+            if len(cells) < _HINT_ROWS:
+                cells.append(row.key)
+    if not cells:
+        raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
+    hint = key_hint(cells, sample)
+    raise UsageError(
+        f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
+        f"{cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
+    )
+
+
+def read_classes(path: str | None) -> tuple[str, ...] | None:
+    """The names in the file of `--class_names`, if there is one.
+
+    Raises:
+        UsageError: it cannot be read.
+        LabelsError: it names no class, or one twice.
+    """
+    if path is None:
+        return None
+    return read_class_names(read_flag_file("--class_names", path))

@@ -1,0 +1,249 @@
+"""What `--layout` asks of the inputs, checked before a job starts."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+
+from pipeline.errors import UsageError
+from pipeline.resolve.box_flags import BoxFlags, ChosenBoxes, choose_columns, with_units
+from pipeline.resolve.box_orientation import Locate, with_orientation
+from pipeline.resolve.path_flags import read_flag_file
+from transforms.core.decisions import Decision
+from transforms.core.features.boxes import BoxRules
+from transforms.core.features.column_types import TypedRow, infer_types
+from transforms.core.features.layout_files import LayoutError, parse_layout
+from transforms.core.features.layouts import (
+    LAYOUTS,
+    OBJECT_COLUMNS,
+    Feature,
+    is_layout_file,
+    layout_features,
+    with_pixels,
+)
+from transforms.core.features.row_features import row_use
+from transforms.core.images.pixel_options import PixelOptions
+from transforms.core.label_errors import LabelsError
+from transforms.core.planning.row_cells import RowUse
+from transforms.core.tables.csv_rows import (
+    CsvColumns,
+    FirstRows,
+    LabelRow,
+    find_column,
+    header_names,
+    listed,
+)
+
+# Rows read to tell units and types.
+SAMPLE_ROWS = 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The layout of a run.
+
+    Attributes:
+        name: of a preset, or the path of a YAML file.
+        features: of the Examples.
+        chosen: what the columns of boxes hold, when there are any and the CSV is known.
+        box_flags: what flags say of them.
+        label_separator: between the labels in a cell; empty when a cell is one label.
+        types: why columns have the types that they have.
+    """
+
+    name: str
+    features: tuple[Feature, ...]
+    chosen: ChosenBoxes | None = None
+    box_flags: BoxFlags = BoxFlags()
+    label_separator: str = ""
+    types: tuple[Decision, ...] = ()
+
+    @property
+    def has_boxes(self) -> bool:
+        """Whether boxes are asked of the rows."""
+        of_objects = ("box.", *OBJECT_COLUMNS)
+        return any(feature.source.startswith(of_objects) for feature in self.features)
+
+    @property
+    def needs_label(self) -> bool:
+        """Whether a feature comes from a label."""
+        return any(feature.from_label for feature in self.features)
+
+    @property
+    def boxes(self) -> BoxRules | None:
+        """What the columns of boxes hold."""
+        return self.chosen.rules if self.chosen else None
+
+    @property
+    def use(self) -> RowUse:
+        """What is asked of the rows."""
+        return row_use(self.features, boxes=self.boxes, separator=self.label_separator)
+
+    def asking(self, columns: CsvColumns, first: FirstRows, path: str) -> tuple[Layout, CsvColumns]:
+        """The layout that knows its box columns, and the columns with all that it asks for.
+
+        Raises:
+            LabelsError: a column is missing, or there twice.
+        """
+        if not self.use.is_asked:
+            return self, columns
+        header = header_names(first.rows[0]) if columns.has_header else []
+        layout = self
+        if self.has_boxes:
+            layout = self._with_boxes(columns, first, path)
+        names = layout.use.columns
+        columns = with_cells(columns, names, header, path, self.name)
+        if layout.boxes is not None:
+            at = tuple(names.index(name) for name in layout.boxes.all_columns)
+            columns = columns._replace(boxes=at)
+        return layout, columns
+
+    def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
+        """The layout that knows the columns of boxes; it leaves out what it need not find."""
+        asked = [f.source for f in self.features if f.source in OBJECT_COLUMNS]
+        chosen = choose_columns(self.box_flags, columns, first, asked, path)
+        found = dict(chosen.rules.further)
+        missing = [source for source in asked if source not in found]
+        if missing and is_layout_file(self.name):
+            names = " or ".join(repr(name) for name in OBJECT_COLUMNS[missing[0]])
+            raise LabelsError(
+                f"CSV {path} has no column {names}, which --layout {self.name} needs for "
+                f"{missing[0]}"
+            )
+        features = tuple(f for f in self.features if f.source not in missing)
+        return dataclasses.replace(self, features=features, chosen=chosen)
+
+    def resolved(self, rows: Iterable[LabelRow], path: str, locate: Locate) -> Layout:
+        """The layout with what only rows tell: types that are not given, and what boxes are.
+
+        Args:
+            rows: of the label files.
+            path: the first of these, for messages.
+            locate: finds the image of a row.
+
+        Raises:
+            LabelsError: the units of boxes cannot be told.
+            UsageError: their orientation cannot be told.
+        """
+        if self.chosen is None and not any(feature.column for feature in self.features):
+            return self
+        columns = self.use.columns
+        first = list(itertools.islice(rows, SAMPLE_ROWS))
+        chosen = self.chosen
+        if chosen is not None:
+            chosen = with_units(chosen, first, columns, path)
+            flag = self.box_flags.orientation
+            chosen = with_orientation(chosen, flag, first, columns, locate)
+        typed = [TypedRow(row.line, row.cells) for row in first]
+        features, types = infer_types(self.features, typed, columns)
+        return dataclasses.replace(self, features=features, chosen=chosen, types=tuple(types))
+
+
+def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions) -> Layout:
+    """The layout that the flags ask for, with the shape that the pixels get.
+
+    Raises:
+        UsageError: it cannot be read, or other flags do not go with it.
+    """
+    is_labelled = label_from != "none"
+    if is_layout_file(flags.layout):
+        features = read_layout_file(flags.layout)
+    else:
+        features = layout_features(flags.layout, labelled=is_labelled)
+    try:
+        features = with_pixels(features, pixels.fixed_shape)
+    except ValueError as error:
+        raise UsageError(f"--layout {flags.layout}: {error}") from error
+    layout = Layout(
+        flags.layout,
+        features,
+        box_flags=BoxFlags.of(flags),
+        label_separator=flags.label_separator or "",
+    )
+    from_rows = next(
+        (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
+    )
+    if from_rows and flags.labels is None:
+        raise UsageError(
+            f"--layout {flags.layout} needs --labels CSV: its feature {from_rows.name!r} is of "
+            f"{from_rows.source}"
+        )
+    of_label = next((feature for feature in features if feature.from_label), None)
+    if of_label and not is_labelled:
+        raise UsageError(
+            f"--layout {flags.layout}: the feature {of_label.name!r} is of {of_label.source}, "
+            "but --label_from is none"
+        )
+    of_rows = next((f for f in features if f.from_label and f.from_rows), None)
+    if of_rows and label_from in ("directory", "regex"):
+        raise UsageError(
+            f"--layout {flags.layout}: the feature {of_rows.name!r} is of {of_rows.source}, the "
+            f"labels of rows, but --label_from is {label_from}"
+        )
+    _check_separator(layout)
+    if not layout.has_boxes and (flag := layout.box_flags.first_given):
+        raise UsageError(f"{flag} does not go with --layout {flags.layout}: it has no boxes")
+    return layout
+
+
+def read_layout_file(path: str) -> tuple[Feature, ...]:
+    """The features of a YAML layout; a column's dtype is empty if its type is not given.
+
+    Raises:
+        UsageError: the file cannot be read, or is no layout.
+    """
+    text = read_flag_file("--layout", path)
+    try:
+        return parse_layout(text, path)
+    except LayoutError as error:
+        raise UsageError(str(error)) from error
+
+
+def _check_separator(layout: Layout) -> None:
+    if not layout.label_separator:
+        return
+    sources = {feature.source for feature in layout.features}
+    if sources & {"object.ids", "object.texts"}:
+        raise UsageError(
+            f"--label_separator does not go with --layout {layout.name}: a row is one object "
+            "and has one label"
+        )
+    if not sources & {"label.ids", "label.texts"} or sources & {"label.id", "label.text"}:
+        raise UsageError(
+            "--label_separator needs a layout of many labels: a YAML file with features of "
+            f"label.ids or label.texts, and not label.id; --layout {layout.name} has one label"
+        )
+
+
+def with_cells(
+    columns: CsvColumns, names: tuple[str, ...], header: Sequence[str], path: str, layout: str
+) -> CsvColumns:
+    """The columns with those whose cells a layout asks for.
+
+    Args:
+        columns: where the rest stands.
+        names: the columns that the layout names.
+        header: the names of the CSV's columns.
+        path: the CSV, for messages.
+        layout: its name, likewise.
+
+    Raises:
+        LabelsError: a column is missing, or there twice.
+    """
+    at = tuple(_column(header, name, path, layout) for name in names)
+    return columns._replace(cell_names=names, cells=at)
+
+
+def _column(header: Sequence[str], name: str, path: str, layout: str) -> int:
+    at = find_column(header, name, path=path)
+    if at is None and not header and (numbered := re.fullmatch(r"column ([0-9]+)", name)):
+        return int(numbered[1]) - 1
+    if at is None:
+        has = f"but {listed(header)}" if header else "because it has no header"
+        raise LabelsError(
+            f"CSV {path} has no column {name!r}, which --layout {layout} names, {has}"
+        )
+    return at

@@ -1,0 +1,130 @@
+"""The flags of a command without --images: the rows of --labels list the images."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipeline.errors import UsageError
+from pipeline.inputs.image_samples import ImageSample
+from pipeline.resolve.label_flags import LabelFiles, asks_path, label_paths, open_csv
+from pipeline.resolve.split_flags import add_place_columns
+from transforms.core.features.box_columns import is_automl
+from transforms.core.planning.image_lists import MISSING, listed_uri, names_image, top_folder
+from transforms.core.planning.keys import fixed_root, tidy_root
+from transforms.core.tables.csv_rows import FirstRows, find_column, first_rows, header_names
+from transforms.core.tables.key_cells import KeyCells
+from transforms.core.tables.label_columns import resolve_columns
+from transforms.storage import files
+from transforms.storage.image_lookup import find_file
+from transforms.storage.listing import is_local
+
+# Rows of which one must name a file that is there.
+_ROWS = 50
+
+
+class Listing(NamedTuple):
+    """Images that rows list.
+
+    Attributes:
+        flags: the flags, and what the file adds to them.
+        sample: the first images.
+        files: the label files.
+        places: what local files that rows list may be in, see `top_folder`; None for anywhere.
+    """
+
+    flags: argparse.Namespace
+    sample: ImageSample
+    files: LabelFiles
+    places: tuple[str, ...] | None
+
+
+def read_listing(flags: argparse.Namespace) -> Listing:
+    """Resolves label files whose rows list the images.
+
+    Raises:
+        UsageError: there is none, or its first rows name no file.
+        LabelsError: a column is missing or cannot be told.
+    """
+    if flags.labels is None:
+        raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
+    paths = label_paths(flags)
+    with open_csv(paths[0]) as file:
+        first = first_rows(file, _ROWS, encoding=flags.csv_encoding, path=paths[0])
+    flags = _completed(flags, first, paths[0])
+    columns = resolve_columns(
+        first,
+        key=flags.label_key,
+        label=flags.label_column,
+        is_image_key=names_image,
+        path=paths[0],
+        label_required=not asks_path(flags),
+    )
+    columns = add_place_columns(columns, first, flags, paths[0])
+    rows = first.rows[1:] if columns.has_header else first.rows
+    cells = [row[columns.key] for row in rows if columns.key < len(row)]
+    uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
+    if any("\\" in cell for cell in cells) and not any(_is_there(uri) for uri in uris):
+        columns = columns._replace(key_cells=KeyCells(backslashes=True))
+        cells = [columns.key_cells.key(cell) for cell in cells]
+        uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
+    if not any(find_file(uri)[1] != MISSING for uri in uris):
+        shown = f", such as {uris[0]!r}" if uris else ""
+        raise UsageError(
+            f"without --images, rows of --labels {flags.labels} list the images, but column "
+            f"{columns.key_name!r} names no file in its first rows{shown}: give --images GLOB, or "
+            "paths from the CSV's folder"
+        )
+    root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
+    return Listing(
+        flags,
+        ImageSample(uris, root, False),
+        LabelFiles(paths, columns, first),
+        None if flags.allow_outside else _places(paths, uris, flags.root),
+    )
+
+
+def _is_there(uri: str) -> bool:
+    return find_file(uri)[1] != MISSING
+
+
+def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> tuple[str, ...]:
+    """Where `--root` and the label files are, and the images that the first rows name.
+
+    A CSV of absolute paths may be anywhere; what it lists is in one place or a few, and the first
+    rows say which. Only what is an image by its name and is there says so.
+    """
+    places = {top_folder(os.path.abspath(path)) for path in csv_paths if is_local(path)}
+    if root is not None and is_local(root):
+        places.add(top_folder(files.join(os.path.abspath(root), "image")))
+    for uri in filter(is_local, uris):
+        place = top_folder(os.path.abspath(uri))
+        if place not in places and names_image(uri) and find_file(uri)[1] != MISSING:
+            places.add(place)
+    return tuple(sorted(places))
+
+
+def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:
+    """The flags with those that the AutoML forms `split,image_uri,label…` make plain."""
+    added = dict(vars(flags))
+    if first.rows and _is_automl(first):
+        added["label_key"] = flags.label_key or "2"
+        if not asks_path(flags):
+            added["label_column"] = flags.label_column or "3"
+        column: str | None = "1"
+    else:
+        names = header_names(first.rows[0]) if first.rows else []
+        at = find_column(names, "split", path=path)
+        column = None if at is None else names[at]
+    if flags.split_from in (None, "csv") and flags.split_column is None:
+        added["split_column"] = column
+    return argparse.Namespace(**added)
+
+
+def _is_automl(first: FirstRows) -> bool:
+    """Whether every row is of AutoML: split, image, label, and in detection four corners."""
+    return len({len(row) for row in first.rows}) == 1 and all(
+        is_automl(row, names_image) for row in first.rows
+    )

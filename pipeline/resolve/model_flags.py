@@ -1,0 +1,78 @@
+"""The model that `--model` names: what can be wrong with it, found before a job starts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from pipeline.errors import UsageError, one_line
+from transforms.core.features.layouts import Feature, needs_model
+from transforms.core.images.embeddings import Embedding, ModelError, is_application
+
+
+def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) -> None:
+    """Whether the flags go together with the features of the layout; nothing is opened.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if not needs_model(features):
+        for name in ("model", "model_weights", "embed_dtype"):
+            if getattr(flags, name) is not None:
+                raise UsageError(
+                    f"--{name} does nothing with --layout {flags.layout}, which has no embedding: "
+                    "use --layout embedding"
+                )
+        return
+    if flags.model is None:
+        raise UsageError(
+            f"--layout {flags.layout} needs --model: a Keras file, a SavedModel folder, or a name "
+            "such as EfficientNetB0 with --model_weights FILE"
+        )
+    if is_application(flags.model):
+        if flags.model_weights is None:
+            raise UsageError(
+                f"--model {flags.model} needs --model_weights FILE if it is a name of "
+                "keras.applications (nothing is downloaded); there is no such file"
+            )
+    elif flags.model_weights is not None:
+        raise UsageError(
+            f"--model_weights goes with a name of keras.applications; the file of --model "
+            f"{flags.model} has its own"
+        )
+
+
+def check_model(flags: argparse.Namespace) -> Embedding | None:
+    """Loads the model and tries it; None when there is none.
+
+    Raises:
+        UsageError: it is missing, damaged, or does not turn images into one array of floats.
+    """
+    if flags.model is None:
+        return None
+    # It brings Beam's inference, which other runs do without.
+    from transforms.embed_images import EmbeddingModelHandler, files_digest
+
+    digests = []
+    for name in ("model", "model_weights"):
+        path = getattr(flags, name)
+        if path is None or (name == "model" and is_application(path)):
+            digests.append("")
+            continue
+        try:
+            digests.append(files_digest(path))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot read --{name} {path}: {one_line(error)}") from error
+    found = (digests[0], digests[1])
+    try:
+        model = EmbeddingModelHandler(flags.model, flags.model_weights, digests=found).acquire()
+    except ModelError as error:
+        raise UsageError(f"--model {flags.model} {error}") from error
+    return Embedding(
+        model=flags.model,
+        weights=flags.model_weights,
+        dtype=flags.embed_dtype or "float32",
+        digests=found,
+        input_shape=model.input_shape,
+        shape=model.shape,
+    )

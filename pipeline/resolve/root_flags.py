@@ -1,0 +1,80 @@
+"""The flag `--root`: the folder below which paths and keys begin."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.config import ConvertConfig
+from pipeline.errors import UsageError
+from transforms.core.planning.keys import fixed_root, is_below, tidy_root
+from transforms.storage.listing import is_local
+
+
+def root_of(flags: argparse.Namespace, flag: str, globs: Sequence[str]) -> str:
+    """The folder of `--root`, spelled as in the globs; without it their common folder.
+
+    Args:
+        flags: what `parse_flags` gives.
+        flag: the flag that has the globs, for messages.
+        globs: whose files all have to be below the folder.
+
+    Raises:
+        UsageError: a glob can match files outside of it.
+    """
+    if flags.root is None:
+        return fixed_root(globs)
+    for root in _spellings(flags.root):
+        if all(is_below(glob, root) for glob in globs):
+            return root
+    outside = next(glob for glob in globs if not is_below(glob, tidy_root(flags.root)))
+    raise UsageError(
+        f"--root {flags.root} does not contain all files of {flag} {outside!r}: give a folder "
+        f"above them, such as {fixed_root(globs) or '.'!r}"
+    )
+
+
+def _spellings(root: str) -> list[str]:
+    """The folder as given, absolute, and from the working directory."""
+    spelled = [tidy_root(root)]
+    if is_local(root):
+        spelled += [tidy_root(os.path.abspath(root)), tidy_root(os.path.relpath(root))]
+    return spelled
+
+
+def check_same_root(
+    flags: argparse.Namespace, config: ConvertConfig, former: Mapping[str, Any]
+) -> None:
+    """Refuses to replace a dataset by one whose keys begin at another folder, unless told to.
+
+    A root that only moved with all of its images keeps their keys.
+
+    Raises:
+        UsageError: keys, and so splits, of images that stay would change.
+    """
+    keys_move = config.key in ("path", "row") or config.split_from == "directory"
+    was, now = _absolute(former["root"]), _absolute(config.root)
+    is_nested = was != now and (_contains(was, now) or _contains(now, was))
+    if flags.root is not None or not keys_move or not is_nested:
+        return
+    globs = config.images or (flags.labels,)
+    keep = any(
+        all(is_below(glob, root) for glob in globs) for root in _spellings(former["root"] or ".")
+    )
+    advice = f"--root {former['root'] or '.'} keeps the keys; " if keep else ""
+    raise UsageError(
+        f"--output {config.output} holds a dataset whose paths begin below "
+        f"{former['root'] or '.'!r}, and now they begin below {config.root or '.'!r}: every key "
+        f"changes, and images move to other splits. {advice}--root {config.root or '.'} accepts "
+        "the new ones"
+    )
+
+
+def _absolute(root: str) -> str:
+    return os.path.abspath(root) if is_local(root) else root
+
+
+def _contains(folder: str, other: str) -> bool:
+    return other.startswith(folder.removesuffix("/") + "/")

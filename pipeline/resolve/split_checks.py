@@ -1,0 +1,128 @@
+"""Flags about splits that would change nothing, and splits in the inputs that no flag uses."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipeline.errors import UsageError
+from pipeline.flags.options import default_of
+from pipeline.inputs.image_samples import ImageSample
+from pipeline.resolve.split_flags import check_folders
+from transforms.core.dataset.dataset_warnings import DatasetWarning
+from transforms.core.labels.path_labels import split_folder
+from transforms.core.planning.image_lists import listed_path
+from transforms.core.planning.splits import split_text
+from transforms.core.tables.csv_rows import CsvColumns, FirstRows
+
+# What people call splits, in lower case.
+_SPLIT_WORDS = frozenset(
+    "train training val valid validation dev test testing eval evaluation holdout".split()
+)
+
+
+def check_splits(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    columns: CsvColumns | None,
+    first: FirstRows | None,
+    *,
+    split_from: str,
+    label_from: str,
+) -> tuple[DatasetWarning, ...]:
+    """Checks that what says something of splits is used.
+
+    Args:
+        flags: as the user gave them.
+        sample: the first images; empty for rows without images.
+        columns: of the label files, if there are any.
+        first: the first rows of the first label file.
+        split_from: what decides the split.
+        label_from: where labels come from.
+
+    Returns:
+        a warning for each column, and for folders, that look like splits and are not used.
+
+    Raises:
+        UsageError: `--splits` is given, and decides the split of no image.
+    """
+    if flags.splits != default_of("splits"):
+        _check_shares_used(flags, sample, columns, first, split_from)
+    if flags.split_from == "hash" or split_from != "hash":
+        return ()
+    found = [*_unused_columns(columns, first), *_unused_folders(sample, label_from)]
+    return tuple(DatasetWarning("splits_unused", text) for text in found)
+
+
+def _check_shares_used(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    columns: CsvColumns | None,
+    first: FirstRows | None,
+    split_from: str,
+) -> None:
+    if split_from == "directory":
+        folders = {split_folder(listed_path(uri, sample.root)) for uri in sample.uris}
+        if "" not in folders:
+            raise UsageError(
+                "--splits does not go with --split_from directory: the folders decide the split "
+                "of every image; leave one of them out"
+            )
+    if split_from == "csv" and columns is not None and first is not None:
+        rows = first.rows[columns.has_header :]
+        said = {split_text(_cell(row, columns.split or 0)) for row in rows}
+        if flags.split_from != "csv" and said and "" not in said:
+            other = (
+                "or add --split_from hash to ignore the column"
+                if flags.split_column is None
+                else "or --split_column"
+            )
+            raise UsageError(
+                f"--splits does not go with the column {columns.split_name!r}, which decides the "
+                f"split of every row: leave out --splits, {other}"
+            )
+
+
+def _cell(row: tuple[str, ...], at: int) -> str:
+    return row[at] if at < len(row) else ""
+
+
+def _unused_columns(columns: CsvColumns | None, first: FirstRows | None) -> list[str]:
+    if columns is None or first is None:
+        return []
+    rows = first.rows[columns.has_header :]
+    used = {columns.key, columns.label, columns.group}
+    texts = []
+    for at in range(columns.width):
+        said = {_cell(row, at).strip().casefold() for row in rows} - {"", "unassigned"}
+        if at not in used and said and said <= _SPLIT_WORDS:
+            name = first.rows[0][at].strip() if columns.has_header else str(at + 1)
+            texts.append(
+                f"the column {name!r} looks like splits ({_listed(said)}) and is not used: "
+                f"--split_column {name!r} uses it, --split_from hash says that it shall not be"
+            )
+    return texts
+
+
+def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
+    folders = {
+        listed_path(uri, sample.root).partition("/")[0]
+        for uri in sample.uris
+        if "/" in listed_path(uri, sample.root)
+    }
+    said = {folder for folder in folders if folder.casefold() in _SPLIT_WORDS}
+    if len(said) < 2:
+        return []
+    flag = "--split_from directory"
+    try:
+        check_folders(sample, label_from)
+    except UsageError:
+        # The images have no other folder, so these were taken for classes.
+        flag += " --label_from none"
+    return [
+        f"the folders {_listed(said)} look like splits and are not used: {flag} uses them, "
+        "--split_from hash says that they shall not be"
+    ]
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,142 @@
+"""The flags of a command without images, whose rows are records themselves."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+
+from pipeline.config import ConvertConfig, shared_fields
+from pipeline.errors import UsageError
+from pipeline.flags.options import default_of
+from pipeline.inputs.image_samples import ImageSample
+from pipeline.resolve.decided import decide
+from pipeline.resolve.label_flags import label_paths, label_rows, open_csv
+from pipeline.resolve.layout_flags import SAMPLE_ROWS, read_layout_file, with_cells
+from pipeline.resolve.root_flags import root_of
+from pipeline.resolve.split_checks import check_splits
+from pipeline.resolve.split_flags import add_place_columns, split_source
+from transforms.core.examples.row_records import table_features
+from transforms.core.features.column_types import TypedRow, infer_types
+from transforms.core.features.layouts import ROWS, Feature, is_layout_file
+from transforms.core.features.row_features import row_use
+from transforms.core.label_errors import LabelsError
+from transforms.core.tables.csv_rows import (
+    NO_KEY,
+    CsvColumns,
+    FirstRows,
+    first_rows,
+    header_names,
+)
+from transforms.core.tables.label_columns import find_further
+
+# What says something of images.
+_IMAGE_FLAGS = (
+    *("label_from", "label_column", "label_regex", "label_separator", "class_names", "key"),
+    *("box_columns", "box_form", "box_units", "box_orientation"),
+    *("files", "transcode", "resize", "color", "quality", "exif_orientation"),
+    *("model", "model_weights", "embed_dtype", "check", "max_pixels", "max_bytes", "quarantine"),
+    *("dedupe", "label_kind", "dense_labels"),
+)
+
+# Rows whose cells are compared with the names of splits.
+_FIRST_ROWS = 20
+
+
+def is_table(flags: argparse.Namespace) -> bool:
+    """Whether records are made of rows alone: without images, all features are columns.
+
+    Raises:
+        UsageError: images are given for such a layout, or its file cannot be read.
+    """
+    if flags.images and flags.layout == ROWS:
+        raise UsageError(
+            f"--layout {ROWS} makes records of rows without images: leave out --images, or write "
+            "a layout with image.bytes and the columns (docs/layouts.md)"
+        )
+    if flags.images or not is_layout_file(flags.layout):
+        return bool(flags.layout == ROWS)
+    return all(feature.column is not None for feature in read_layout_file(flags.layout))
+
+
+def table_config(flags: argparse.Namespace) -> ConvertConfig:
+    """Resolves flags and files into a configuration.
+
+    Raises:
+        UsageError: something is missing, unreadable or in the way.
+        LabelsError: the CSV cannot be used.
+    """
+    _check_flags(flags)
+    split_from = split_source(flags, ImageSample([], "", False), "csv")
+    paths = label_paths(flags)
+    with open_csv(paths[0]) as file:
+        first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
+    if not first.rows:
+        raise LabelsError(f"CSV {paths[0]} is empty: give a file with rows to --labels")
+    columns = _columns(flags, first, paths[0])
+    features = _features(flags, first, columns, paths[0])
+    names, header = row_use(features).columns, header_names(first.rows[0])
+    columns = with_cells(columns, names, header, paths[0], flags.layout)
+    rows = list(itertools.islice(label_rows(flags, paths, columns), SAMPLE_ROWS))
+    if not rows:
+        raise UsageError(
+            f"--labels {flags.labels} has no usable row: below the header, each row needs "
+            f"{columns.width} cells"
+        )
+    warnings = check_splits(
+        flags,
+        ImageSample([], "", False),
+        columns,
+        first,
+        split_from=split_from,
+        label_from="none",
+    )
+    typed = [TypedRow(row.line, row.cells) for row in rows]
+    features, types = infer_types(features, typed, columns.cell_names)
+    config = ConvertConfig(
+        **shared_fields(flags),
+        warnings=warnings,
+        images=(),
+        root=root_of(flags, "--labels", [flags.labels]),
+        label_from="none",
+        csv_paths=paths,
+        columns=columns,
+        key="row",
+        class_names=None,
+        quarantine=None,
+        layout_features=features,
+        split_from=split_from,
+        of_rows=True,
+    )
+    return dataclasses.replace(config, decisions=decide(flags, config, types=types))
+
+
+def _check_flags(flags: argparse.Namespace) -> None:
+    if flags.labels is None:
+        raise UsageError(f"--layout {flags.layout} makes records of rows: give --labels CSV")
+    for name in _IMAGE_FLAGS:
+        if getattr(flags, name) != default_of(name):
+            raise UsageError(
+                f"--{name} does not go with --layout {flags.layout} without --images: it makes "
+                "records of rows alone"
+            )
+    if flags.split_from == "directory":
+        raise UsageError("--split_from directory needs --images: rows lie in no folder")
+
+
+def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColumns:
+    """Where key, split and group stand."""
+    header = header_names(first.rows[0])
+    columns = CsvColumns(first.delimiter, True, NO_KEY, None, "", None, len(header), is_strict=True)
+    if flags.label_key is not None:
+        at = find_further(columns, first, flags.label_key, "--label_key", path)
+        columns = columns._replace(key=at, key_name=header[at])
+    return add_place_columns(columns, first, flags, path)
+
+
+def _features(
+    flags: argparse.Namespace, first: FirstRows, columns: CsvColumns, path: str
+) -> tuple[Feature, ...]:
+    if is_layout_file(flags.layout):
+        return read_layout_file(flags.layout)
+    return table_features(header_names(first.rows[0]), columns.split_name, path=path)

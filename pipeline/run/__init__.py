@@ -1,0 +1,1 @@
+"""Running a command: processes, the lock, progress and the terminal."""

@@ -1,0 +1,197 @@
+"""One run at a time for an output folder; a lock that a dead run left never blocks for long."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+from pipeline.errors import DatasetError, UsageError, input_error, one_line
+from pipeline.run.lock_owner import Owner, this_process
+from transforms.core.dataset.output_names import LOCK
+from transforms.storage import files, gcs
+from transforms.storage.listing import is_local
+
+# Ends the wait of a run that another one took over.
+_TAKEN_OVER = signal.SIGUSR1
+
+# Seconds between two signs of life in a bucket, and without one until a run counts as dead.
+BEAT_SECONDS = 10.0
+PATIENCE_SECONDS = 45.0
+
+
+@contextlib.contextmanager
+def hold_output(output: str) -> Iterator[str]:
+    """Keeps other runs away from an output folder until the block ends.
+
+    A local folder is locked with `flock`, which ends with its process. A bucket gets an object
+    that is written again and again; when its generation stays the same, its run is dead. Other
+    file systems have neither, and no lock.
+
+    Yields:
+        what the lock of a bucket names this run; empty when there is none.
+
+    Raises:
+        DatasetError: another run holds it, or took it over because this one gave no sign of life.
+    """
+    if gcs.is_gcs(output):
+        lock = BucketLock(
+            files.join(output, files.STAGING, LOCK), beat=BEAT_SECONDS, patience=PATIENCE_SECONDS
+        )
+        with lock.held():
+            yield lock.run
+    elif is_local(output):
+        with _locked_folder(output):
+            yield ""
+    else:
+        yield ""
+
+
+@contextlib.contextmanager
+def _locked_folder(output: str) -> Iterator[None]:
+    try:
+        os.makedirs(output, exist_ok=True)
+        folder = os.open(output, os.O_RDONLY)
+    except OSError as error:
+        raise UsageError(f"cannot write to --output {output}: {one_line(error)}") from error
+    try:
+        # Some network file systems have no locks.
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DatasetError(_busy(output, "")) from None
+        yield
+    finally:
+        os.close(folder)
+
+
+def _busy(output: str, who: str) -> str:
+    return (
+        f"another run{who} is writing to --output {output}; wait for it, or choose another --output"
+    )
+
+
+class BucketLock:
+    """An object that only one run at a time may replace.
+
+    Attributes:
+        uri: of the object.
+        beat: seconds between two signs of life.
+        patience: seconds without one until a run counts as dead.
+        run: what the lock names this run.
+    """
+
+    def __init__(
+        self, uri: str, *, beat: float = BEAT_SECONDS, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        self._uri = uri
+        self._beat = beat
+        self._patience = patience
+        self._owner = this_process()
+        self.run = uuid.uuid4().hex
+        self._beats = 0
+        self._generation = 0
+        self._is_lost = False
+        self._ended = threading.Event()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Takes the lock, gives signs of life, and lets go at the end.
+
+        Raises:
+            DatasetError: see `hold_output`.
+        """
+        output = self._uri.removesuffix(f"/{files.STAGING}/{LOCK}")
+        try:
+            self._take(output)
+        except OSError as error:
+            raise input_error(f"cannot write to --output {output}", error) from error
+        beating = threading.Thread(target=self._keep_beating, name="lock", daemon=True)
+        # Not SIGINT, which is ignored in what a shell starts in the background.
+        former = signal.signal(_TAKEN_OVER, signal.default_int_handler)
+        beating.start()
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            if not self._is_lost:
+                raise
+            told = str(interrupt) or "stopped"
+            raise DatasetError(
+                f"another run took --output {output} over, for this one gave no sign of life for "
+                f"{self._patience:.0f} s; {told}"
+            ) from None
+        finally:
+            self._ended.set()
+            beating.join()
+            signal.signal(_TAKEN_OVER, former)
+            if not self._is_lost:
+                # A bucket out of reach must not hide why the run ends.
+                with contextlib.suppress(OSError):
+                    gcs.remove(self._uri, generation=self._generation)
+
+    def _take(self, output: str) -> None:
+        while True:
+            found = gcs.find(self._uri)
+            if found is not None and not self._is_dead(found.generation, output):
+                continue
+            with contextlib.suppress(FileExistsError):
+                self._write(found.generation if found else 0)
+                return
+
+    def _write(self, former: int) -> None:
+        self._beats += 1
+        text = json.dumps({**self._owner._asdict(), "run": self.run, "beats": self._beats})
+        self._generation = gcs.write(self._uri, text.encode(), generation=former)
+
+    def _is_dead(self, generation: int, output: str) -> bool:
+        """Whether the run that wrote the lock has ended, without letting go.
+
+        Returns:
+            False when the lock is gone meanwhile.
+
+        Raises:
+            DatasetError: it is alive.
+        """
+        try:
+            owner = Owner.from_text(gcs.read(self._uri, generation=generation))
+        except OSError:
+            owner = Owner.from_text(b"")
+        if owner.has_ended:
+            return True
+        deadline = time.monotonic() + self._patience
+        while time.monotonic() < deadline:
+            found = gcs.find(self._uri)
+            if found is None:
+                return False
+            if found.generation != generation:
+                who = f" (process {owner.pid} on {owner.host})"
+                raise DatasetError(_busy(output, who))
+            time.sleep(self._beat / 10)
+        return True
+
+    def _keep_beating(self) -> None:
+        while not self._ended.wait(self._beat):
+            # A bucket out of reach is not lost; the next sign of life may get through.
+            with contextlib.suppress(OSError):
+                try:
+                    self._write(self._generation)
+                except FileExistsError:
+                    # Gone with the staging folder: the dataset is published.
+                    if gcs.find(self._uri) is not None:
+                        self._is_lost = True
+                        _interrupt_main_thread()
+                    return
+
+
+def _interrupt_main_thread() -> None:
+    """As Ctrl-C does: unlike `_thread.interrupt_main`, a signal also ends a wait."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, _TAKEN_OVER)

@@ -1,0 +1,226 @@
+"""Progress of a run: a bar for each stage on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from apache_beam.metrics import MetricsFilter
+from tqdm import tqdm
+
+from pipeline.run.screen import Screen
+from transforms.core.scratch import scratch_folder
+from transforms.metrics import NAMESPACE, PROGRESS, WORKERS_FOLDER, Stage
+
+_BAR_SECONDS = 0.2
+_LINE_SECONDS = 5.0
+_POLL_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def show_progress(style: str) -> Iterator[None]:
+    """Shows how far the run in this process is, or in its workers, until the block ends.
+
+    Args:
+        style: `bar`, `plain`, `json` or `off`; `auto` is a bar on a terminal, else plain lines.
+    """
+    if style == "auto":
+        style = "bar" if sys.stderr.isatty() else "plain"
+    if style == "off":
+        PROGRESS.clear()
+        yield
+        return
+    watch = {"bar": _show_bars, "plain": _print_lines, "json": _print_json}[style]
+    with _workers_counts(), _thread(watch):
+        yield
+
+
+@contextlib.contextmanager
+def poll_metrics(read: Callable[[], Mapping[str, int]]) -> Iterator[None]:
+    """Puts the counters of a job that runs elsewhere into `PROGRESS` until the block ends.
+
+    Args:
+        read: asks for them; what it raises is left for another try.
+    """
+
+    def poll(done: threading.Event) -> None:
+        while not done.wait(_POLL_SECONDS):
+            with contextlib.suppress(Exception):
+                _take_over(read())
+
+    with _thread(poll):
+        yield
+    # The job is done: what its runner tells now is all that there was to do.
+    with contextlib.suppress(Exception):
+        _take_over(read(), is_done=True)
+
+
+def read_counters(result: Any) -> dict[str, int]:
+    """The project's counters of a job by name, as far as its runner knows them by now."""
+    counters: dict[str, int] = {}
+    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    for each in found:
+        name = each.key.metric.name
+        value = each.attempted if each.committed is None else each.committed
+        counters[name] = counters.get(name, 0) + (value or 0)
+    return dict(sorted(counters.items()))
+
+
+def _take_over(counters: Mapping[str, int], *, is_done: bool = False) -> None:
+    found, rejected = counters.get("images_found", 0), counters.get("images_rejected", 0)
+    done = counters.get("images_written", 0) + rejected
+    for stage, count in {"listing": found, "reading": counters.get("rows_read", 0)}.items():
+        if count:
+            PROGRESS.replace(stage, total=0, done=count, rejected=0)
+    if done:
+        total = done if is_done else max(found, done)
+        PROGRESS.replace("converting", total=total, done=done, rejected=rejected)
+
+
+@contextlib.contextmanager
+def _workers_counts() -> Iterator[None]:
+    """Lets worker processes that are started in the block leave their counts in a folder."""
+    with scratch_folder() as folder:
+        PROGRESS.clear(workers=folder)
+        os.environ[WORKERS_FOLDER] = folder
+        try:
+            yield
+        finally:
+            del os.environ[WORKERS_FOLDER]
+
+
+@contextlib.contextmanager
+def _thread(target: Callable[[threading.Event], None]) -> Iterator[None]:
+    done = threading.Event()
+    thread = threading.Thread(target=target, args=(done,), name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _show_bars(done: threading.Event) -> None:
+    """Draws a line for each stage until the event is set, and once more at the end."""
+    clock = _Clock()
+    streams = [sys.stderr, *([sys.stdout] if sys.stdout.isatty() else [])]
+    screen = Screen(*streams)
+    try:
+        finished = False
+        while not finished:
+            finished = done.wait(_BAR_SECONDS)
+            stages = PROGRESS.stages()
+            seconds = clock.seconds(stages)
+            width = screen.width
+            screen.draw([_bar(stage, seconds[stage.name], width) for stage in stages])
+    finally:
+        screen.close()
+
+
+def _bar(stage: Stage, seconds: float, width: int) -> str:
+    """One line of `width` columns at most, a bar if it is known how much there is to do."""
+    encoding = (getattr(sys.stderr, "encoding", "") or "").lower()
+    # A shard that was tried again counts again.
+    done = min(stage.done, stage.total) if stage.total else stage.done
+    line: str = tqdm.format_meter(
+        done,
+        stage.total or None,
+        seconds,
+        ncols=width,
+        prefix=f"{stage.name:<10}",
+        ascii=not encoding.startswith("utf"),
+        unit=f" {stage.unit}",
+        postfix=f"rejected={stage.rejected}" if stage.name == "converting" else "",
+    )
+    # tqdm turns slow rates round: "2.00s/ images".
+    return line.replace("s/ ", "s/")[:width]
+
+
+class _Clock:
+    """How long each stage has taken: until now, or until it last went on when a later one is on."""
+
+    def __init__(self) -> None:
+        self._now = time.monotonic()
+        self._began: dict[str, float] = {}
+        self._moved: dict[str, tuple[Stage, float]] = {}
+
+    def seconds(self, stages: Sequence[Stage]) -> dict[str, float]:
+        """By name; a stage began after the last time somebody asked."""
+        before, self._now = self._now, time.monotonic()
+        for stage in stages:
+            self._began.setdefault(stage.name, before)
+            if self._moved.get(stage.name, (None, 0.0))[0] != stage:
+                self._moved[stage.name] = stage, self._now
+        return {
+            stage.name: (self._now if stage is stages[-1] else self._moved[stage.name][1])
+            - self._began[stage.name]
+            for stage in stages
+        }
+
+
+def _print_lines(done: threading.Event) -> None:
+    def line(stage: Stage, seconds: float) -> str:
+        rate = stage.done / seconds
+        if not stage.total:
+            return f"{stage.name}: {stage.done} {stage.unit}, {rate:.0f} {stage.unit}/s"
+        rejected = f"{stage.rejected} rejected, " if stage.name == "converting" else ""
+        return (
+            f"{stage.name}: {stage.done} of {stage.total} {stage.unit}, {rejected}"
+            f"{rate:.0f} {stage.unit}/s, {_seconds_left(stage, rate):.0f} s left"
+        )
+
+    _print_every(done, line)
+
+
+def _print_json(done: threading.Event) -> None:
+    def line(stage: Stage, seconds: float) -> str:
+        rate = stage.done / seconds
+        told: dict[str, Any] = {
+            "stage": stage.name,
+            "unit": stage.unit,
+            "done": stage.done,
+            "planned": stage.total,
+            "rejected": stage.rejected,
+            "seconds": round(seconds, 1),
+            "per_second": round(rate, 1),
+        }
+        if stage.total:
+            told["seconds_left"] = round(_seconds_left(stage, rate))
+        return json.dumps(told)
+
+    _print_every(done, line)
+
+
+def _seconds_left(stage: Stage, rate: float) -> float:
+    return max(0, stage.total - stage.done) / rate if rate else 0
+
+
+def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> None:
+    """Prints a line about the stage that is on, and others that went on since their last line.
+
+    A run that was long enough for a line ends with one that says how it ended. The seconds of a
+    stage count from when it was first seen.
+    """
+    clock = _Clock()
+    told: dict[str, Stage] = {}
+    waited = 0.0
+    finished = False
+    while not finished:
+        finished = done.wait(min(_BAR_SECONDS, _LINE_SECONDS))
+        stages = PROGRESS.stages()
+        seconds = clock.seconds(stages)
+        waited += min(_BAR_SECONDS, _LINE_SECONDS)
+        if waited < _LINE_SECONDS and not (finished and told):
+            continue
+        waited = 0.0
+        for stage in stages:
+            if stage != told.get(stage.name) or (stage is stages[-1] and not finished):
+                print(line(stage, max(seconds[stage.name], 1e-3)), file=sys.stderr, flush=True)
+            told[stage.name] = stage

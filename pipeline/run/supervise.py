@@ -1,0 +1,240 @@
+"""Runs a command in a child process, so that a decoder that crashes or hangs does not end the run.
+
+The child and all that it starts ignore SIGINT: Ctrl-C reaches a whole group of processes, and one
+that is just importing would print a traceback. The parent alone takes it and passes it on to the
+child, once, as SIGUSR1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from pipeline.errors import INTERRUPTED
+from pipeline.run.streams import open_standard_streams
+from transforms.core.guard.in_flight import RUN_VARIABLE, HangWatch, Suspects
+
+# Signals that a process sends to itself by a bug in native code.
+_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+
+# What SIGINT to the parent is to the child.
+_INTERRUPT = signal.SIGUSR1
+
+# How long an interrupted child may take to end what it does.
+_GRACE_SECONDS = 10.0
+
+# How often the parent reads what the child decodes.
+_WATCH_SECONDS = 10.0
+
+# How often, and after how many seconds each time, the notes of a dead process are looked for.
+_LOCK_POLLS = 20
+_LOCK_SECONDS = 0.1
+
+
+def supervise(command: Callable[[], int]) -> int:
+    """Runs a command in a child process, and again when a decoder crashed it or hung in it.
+
+    Each time at least one more image is known that must be decoded elsewhere, see
+    `transforms.core.guard.in_flight`; finished shards are not written again. SIGINT is ignored once the
+    command has ended: this process is about to end, too.
+
+    Returns:
+        the command's exit code; 128 and the signal's number when one ended it.
+    """
+    open_standard_streams()
+    known: frozenset[bytes] = frozenset()
+    while True:
+        known |= Suspects().notes
+        watch = _Watch()
+        status = _run_child(command, watch)
+        code = os.waitstatus_to_exitcode(status)
+        if -code == _INTERRUPT:
+            # Python was about to end, and had put its handlers away.
+            return INTERRUPTED
+        if watch.ended and code != 0:
+            why = "hangs"
+        elif -code in _CRASHES:
+            why = f"crashed ({signal.Signals(-code).name})"
+        else:
+            return code if code >= 0 else 128 - code
+        if not _knows_more(known):
+            return code if code >= 0 else 128 - code
+        print(f"a decoder {why}; going on without the image", file=sys.stderr)
+
+
+def _knows_more(known: frozenset[bytes]) -> bool:
+    """Whether there are other suspects than these.
+
+    A process that was just being started by the one that died holds its lock for a moment.
+    """
+    for _ in range(_LOCK_POLLS):
+        if not Suspects().notes <= known:
+            return True
+        time.sleep(_LOCK_SECONDS)
+    return False
+
+
+class _Watch:
+    """Ends the processes of a run when a decoder hangs in one of them.
+
+    Attributes:
+        run: the name of the run.
+        ended: whether it did.
+    """
+
+    def __init__(self) -> None:
+        self.run = uuid.uuid4().hex
+        self.ended = False
+        self._notes = HangWatch(self.run)
+        self._stop = threading.Event()
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watches until the block ends."""
+        thread = threading.Thread(target=self._watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_WATCH_SECONDS):
+            if self._notes.hanging(_WATCH_SECONDS):
+                self.ended = True
+                # Beam would wait for a worker that is gone.
+                _kill_descendants()
+
+
+def _run_child(command: Callable[[], int], watch: _Watch) -> int:
+    """The status of a child process that ran the command, as `os.waitpid` gives it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent_reads, parent_lives = os.pipe()
+    # Until each side is ready for them.
+    signals = {signal.SIGINT, signal.SIGTERM, _INTERRUPT}
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    child = os.fork()
+    if child == 0:
+        os.close(parent_lives)
+        _be_child(command, watch.run, parent_reads, former)
+    os.close(parent_reads)
+    try:
+        with _passing_signals_on(child):
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
+            with watch.watching():
+                _, status = os.waitpid(child, 0)
+            return status
+    finally:
+        os.close(parent_lives)
+
+
+def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[int]) -> NoReturn:
+    """Runs the command and ends this process."""
+    os.environ[RUN_VARIABLE] = run
+    is_interrupted = False
+
+    def end_now(_: int, __: FrameType | None) -> None:
+        os._exit(INTERRUPTED)
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        # Somebody who does it again does not want to wait any longer.
+        signal.signal(_INTERRUPT, end_now)
+        # Beam waits for its workers, which do not know of it.
+        _kill_descendants()
+        grace = threading.Timer(_GRACE_SECONDS, _end_interrupted)
+        grace.daemon = True
+        grace.start()
+        raise KeyboardInterrupt
+
+    def unraisable(failure: sys.UnraisableHookArgs) -> None:
+        if isinstance(failure.exc_value, KeyboardInterrupt):
+            # It came while an object was removed, which cannot raise: once more.
+            signal.signal(_INTERRUPT, interrupt)
+            os.kill(os.getpid(), _INTERRUPT)
+        elif not is_interrupted:
+            sys.__unraisablehook__(failure)
+
+    def thread_failed(failure: threading.ExceptHookArgs) -> None:
+        if not is_interrupted:
+            threading.__excepthook__(failure)
+
+    sys.unraisablehook = unraisable
+    threading.excepthook = thread_failed
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(_INTERRUPT, interrupt)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        code = command()
+    except BaseException:
+        if not is_interrupted:
+            raise
+        # Some libraries raise their own error in its place while they are imported.
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    # What is left is to wait for threads, in code that would print a traceback.
+    signal.signal(_INTERRUPT, end_now if is_interrupted else signal.SIG_IGN)
+    # What `sys.exit` in the child must not do is run the parent's code.
+    sys.exit(code)
+
+
+def _end_interrupted() -> None:
+    """Ends this process, which waits for something, and what it started meanwhile."""
+    _kill_descendants()
+    os._exit(INTERRUPTED)
+
+
+def _kill_descendants() -> None:
+    """Kills all processes that this one started, and theirs; none where there is no `/proc`."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name of a program, in parentheses, may hold anything.
+            parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    for process in found[1:]:
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ends this process when its parent is gone, even if that was killed."""
+    os.read(parent, 1)
+    os._exit(128 + signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _passing_signals_on(child: int) -> Iterator[None]:
+    """What ends only the parent must end the child too."""
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, _INTERRUPT if number == signal.SIGINT else number)
+
+    former: Any = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, pass_on)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, pass_on)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, former)

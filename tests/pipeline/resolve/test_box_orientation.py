@@ -1,0 +1,96 @@
+"""Images that EXIF turns tell whether boxes are of the stored pixels or of the upright picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import UsageError
+from pipeline.resolve import box_orientation
+from pipeline.resolve.box_flags import ChosenBoxes
+from pipeline.resolve.box_orientation import with_orientation
+from tests.images import picture, saved
+from transforms.core.features.boxes import BoxRules
+from transforms.core.images.pillow_images import exif_of
+from transforms.core.tables.csv_rows import LabelRow
+
+COLUMNS = ("xmin", "ymin", "xmax", "ymax")
+
+# Of 16 pixels by 12 that EXIF shows as 12 by 16.
+WIDE, HIGH, BOTH = "0,0,16,12", "0,0,12,16", "0,0,12,12"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """`side.jpg` and `other.jpg`, which EXIF turns; `plain.jpg`; and a file that is no image."""
+    for name, tag in (("side", 6), ("other", 8), ("plain", 1)):
+        data = saved(picture("RGB", 12, 16), "JPEG", exif=exif_of(tag))
+        (tmp_path / f"{name}.jpg").write_bytes(data)
+    (tmp_path / "cut.jpg").write_bytes(b"\xff\xd8\xff")
+    return tmp_path
+
+
+def decided(folder: Path, *rows: str, units: str = "pixel", flag: str | None = None) -> ChosenBoxes:
+    """Rows like `side 0,0,1,1`."""
+    parsed = [
+        LabelRow(name, "x", line, cells=tuple(cells.split(",")))
+        for line, (name, cells) in enumerate(map(str.split, rows), 2)
+    ]
+    rules = BoxRules(COLUMNS, units=units, orientation=flag or "stored")
+
+    def locate(row: LabelRow) -> str | None:
+        return None if row.key == "unknown" else f"{folder}/{row.key}.jpg"
+
+    return with_orientation(ChosenBoxes(rules, ()), flag, parsed, COLUMNS, locate)
+
+
+@pytest.mark.parametrize(
+    ("rows", "orientation", "because"),
+    [
+        ([f"side {BOTH}", f"side {HIGH}"], "upright", "fits only there: line 3, {}/side.jpg"),
+        ([f"other {WIDE}"], "stored", "fits only there: line 2, {}/other.jpg"),
+        (
+            [f"side {BOTH}", f"other {BOTH}"],
+            "stored",
+            "default: boxes fit both in 2 images that EXIF turns",
+        ),
+        (
+            [f"plain {WIDE}", "cut 0,0,9,9", "gone 0,0,9,9", "unknown 0,0,9,9", "plain ,x,1,1"],
+            "stored",
+            "default: EXIF turns none of the first 3 images",
+        ),
+    ],
+)
+def test_what_images_show(folder: Path, rows: list[str], orientation: str, because: str) -> None:
+    rules, (decision,) = decided(folder, *rows)
+    assert rules.orientation == orientation
+    assert decision.because == because.format(folder)
+    assert decision.flag == "--box_orientation"
+
+
+def test_boxes_that_contradict_each_other(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"contradict each other: line 3, .*, line 2, "):
+        decided(folder, f"side {HIGH}", f"other {WIDE}")
+
+
+@pytest.mark.parametrize(("units", "flag"), [("normalized", None), ("pixel", "upright")])
+def test_no_image_is_read_for_nothing(
+    folder: Path, units: str, flag: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box_orientation.files, "read_range", None)
+    rules, (decision,) = decided(folder, f"side {HIGH}", units=units, flag=flag)
+    assert rules.orientation == (flag or "stored")
+    assert decision.because == ("given" if flag else "default: normalized boxes show nothing of it")
+
+
+def test_few_images_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def read_range(path: str, offset: int, length: int) -> bytes:
+        read.append(path)
+        return b""
+
+    monkeypatch.setattr(box_orientation.files, "read_range", read_range)
+    decided(folder, *(f"{number // 2} {WIDE}" for number in range(200)))
+    assert len(read) == len(set(read)) == 32

@@ -1,0 +1,154 @@
+"""`--root` fixes where keys begin: what is added moves no image to another split."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import UsageError
+from pipeline.resolve.root_flags import root_of
+from tests.conftest import draw
+from tests.pipeline.commands import convert, make_dataset
+from tests.pipeline.reading import split_of
+from transforms.core.planning.keys import image_key
+from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.splits import Splits
+
+PLACER = Placer(Splits([("train", 0.6), ("test", 0.4)]), seed=0)
+FOLDERS = st.lists(st.sampled_from(["2024", "2025", "a", "b"]), max_size=3)
+IMAGES = st.lists(st.tuples(FOLDERS, st.integers(0, 99)), min_size=1, max_size=20)
+
+
+def flags(root: str | None) -> argparse.Namespace:
+    return argparse.Namespace(root=root)
+
+
+def places(uris: list[str], root: str) -> dict[str, tuple[str, int]]:
+    keys = {uri: image_key(uri, kind="path", root=root) for uri in uris}
+    return {uri: PLACER.place(key, split="", group="") for uri, key in keys.items()}
+
+
+def globs_of(uris: list[str]) -> list[str]:
+    return sorted({f"{os.path.dirname(uri)}/*.jpg" for uri in uris})
+
+
+@given(IMAGES, IMAGES)
+def test_with_a_root_added_globs_move_no_image(
+    images: list[tuple[list[str], int]], added: list[tuple[list[str], int]]
+) -> None:
+    old = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in images]
+    new = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in added]
+    before = places(old, root_of(flags("y"), "--images", globs_of(old)))
+    after = places([*old, *new], root_of(flags("./y/"), "--images", globs_of([*old, *new])))
+    assert {uri: after[uri] for uri in old} == before
+
+
+@given(IMAGES, IMAGES)
+def test_a_glob_above_the_images_has_one_root(
+    images: list[tuple[list[str], int]], added: list[tuple[list[str], int]]
+) -> None:
+    old = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in images]
+    new = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in added]
+    root = root_of(flags(None), "--images", ["y/**/*.jpg"])
+    assert places([*old, *new], root).items() >= places(old, root).items()
+
+
+@pytest.mark.parametrize(
+    ("root", "globs", "spelled"),
+    [
+        (None, ["y/2024/*.jpg", "y/2025/*.jpg"], "y"),
+        ("y", ["y/2024/*.jpg"], "y"),
+        (".", ["y/2024/*.jpg", "*.jpg"], ""),
+        ("/", ["/y/*.jpg"], "/"),
+        ("{cwd}/y", ["y/2024/*.jpg"], "y"),
+        ("y", ["{cwd}/y/2024/*.jpg"], "{cwd}/y"),
+        ("gs://b/y/", ["gs://b/y/2024/*.jpg"], "gs://b/y"),
+        ("gs://b", ["gs://b/*.jpg", "gs://b/x/*.jpg"], "gs://b"),
+    ],
+)
+def test_a_root_is_spelled_as_the_globs(root: str | None, globs: list[str], spelled: str) -> None:
+    cwd = os.getcwd()
+    given = None if root is None else root.format(cwd=cwd)
+    found = root_of(flags(given), "--images", [glob.format(cwd=cwd) for glob in globs])
+    assert found == spelled.format(cwd=cwd)
+
+
+@pytest.mark.parametrize(
+    ("root", "glob"),
+    [
+        ("y/2024", "y/*/*.jpg"),
+        ("y/2024", "y/2025/*.jpg"),
+        ("y", "y2/*.jpg"),
+        ("y", "y/../x/*.jpg"),
+        ("y", "gs://b/y/*.jpg"),
+        (".", "/a/*.jpg"),
+        (".", "gs://b/*.jpg"),
+        (".", "../*.jpg"),
+        ("gs://b/x", "gs://b2/x/*.jpg"),
+    ],
+)
+def test_a_root_contains_every_glob(root: str, glob: str) -> None:
+    with pytest.raises(UsageError, match="--root .* does not contain all files of --images"):
+        root_of(flags(root), "--images", [glob])
+
+
+@pytest.fixture
+def years(tmp_path: Path) -> Path:
+    for year in ("2024", "2025"):
+        for number in range(20):
+            draw(tmp_path / "y" / year / f"{year}-{number}.jpg", seed=number)
+    return tmp_path
+
+
+SPLITS = {"label_from": "none", "splits": "train=0.6,test=0.4"}
+
+
+def test_adding_a_glob_is_refused_until_the_root_is_given(years: Path) -> None:
+    first, second = f"{years}/y/2024/*", f"{years}/y/2025/*"
+    dataset = make_dataset(years / "out", images=first, **SPLITS)
+    more = {"images": [first, second], "output": years / "out", "overwrite": True, **SPLITS}
+    ran = convert(**more)
+    assert ran.code == 2
+    for part in (f"begin below '{years}/y/2024'", f"--root {years}/y accepts", "every key changes"):
+        assert part in ran.error()
+    assert "keeps the keys" not in ran.error()
+    assert convert(**more, root=years / "y").code == 0
+    assert dataset.manifest["root"] == f"{years}/y"
+
+
+def test_images_stay_in_their_splits_below_a_root(years: Path) -> None:
+    first, second = f"{years}/y/2024/*", f"{years}/y/2025/*"
+    fixed = {"root": years / "y", **SPLITS}
+    before = split_of(make_dataset(years / "out", images=first, **fixed))
+    after = split_of(make_dataset(years / "out", "--overwrite", images=[first, second], **fixed))
+    assert len(after) == 40 and after.items() >= before.items()
+    assert set(before.values()) == {"train", "test"}
+
+
+def test_the_advice_to_keep_the_root_keeps_it(years: Path) -> None:
+    make_dataset(years / "out", images=f"{years}/y/*/*", **SPLITS)
+    fewer = {"images": f"{years}/y/2024/*", "output": years / "out", "overwrite": True, **SPLITS}
+    ran = convert(**fewer)
+    assert f"--root {years}/y keeps the keys; " in ran.error()
+    assert convert(**fewer, root=years / "y").code == 0
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"key": "name"},  # as does any key that holds no path
+        {"images": "{years}/moved/2024/*"},  # the same keys below another folder
+    ],
+)
+def test_what_keeps_all_keys_is_not_refused(years: Path, flags: dict[str, str]) -> None:
+    (years / "moved").symlink_to(years / "y")
+    right = {"images": f"{years}/y/2024/*", "output": years / "out", **SPLITS}
+    changed = {name: value.format(years=years) for name, value in flags.items()}
+    more = {"images": f"{years}/y/*/*"} if "key" in flags else {}
+    assert convert(**{**right, **{k: v for k, v in changed.items() if k == "key"}}).code == 0
+    assert convert(**{**right, **more, **changed, "overwrite": True}).code == 0

@@ -1,0 +1,94 @@
+"""Beam comes without its optional packages where a command needs none of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+OPTIONAL = ("pandas", "pymongo", "google.cloud.storage", "google.cloud.bigquery", "apitools")
+
+
+def run(code: str) -> str:
+    """What a new process prints; it must not write to standard error."""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def loaded(arguments: list[str]) -> set[str]:
+    """Which optional packages come with Beam for these arguments."""
+    out = run(
+        "import sys\n"
+        "from pipeline.run.beam_import import import_beam\n"
+        f"import_beam({arguments!r})\n"
+        "import apache_beam\n"
+        f"print(*[name for name in {OPTIONAL!r} if name in sys.modules])"
+    )
+    return set(out.split())
+
+
+def test_local_files_need_no_optional_package() -> None:
+    assert loaded(["--images", "photos/*.jpg", "--output", "out"]) == set()
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/*.jpg", "s3://bucket/*.jpg"])
+def test_a_url_brings_the_cloud_packages(url: str) -> None:
+    there = loaded([f"--images={url}"])
+    assert "google.cloud.storage" in there
+    assert not there & {"pandas", "pymongo"}
+
+
+def test_what_was_left_out_can_be_imported_afterwards() -> None:
+    out = run(
+        "import gc, logging\n"
+        "from pipeline.run.beam_import import import_beam\n"
+        "import_beam([])\n"
+        "import pandas, pymongo, google.cloud.storage, apitools\n"
+        "print(gc.isenabled(), logging.root.isEnabledFor(logging.WARNING))"
+    )
+    assert out == "True True\n"
+
+
+def test_reading_options_of_beam_does_not_set_up_logging() -> None:
+    # With a handler, every warning of a package is a line on stderr next to our own.
+    out = run(
+        "import logging\n"
+        "from pipeline.run.beam_import import configure_file_systems, import_beam\n"
+        "from pipeline.flags.options import parse_flags\n"
+        "words = ['--images=i', '--output=o', '--temp_location=t']\n"
+        "_, beam_flags = parse_flags('convert', words)\n"
+        "import_beam(words)\n"
+        "configure_file_systems(beam_flags)\n"
+        "print(beam_flags, logging.root.handlers)"
+    )
+    assert out == "['--temp_location=t'] []\n"
+
+
+def test_beam_that_is_imported_stays_as_it_is() -> None:
+    out = run(
+        "import sys, apache_beam\n"
+        "from pipeline.run.beam_import import import_beam\n"
+        "before = dict(sys.modules)\n"
+        "import_beam([])\n"
+        "print(sys.modules == before)"
+    )
+    assert out == "True\n"
+
+
+def test_a_conversion_of_local_files_never_loads_pandas_or_tensorflow(tmp_path: Path) -> None:
+    """They cost 0.3 s and 3 s of start-up, 25 and 400 MB."""
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (20, 30), "red").save(tmp_path / "photos" / "1.jpg")
+    flags = ["--images", f"{tmp_path}/photos/*", "--label_from", "none"]
+    flags += ["--output", f"{tmp_path}/out", "--progress", "off"]
+    out = run(
+        "import sys\n"
+        "from pipeline.convert import main\n"
+        f"main({flags!r})\n"
+        "print(*[name for name in ('pandas', 'tensorflow') if name in sys.modules])"
+    )
+    assert out.splitlines()[-1] == ""

@@ -1,0 +1,196 @@
+"""The manifest describes the dataset, is read as written, and its digests are of what decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from transforms.core.dataset.dataset_warnings import DatasetWarning
+from transforms.core.dataset.ledger import Ledger, ShardSummary
+from transforms.core.dataset.manifest import (
+    FORMAT_VERSION,
+    Dataset,
+    ManifestError,
+    build_manifest,
+    content_digest,
+    crc32c_hex,
+    data_files,
+    dataset_recipe,
+    manifest_shards,
+    parse_manifest,
+    to_text,
+)
+from transforms.core.decisions import Decision
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.rejections import Rejection
+
+DATASET = Dataset(
+    options={"seed": 0, "splits": {"train": 0.8, "test": 0.2}},
+    inputs={"images": ["한강/*.jpg"], "labels": []},
+    root="한강",
+    features=LAYOUTS["landmark"],
+    splits=("train", "test"),
+    decisions=(Decision("key", "stem", "default", "--key"),),
+    warnings=(DatasetWarning("empty_split", "the split 'test' is empty"),),
+)
+SHARDS = (
+    ShardSummary("train-00000-of-00002.tfrecord", "r0", 2, 100, "0000000a", 60, {"b": 1, "a": 1}),
+    ShardSummary("train-00001-of-00002.tfrecord", "r1", 1, 50, "0000000b", 30, {"b": 1}),
+    ShardSummary("test-00000-of-00001.tfrecord", "r2", 0, 0, "00000000"),
+)
+LEDGER = Ledger(4, 3, 1, 5, 3, 1, 0, 1)
+REJECTION = Rejection("image", "empty_file", "0 bytes", "a.jpg", "a")
+LABELS = b"a\nb\n"
+
+
+def manifest() -> dict[str, Any]:
+    return build_manifest(
+        DATASET,
+        SHARDS,
+        LEDGER,
+        data=data_files(SHARDS),
+        recipe="whole",
+        rejected={"empty_file": 1},
+        label_kind="text",
+        files={"labels.txt": LABELS},
+    )
+
+
+def test_the_manifest_describes_the_dataset() -> None:
+    built = manifest()
+    versions = built.pop("versions")
+    assert {"apache-beam", "tensorflow", "tfx-bsl"} <= set(versions)
+    assert built == {
+        "format_version": FORMAT_VERSION,
+        "recipe": "whole",
+        "options_digest": DATASET.digest,
+        "options": DATASET.options,
+        "inputs": DATASET.inputs,
+        "root": "한강",
+        "features": [
+            {"name": "image_raw", "source": "image.bytes", "dtype": "bytes"},
+            {"name": "landmark_id", "source": "label.id", "dtype": "int64"},
+            {"name": "id", "source": "image.key", "dtype": "bytes"},
+        ],
+        "labels": "text",
+        "decided": [{"what": "key", "value": "stem", "because": "default", "flag": "--key"}],
+        "warnings": [{"code": "empty_split", "text": "the split 'test' is empty"}],
+        "ledger": dataclasses.asdict(LEDGER),
+        "rejected": {"empty_file": 1},
+        "splits": {
+            "train": {
+                "records": 3,
+                "bytes": 150,
+                "image_bytes": 90,
+                "classes": {"a": 1, "b": 2},
+                "shards": [described(shard) for shard in SHARDS[:2]],
+            },
+            "test": {
+                "records": 0,
+                "bytes": 0,
+                "image_bytes": 0,
+                "classes": {},
+                "shards": [described(SHARDS[2])],
+            },
+        },
+        "files": {"labels.txt": {"bytes": 4, "crc32c": f"{google_crc32c.value(LABELS):08x}"}},
+    }
+
+
+def described(shard: ShardSummary) -> dict[str, Any]:
+    kept = ("file", "recipe", "records", "bytes", "crc32c")
+    return {name: getattr(shard, name) for name in kept}
+
+
+def test_shards_in_the_order_of_the_splits() -> None:
+    files = [shard["file"] for shard in manifest_shards(manifest())]
+    assert files == [shard.file for shard in SHARDS]
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    text = to_text(manifest())
+    assert text.endswith("}\n") and "한강" in text
+    parsed = parse_manifest(text, "manifest.json")
+    assert parsed == {**manifest(), "digest": content_digest(manifest())}
+    assert to_text(parse_manifest(text, "manifest.json")) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "3", '"text"', "{}", '{"version": 1}', to_text({"a": 1})[:-3]]
+)
+def test_another_file_is_no_manifest(text: str) -> None:
+    with pytest.raises(ManifestError, match=r"^out/manifest\.json is not a manifest of this tool"):
+        parse_manifest(text, "out/manifest.json")
+
+
+@pytest.mark.parametrize("key", ["options", "inputs", "versions", "features", "labels", "rejected"])
+@pytest.mark.parametrize("value", [None, 5])
+def test_a_value_of_another_kind_is_an_edit(key: str, value: object) -> None:
+    text = to_text({**manifest(), key: value})
+    with pytest.raises(ManifestError, match=f"^m was edited: its '{key}' cannot be read"):
+        parse_manifest(text, "m")
+
+
+@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, "1", None])
+def test_another_version_is_refused(version: object) -> None:
+    text = json.dumps({**manifest(), "format_version": version})
+    with pytest.raises(ManifestError, match=f"has format version {version}, this program reads"):
+        parse_manifest(text, "m")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": {**DATASET.options, "seed": 1}},
+        {"options": {}},
+        {"features": LAYOUTS["slim"]},
+        {"features": DATASET.features[::-1]},
+    ],
+)
+def test_the_digest_depends_on_what_decides_bytes(change: dict[str, Any]) -> None:
+    assert dataclasses.replace(DATASET, **change).digest != DATASET.digest
+
+
+def test_the_digest_does_not_depend_on_places_nor_on_the_order_of_options() -> None:
+    moved = dataclasses.replace(
+        DATASET,
+        options=dict(reversed(list(DATASET.options.items()))),
+        inputs={},
+        root="elsewhere",
+        decisions=(),
+        warnings=(),
+        is_strict=True,
+    )
+    assert moved.digest == DATASET.digest
+
+
+def test_the_digest_depends_on_the_format_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = DATASET.digest
+    monkeypatch.setattr("transforms.core.dataset.manifest.FORMAT_VERSION", FORMAT_VERSION + 1)
+    assert DATASET.digest != before
+
+
+def test_the_recipe_of_a_dataset_depends_on_its_shards_and_rejections() -> None:
+    recipes = {
+        dataset_recipe(SHARDS, []),
+        dataset_recipe(SHARDS[:2], []),
+        dataset_recipe(SHARDS[::-1], []),
+        dataset_recipe(SHARDS, [REJECTION]),
+        dataset_recipe(SHARDS, [REJECTION, REJECTION]),
+        dataset_recipe(SHARDS, [REJECTION._replace(detail="1 byte")]),
+    }
+    assert len(recipes) == 6
+
+
+def test_the_recipe_does_not_depend_on_what_came_out() -> None:
+    # A run that only compares knows the recipes of the shards, not what is in them.
+    bare = [ShardSummary(shard.file, shard.recipe) for shard in SHARDS]
+    assert dataset_recipe(bare, []) == dataset_recipe(SHARDS, [])
+
+
+def test_crc32c_has_eight_digits() -> None:
+    assert crc32c_hex(b"") == "00000000"

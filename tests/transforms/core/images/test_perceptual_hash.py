@@ -1,0 +1,92 @@
+"""Copies of a picture look alike, and other pictures do not."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.images import saved, scene
+from transforms.core.duplicates.equal_images import MAX_DISTANCE
+from transforms.core.images.check import Limits, examine_image
+from transforms.core.images.perceptual_hash import look_of_pixels
+from transforms.core.images.pixel_options import PixelOptions, Resize
+from transforms.core.images.pixels import change_pixels
+
+LIMITS = Limits(10**8, 10**8)
+
+
+def look(data: bytes) -> int:
+    found = examine_image(data, limits=LIMITS, mode="full", looks=True).look
+    assert found is not None
+    return found
+
+
+def distance(one: int, other: int) -> int:
+    return (one ^ other).bit_count()
+
+
+def jpeg(image: Image.Image, quality: int = 90) -> bytes:
+    return saved(image, "JPEG", quality=quality)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_look_alike_and_others_do_not(seed: int) -> None:
+    original = scene(seed)
+    copies = {
+        "worse": jpeg(original, 40),
+        "half": jpeg(original.resize((250, 187), Image.Resampling.LANCZOS)),
+        "a third": jpeg(original.resize((166, 125), Image.Resampling.LANCZOS)),
+        "larger": jpeg(original.resize((1000, 750), Image.Resampling.BICUBIC)),
+        "grey": jpeg(original.convert("L")),
+        "progressive": saved(original, "JPEG", progressive=True),
+        "webp": saved(original, "WEBP"),  # TensorFlow decodes it
+        "bmp": saved(original, "BMP"),
+    }
+    first = look(jpeg(original))
+    for name, copy in copies.items():
+        assert distance(first, look(copy)) <= MAX_DISTANCE, name
+    assert min(distance(first, look(jpeg(scene(other)))) for other in range(50, 60)) > 8
+
+
+def test_small_images_have_looks_too() -> None:
+    original = scene(3)
+    small = original.resize((32, 32), Image.Resampling.LANCZOS)
+    assert distance(look(jpeg(small, 95)), look(jpeg(original.resize((320, 320))))) <= MAX_DISTANCE
+    tiny = original.resize((5, 4))
+    assert examine_image(jpeg(tiny), limits=LIMITS, mode="full", looks=True).look is not None
+
+
+def test_what_is_transparent_is_white() -> None:
+    shown = np.asarray(scene(1).convert("RGB"))
+    alpha = np.full(shown.shape[:2], 255, np.uint8)
+    alpha[:, :250] = 0
+    flat = shown.copy()
+    flat[:, :250] = 255
+    assert look_of_pixels(np.dstack([shown, alpha])) == look_of_pixels(flat)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_a_blank_picture_has_no_look(mode: str) -> None:
+    data = saved(Image.new(mode, (200, 100), 200), "JPEG")
+    assert examine_image(data, limits=LIMITS, mode="full", looks=True).look is None
+
+
+def test_what_is_not_decoded_has_no_look() -> None:
+    png, photo = saved(scene(1), "PNG"), jpeg(scene(1))
+    assert examine_image(png, limits=LIMITS, mode="full", looks=True).look is None
+    assert examine_image(photo, limits=LIMITS, mode="header", looks=True).look is None
+    assert examine_image(photo, limits=LIMITS, mode="full", looks=False).look is None
+
+
+def test_changed_images_have_the_look_of_what_is_stored() -> None:
+    options = PixelOptions(resize=Resize.parse("shorter=64"))
+    png = saved(scene(2), "PNG")
+    stored = change_pixels(png, options, limits=LIMITS, looks=True)
+    assert stored.look is not None
+    small = np.asarray(Image.open(io.BytesIO(stored.data)).convert("RGB"))
+    assert stored.look == look_of_pixels(small)
+    assert distance(stored.look, look(jpeg(scene(2)))) <= MAX_DISTANCE
+    assert change_pixels(png, options, limits=LIMITS).look is None

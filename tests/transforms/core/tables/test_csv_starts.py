@@ -1,0 +1,59 @@
+"""Separators, Excel's line and comments are recognized, names with spaces stay whole."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from transforms.core.tables.csv_rows import first_rows, read_rows
+from transforms.core.tables.csv_starts import delimiter_of, read_start
+from transforms.core.tables.label_columns import resolve_columns
+
+
+@pytest.mark.parametrize(
+    ("line", "delimiter"),
+    [
+        ("id|label", "|"),
+        ('"a|b";c', ";"),
+        ("id,a|b", ","),
+        ("filename class", " "),
+        ("a.jpg 3", " "),
+        ("a.jpg b c", " "),
+        ("my cat.jpg", ","),
+        ("my old cat.jpg", ","),
+        ("image of a cat", ","),
+        ("id", ","),
+    ],
+)
+def test_separators(line: str, delimiter: str) -> None:
+    assert delimiter_of(line) == delimiter
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "line"),
+    [
+        ("sep=;\nid;label\na;1\n", ";", 3),
+        ('"sep=|"\r\n\r\nid|label\r\na|1\r\n', "|", 4),
+        ("sep=\t\nid\tlabel\na\t1\n", "\t", 3),
+        ("# by a camera, in 2024\n#\nid,label\na,1\n", ",", 4),
+        ("# one\nsep=;\n# two\nid;label\na;1\n", ";", 5),
+        ("id,label\n# a,1\na,1\n", ",", 2),
+        ("id label\na  1\n", " ", 2),
+    ],
+)
+def test_lines_before_the_first_row_are_no_rows(text: str, delimiter: str, line: int) -> None:
+    first = first_rows(io.BytesIO(text.encode()), 5, path="a.csv")
+    columns = resolve_columns(first, key=None, label=None, path="a.csv")
+    assert (first.delimiter, columns.key_name, columns.label_name) == (delimiter, "id", "label")
+    row, *_ = read_rows(io.BytesIO(text.encode()), columns, path="a.csv")
+    assert (row.key.strip("# "), row.line) == ("a", line)
+
+
+def test_a_header_may_begin_with_a_number_sign() -> None:
+    start = read_start(iter(["#filename,label\n", "a.jpg,1\n"]))
+    assert list(start.lines) == ["#filename,label\n", "a.jpg,1\n"]
+
+
+def test_a_file_of_comments_has_no_row() -> None:
+    assert list(read_start(iter(["# a\n", "\n", "sep=;\n"])).lines) == []

@@ -1,0 +1,158 @@
+"""Columns are found or asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from transforms.core.label_errors import LabelsError
+from transforms.core.tables.csv_rows import CsvColumns, FirstRows
+from transforms.core.tables.label_columns import resolve_columns
+
+IMAGES = {"1", "2", "3", "a1", "cat_01"}
+
+
+def resolve(
+    *rows: str,
+    key: str | None = None,
+    label: str | None = None,
+    is_image_key: Callable[[str], bool] | None = IMAGES.__contains__,
+    label_required: bool = True,
+) -> CsvColumns:
+    first = FirstRows(",", tuple(tuple(row.split(",")) for row in rows))
+    return resolve_columns(
+        first,
+        key=key,
+        label=label,
+        is_image_key=is_image_key,
+        path="a.csv",
+        label_required=label_required,
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "key", "label", "found"),
+    [
+        ("id,landmark_id", None, None, (0, 1)),
+        ("label,x,Image ID", None, None, (2, 0)),
+        ("filename,width,height,class", None, None, (0, 3)),
+        ("image,kind", None, None, (0, 1)),  # two columns, one known
+        ("what,label", None, None, (0, 1)),
+        ("image,name", None, "name", (0, 1)),
+        ("image,name", "image", None, (0, 1)),
+        ("a,b,c", "c", "a", (2, 0)),
+        ("A,b,c", "a", "B", (0, 1)),
+        ("a, label ,c", "c", None, (2, 1)),
+        ("a,b", "a", None, (0, 1)),
+        ("a,b", None, "a", (1, 0)),
+        ("id,x,y", None, "3", (0, 2)),
+        ("id,x,y", "1", "3", (0, 2)),
+        ("id,3,x", None, "3", (0, 1)),  # a column that is called 3
+        ("id,image,label", "id", None, (0, 2)),
+        ("id,class,species", None, "species", (0, 2)),
+    ],
+)
+def test_columns_of_a_header(
+    header: str, key: str | None, label: str | None, found: tuple[int, int]
+) -> None:
+    columns = resolve(header, "v,w,x,y", key=key, label=label)
+    assert columns.has_header
+    assert (columns.key, columns.label) == found
+    names = [name.strip() for name in header.split(",")]
+    assert (columns.key_name, columns.label_name) == (names[found[0]], names[found[1]])
+    assert columns.width == len(names)
+
+
+@pytest.mark.parametrize(
+    ("rows", "key", "label", "found"),
+    [
+        (("1,cat", "2,dog"), None, None, (0, 1)),
+        (("cat,1", "dog,2"), None, None, (1, 0)),
+        (("1,2", "2,7", "3,7"), None, None, (0, 1)),  # the column with more keys of images
+        (("1,cat,x",), None, "2", (0, 1)),
+        (("x,y,z",), "3", "1", (2, 0)),
+        (("x,y",), "2", None, (1, 0)),
+        (("x,y",), None, "2", (0, 1)),
+        (("2,1",), "1", "2", (0, 1)),  # the cell 1 is not a column called 1
+        (("1,label",), "1", "2", (0, 1)),  # a class called label
+    ],
+)
+def test_columns_without_a_header(
+    rows: tuple[str, ...], key: str | None, label: str | None, found: tuple[int, int]
+) -> None:
+    columns = resolve(*rows, key=key, label=label)
+    assert not columns.has_header
+    assert (columns.key, columns.label) == found
+
+
+def test_width_without_a_header_is_the_widest_row() -> None:
+    assert resolve("1,cat", "2,dog,x", key="1", label="2").width == 3
+
+
+def test_keys_of_images_tell_two_known_names_apart() -> None:
+    columns = resolve("id,name,label", "900,cat_01,cat", "901,a1,dog")
+    assert (columns.key_name, columns.label_name) == ("name", "label")
+
+
+def test_without_labels() -> None:
+    columns = resolve("id,width", "1,640", label_required=False)
+    assert (columns.key, columns.label, columns.label_name) == (0, None, None)
+    assert resolve("image", "1", label_required=False).key == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "key", "label", "message"),
+    [
+        ((), None, None, "CSV a.csv is empty"),
+        (
+            ("id,label",),
+            "idd",
+            None,
+            "no column 'idd' .--label_key. but 'id', 'label': did you mean 'id'",
+        ),
+        (("id,lable",), "id", "label", "no column 'label' .--label_column.*did you mean 'lable'"),
+        (("id,label",), "zzz", None, "but 'id', 'label': give one of them to --label_key"),
+        (("x,y",), "id", None, "no column 'id'"),
+        (
+            ("1,cat",),
+            "id",
+            None,
+            "its first line is no header; .*--label_key N and --label_column N",
+        ),
+        (("id,label",), "3", None, "no column 3 but 2"),
+        (("id,label",), None, "0", "no column 0"),
+        (("id,label,id",), "id", None, "calls columns 1 and 3 'id'"),
+        (("id,label,label",), None, None, "--label_column"),
+        (("id,label,id",), "1", "2", "calls columns 1 and 3 'id'"),
+        (("id,label",), "id", "1", "are one column"),
+        (("id,image,label",), None, None, "'id', 'image'.: give --label_key a name or number"),
+        (("id,class,species",), None, None, "'class', 'species'.: give --label_column a name"),
+        (("id,x,y",), None, None, "'id', 'x', 'y'.: give --label_column"),
+        (("x,y,label",), None, None, "no column is known to be the one for --label_key"),
+        (("1,x,y",), None, None, "give --label_column a name or number"),
+        (("1,2",), None, None, "several columns may be the one for --label_key"),
+        (("x,y",), None, None, "cannot tell whether its first line is a header .'x', 'y'."),
+        (("id",), None, None, "--label_column"),
+    ],
+)
+def test_columns_that_cannot_be_told(
+    rows: tuple[str, ...], key: str | None, label: str | None, message: str
+) -> None:
+    with pytest.raises(LabelsError, match=message) as caught:
+        resolve(*rows, key=key, label=label)
+    assert str(caught.value).startswith("CSV a.csv")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_knowing_the_images() -> None:
+    assert resolve("id,label", is_image_key=None).key == 0
+    with pytest.raises(LabelsError, match="cannot tell whether"):
+        resolve("1,cat", is_image_key=None)
+
+
+def test_long_headers_are_cut_in_messages() -> None:
+    header = ",".join(f"column_{at}" for at in range(500))
+    with pytest.raises(LabelsError, match="and 480 more") as caught:
+        resolve(header, key="missing", label="2")
+    assert len(str(caught.value)) < 500

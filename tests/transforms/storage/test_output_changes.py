@@ -1,0 +1,80 @@
+"""A run in a bucket changes only what it saw, and only while the lock names it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.servers.gcs import GcsServer
+from transforms.storage.output_changes import BucketChanges, Put, changes_of, remove_staging
+
+OUTPUT = "gs://datasets/out"
+
+
+@pytest.fixture
+def bucket(gcs: GcsServer) -> GcsServer:
+    gcs.make_bucket("datasets")
+    for name in ("labels.txt", "manifest.json", ".staging/small_files.json"):
+        gcs.put("datasets", f"out/{name}", name.encode())
+    return gcs
+
+
+def lock(bucket: GcsServer, content: str) -> None:
+    bucket.put("datasets", "out/.staging/lock.json", content.encode())
+
+
+@pytest.mark.parametrize("content", [json.dumps({"run": "other"}), "{}", "[]", "[" * 9999, "3"])
+def test_a_lock_of_another_run(bucket: GcsServer, content: str) -> None:
+    lock(bucket, content)
+    with pytest.raises(OSError, match=f"another run took --output {OUTPUT} over"):
+        BucketChanges(OUTPUT, "mine").begin()
+    with pytest.raises(OSError, match="another run took"):
+        remove_staging(OUTPUT, "mine")
+    assert ".staging/small_files.json" in "".join(bucket.names("datasets"))
+
+
+@pytest.mark.parametrize(("run", "content"), [("mine", '{"run": "mine"}'), ("", "{}")])
+def test_a_lock_of_this_run_or_a_run_without_one(bucket: GcsServer, run: str, content: str) -> None:
+    lock(bucket, content)
+    remove_staging(OUTPUT, run)
+    assert bucket.names("datasets") == ["out/labels.txt", "out/manifest.json"]
+
+
+def test_what_changed_since_is_left_alone(bucket: GcsServer) -> None:
+    changes = changes_of(OUTPUT, "")
+    changes.begin()
+    bucket.put("datasets", "out/labels.txt", b"another's")
+    changes.remove(["labels.txt"])
+    for change in (
+        lambda: changes.write("manifest.json", b"ours"),
+        lambda: changes.move(".staging/small_files.json", "manifest.json"),
+    ):
+        bucket.put("datasets", "out/manifest.json", b"another's")
+        with pytest.raises(OSError, match="another run wrote it|overwritten meanwhile"):
+            change()
+    for name in ("labels.txt", "manifest.json"):
+        assert bucket.get("datasets", f"out/{name}") == b"another's"
+    with pytest.raises(OSError, match="another run took"):
+        changes.begin()
+
+
+def test_what_is_in_place_gets_a_generation_of_this_run(bucket: GcsServer) -> None:
+    """A run that fell asleep before it removed this file must not remove it afterwards."""
+    sleeper, changes = changes_of(OUTPUT, ""), changes_of(OUTPUT, "")
+    sleeper.begin()
+    changes.begin()
+    there = bucket.metadata("datasets", "out/labels.txt")
+    put = Put(".staging/gone", "labels.txt", 10, "00000000")
+    with pytest.raises(OSError, match="neither staged nor in place"):
+        changes.find_staged([put])
+    from transforms.storage import gcs
+
+    stored = gcs.find(f"{OUTPUT}/labels.txt")
+    assert stored is not None
+    put = put._replace(crc32c=stored.crc32c)
+    assert changes.find_staged([put]) == [False]
+    changes.put_in_place([put], [False], count=lambda: None)
+    assert bucket.metadata("datasets", "out/labels.txt")["generation"] != there["generation"]
+    sleeper.remove(["labels.txt"])
+    assert bucket.get("datasets", "out/labels.txt") == b"labels.txt"

@@ -1,0 +1,186 @@
+"""Images of a shard are read, checked, changed and encoded in their order."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from threading import BoundedSemaphore, Lock
+from typing import Any
+
+import pytest
+
+from tests.images import picture, saved
+from transforms.convert_images import ImageConverter
+from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.guard import decoder_guard
+from transforms.core.images import embeddings, pixels
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import PixelOptions, Resize
+from transforms.core.records import ShardImage
+from transforms.core.rejections import Rejection
+from transforms.storage.read_ahead import ReadAhead
+
+LIMITS = Limits(max_pixels=10_000, max_bytes=50_000)
+
+
+def converter(root: Path, **changes: Any) -> ImageConverter:
+    options = {"features": LAYOUTS["slim"], "limits": LIMITS, "check": "full", **changes}
+    # As a worker gets it.
+    made: ImageConverter = pickle.loads(pickle.dumps(ImageConverter(root=str(root), **options)))
+    made.setup()
+    return made
+
+
+def planned(path: str, size: int) -> ShardImage:
+    return ShardImage(0, path.split(".")[0], path, size, 0, "cat", 0)
+
+
+def test_images_and_rejections_come_in_order(tmp_path: Path) -> None:
+    jpeg, png = saved(picture("RGB"), "JPEG"), saved(picture("L"), "PNG")
+    files = {"1.jpg": jpeg, "2.png": b"", "3.jpg": png, "4.jpg": png[:-20], "5.jpg": b"text"}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "folder.jpg").mkdir()
+    images = [planned(name, len(data)) for name, data in files.items()]
+    images += [planned("none.jpg", 5), planned("folder.jpg", 5), planned("1.jpg", 50_001)]
+    loaded = list(converter(tmp_path).load(images))
+    whole = [result for result in loaded if isinstance(result, CheckedImage)]
+    assert [(w.image.path, w.data, w.info) for w in whole] == [
+        ("1.jpg", jpeg, ("jpeg", 37, 45, 3)),
+        ("3.jpg", png, ("png", 37, 45, 1)),
+    ]
+    rejections = [result for result in loaded if isinstance(result, Rejection)]
+    assert [(r.subject, r.reason, r.path, r.key) for r in rejections] == [
+        ("image", "empty_file", "2.png", "2"),
+        ("image", "corrupt_image", "4.jpg", "4"),
+        ("image", "not_an_image", "5.jpg", "5"),
+        ("image", "unreadable", "none.jpg", "none"),
+        ("image", "unreadable", "folder.jpg", "folder"),
+        ("image", "too_many_bytes", "1.jpg", "1"),
+    ]
+    assert [r.detail for r in rejections[3:]] == [
+        "No such file or directory",
+        "Is a directory",
+        "50001 bytes; --max_bytes is 50000",
+    ]
+    assert [type(result) for result in loaded] == [
+        type(result) for image in images for result in converter(tmp_path).load([image])
+    ]
+
+
+def test_a_file_that_grew_since_it_was_listed_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(bytes(LIMITS.max_bytes + 1))
+    [result] = converter(tmp_path).load([planned("1.jpg", 5)])
+    assert isinstance(result, Rejection)
+    assert (result.reason, result.detail) == ("unreadable", "it was overwritten meanwhile")
+
+
+def test_the_header_check_does_not_decode(tmp_path: Path) -> None:
+    jpeg = saved(picture("RGB"), "JPEG")
+    (tmp_path / "1.jpg").write_bytes(jpeg[:-200])
+    image = planned("1.jpg", len(jpeg) - 200)
+    [quick] = converter(tmp_path, check="header").load([image])
+    [full] = converter(tmp_path).load([image])
+    assert isinstance(quick, CheckedImage) and isinstance(full, Rejection)
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 33])
+def test_batches_do_not_show(tmp_path: Path, count: int) -> None:
+    jpeg = saved(picture("RGB"), "JPEG")
+    (tmp_path / "1.jpg").write_bytes(jpeg)
+    made = converter(tmp_path)
+    images = [planned("1.jpg", len(jpeg))._replace(label_id=number) for number in range(count)]
+    loaded = [result for result in made.load(images) if isinstance(result, CheckedImage)]
+    one_by_one = [ExampleEncoder(LAYOUTS["slim"]).encode([image])[0] for image in loaded]
+    assert list(made.encode(iter(loaded))) == one_by_one
+
+
+def test_large_images_make_small_batches(tmp_path: Path) -> None:
+    jpeg = saved(picture("RGB"), "JPEG")
+    (tmp_path / "1.jpg").write_bytes(jpeg)
+    made = converter(tmp_path)
+    [image] = made.load([planned("1.jpg", len(jpeg))])
+    assert isinstance(image, CheckedImage)
+    pulled = 0
+
+    def large_images() -> Any:
+        nonlocal pulled
+        for _ in range(6):
+            pulled += 1
+            yield image._replace(data=bytes(3 << 20))
+
+    records = made.encode(large_images())
+    next(records)
+    assert pulled == 3  # 9 MB; the next batch is not begun
+    assert len(list(records)) == 5
+
+
+def test_pixels_are_changed_between_reading_and_encoding(tmp_path: Path) -> None:
+    files = {
+        "1.jpg": saved(picture("RGB"), "JPEG"),
+        "2.tif": saved(picture("RGBA"), "TIFF"),
+        "3.png": saved(picture("L", 10, 14), "PNG"),
+        "4.tif": saved(picture("RGB"), "TIFF")[:-100],
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    options = PixelOptions("auto", Resize("exact", 10, 14))
+    images = [planned(name, len(data)) for name, data in files.items()]
+    *loaded, damaged = converter(tmp_path, pixels=options).load(images)
+    assert isinstance(damaged, Rejection) and damaged.reason == "corrupt_image"
+    found = [(each.info, each.changes) for each in loaded if isinstance(each, CheckedImage)]
+    assert found == [
+        (("jpeg", 10, 14, 3), ("resized",)),
+        (("png", 10, 14, 4), ("transcoded", "resized")),
+        (("png", 10, 14, 1), ("untouched",)),
+    ]
+    assert isinstance(loaded[2], CheckedImage) and loaded[2].data == files["3.png"]
+
+
+class NoModel:
+    """Takes pixels as a model does, and leaves them alone."""
+
+    input_shape = (8, 8, 3)
+    input_bytes = 768
+
+    def setup(self) -> None:
+        pass
+
+    def embed(self, loaded: Any) -> Any:
+        return loaded
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "options"),
+    [
+        (pixels, "change_pixels", {"pixels": PixelOptions("png")}),
+        (embeddings, "input_pixels", {"embedder": NoModel()}),
+    ],
+)
+def test_no_more_images_are_decoded_at_once_than_there_are_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, options: dict[str, Any]
+) -> None:
+    data = saved(picture("RGB", 300, 400), "JPEG")
+    (tmp_path / "1.jpg").write_bytes(data)
+    lock, original = Lock(), getattr(module, name)
+    running = highest = 0
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal running, highest
+        with lock:
+            running += 1
+            highest = max(highest, running)
+        try:
+            return original(*arguments, **keywords)
+        finally:
+            with lock:
+                running -= 1
+
+    monkeypatch.setattr(module, name, counted)
+    monkeypatch.setattr(decoder_guard, "_DECODING", BoundedSemaphore(2))
+    made = converter(tmp_path, limits=Limits(10**6, 10**6), **options)
+    made._read_ahead = ReadAhead(threads=8)
+    loaded = list(made.load([planned("1.jpg", len(data))] * 40))
+    assert all(isinstance(each, CheckedImage) for each in loaded)
+    assert highest == 2

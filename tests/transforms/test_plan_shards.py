@@ -1,0 +1,149 @@
+"""Images get their shards and class ids, whatever the bundles."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.transforms.beam import collect
+from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.label_errors import LabelsError
+from transforms.core.labels.label_kinds import LabelCells
+from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.planning.keys import key_hashes
+from transforms.core.planning.shards import ShardPlan, shard_index
+from transforms.core.records import LabelledImage, ShardImage
+from transforms.core.rejections import Rejection
+from transforms.plan_shards import PlanShards, TotalImages, TotalLabels
+
+PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=False)
+
+
+def labelled(
+    number: int, *, split: str = "train", label: str = "cat", rows: int = 1
+) -> LabelledImage:
+    key = str(number)
+    order = key_hashes(key, seed=0)[1] - 2**63
+    return LabelledImage(split, order, key, f"{key}.jpg", 10, number, label, rows)
+
+
+def plan(
+    images: list[LabelledImage], rules: LabelRules = ANY_LABELS
+) -> tuple[dict[str, Any], list[Any], Any]:
+    """Each shard's images in order, the rejections, and the totals."""
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        created = pipeline | "Images" >> beam.Create(images).with_output_types(LabelledImage)
+        totals = created | "Total" >> beam.CombineGlobally(TotalImages())
+        planned = created | "Plan" >> PlanShards(PLAN, totals, rules=rules)
+        return {**planned._asdict(), "totals": totals}
+
+    planned = collect(construct)
+    [totals] = planned["totals"]
+    shards = {name: sorted(group) for name, group in planned["shards"]}
+    assert len(shards) == len(planned["shards"])
+    return shards, planned["rejections"], totals
+
+
+def test_every_image_gets_its_shard_and_its_id() -> None:
+    train = [labelled(number, label="cat" if number % 2 else "dog") for number in range(31)]
+    test = [labelled(number, split="test", label="ant") for number in range(31, 33)]
+    shards, rejections, totals = plan([*train, *test])
+    files = [f"train-0000{number}-of-00004.tfrecord" for number in range(4)]
+    assert set(shards) == {*files, "test-00000-of-00001.tfrecord"}
+    ids = {"ant": 0, "cat": 1, "dog": 2}
+    in_order = [
+        ShardImage(i.order, i.key, i.path, i.size, i.version, i.label, ids[i.label])
+        for i in sorted(train, key=lambda image: image.order)
+    ]
+    assert [image for file in files for image in shards[file]] == in_order
+    for number, file in enumerate(files):
+        assert {shard_index(image.order, 4) for image in shards[file]} <= {number}
+    assert [image.label_id for image in shards["test-00000-of-00001.tfrecord"]] == [0, 0]
+    assert rejections == []
+    labels = Counter(image.label for image in [*train, *test])
+    assert totals == PlanTotals(
+        images=totals.images, bytes=totals.bytes, labels=labels, rows_used=33
+    )
+    assert totals.images == {"train": 31, "test": 2}
+    assert totals.bytes == {"train": 310, "test": 20}
+
+
+def test_class_names_decide_ids_and_refuse_others() -> None:
+    images = [labelled(1, label="dog"), labelled(2, label="cow"), labelled(3, label="cat")]
+    shards, rejections, _ = plan(images, LabelRules(class_names=("dog", "ox", "cat")))
+    planned = [image for group in shards.values() for image in group]
+    assert {image.label: image.label_id for image in planned} == {"dog": 0, "cat": 2}
+    detail = "the label 'cow' is not in --class_names"
+    assert rejections == [Rejection("image", "unknown_label", detail, "2.jpg", "2")]
+
+
+def test_integer_labels_stay_as_they_are() -> None:
+    shards, _, _ = plan([labelled(1, label="-7"), labelled(2, label="203094")])
+    assert {i.label_id for group in shards.values() for i in group} == {-7, 203094}
+
+
+def test_a_label_that_is_no_integer_though_all_are_to_be() -> None:
+    images = [labelled(1, label="7"), labelled(2, label="cat")]
+    shards, rejections, _ = plan(images, LabelRules("integer"))
+    assert {image.label_id for group in shards.values() for image in group} == {7}
+    detail = "the label 'cat' is no integer (--label_kind integer)"
+    assert rejections == [Rejection("image", "unknown_label", detail, "2.jpg", "2")]
+
+
+def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> None:
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])
+        cells = pipeline | "Cells" >> beam.Create([LabelCells(1), LabelCells(0, 1), LabelCells()])
+        totals = images | TotalLabels(cells)
+        planned = images | PlanShards(PLAN, totals)
+        return {"totals": totals, "shards": planned.shards}
+
+    found = collect(construct)
+    [totals] = found["totals"]
+    assert (totals.label_kind, totals.cells) == ("text", LabelCells(1, 1))
+    [(_, [image])] = found["shards"]
+    assert (image.label, image.label_id) == ("7", 0)
+
+
+def test_labels_that_contradict_each_other_end_the_run() -> None:
+    odd = json.dumps([["a.csv", 9, "x"]])
+    with pytest.raises(LabelsError, match=r"9 of 10 labels are integers, but 'x' \(a.csv:9\)"):
+        with beam.Pipeline("FnApiRunner") as pipeline:
+            images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])
+            cells = pipeline | "Cells" >> beam.Create([LabelCells(9, 1, odd=odd)])
+            _ = images | TotalLabels(cells)
+
+
+def test_without_labels() -> None:
+    shards, rejections, _ = plan([labelled(1, label="", rows=0)])
+    [image] = (image for group in shards.values() for image in group)
+    assert (image.label, image.label_id) == ("", 0)
+    assert rejections == []
+
+
+def test_no_image_at_all() -> None:
+    shards, rejections, totals = plan([])
+    assert (shards, rejections, totals) == ({}, [], PlanTotals())
+
+
+@given(st.permutations([labelled(number, rows=number) for number in range(6)]), st.integers(0, 6))
+def test_totals_do_not_depend_on_bundles(images: list[LabelledImage], cut: int) -> None:
+    combine = TotalImages()
+
+    def add(part: list[LabelledImage]) -> PlanTotals:
+        accumulator = combine.create_accumulator()
+        for image in part:
+            accumulator = combine.add_input(accumulator, image)
+        return accumulator
+
+    parts = [add(images[:cut]), combine.create_accumulator(), add(images[cut:])]
+    merged = combine.extract_output(combine.merge_accumulators(parts))
+    assert merged == add(images)
+    assert (merged.rows_used, merged.rows_repeated) == (5, 10)

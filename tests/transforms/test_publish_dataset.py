@@ -1,0 +1,376 @@
+"""A dataset appears whole or not at all, and only if its ledger balances."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import google_crc32c
+import pytest
+
+from pipeline.config import ConvertConfig
+from tests.pipeline.commands import SMALL_FILES
+from tests.transforms.beam import collect, convert, counters, make_config, make_images
+from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
+from transforms.core.dataset.manifest import manifest_shards, parse_manifest
+from transforms.core.dataset.run_counts import gather
+from transforms.core.planning.rejection_limit import RejectionLimit
+from transforms.core.records import Count, LabelledImage
+from transforms.core.rejections import Rejection
+from transforms.publish_dataset import NotPublishedError, PublishDataset
+from transforms.storage import files
+
+NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
+SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]
+RECIPES = ["0" * 32, "1" * 32]
+REJECTION = Rejection("image", "no_label", "no row has the key 'x'", "cat/x.jpg", "x")
+ROW = Rejection("row", "row_without_image", "no image has the key 'y'", "a.csv:7", "y")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ConvertConfig:
+    """A dataset of twelve images, not made yet."""
+    make_images(tmp_path / "images", NAMES)
+    return make_config(tmp_path / "images", tmp_path / "out")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def manifest_of(output: Path) -> dict[str, Any]:
+    return parse_manifest((output / "manifest.json").read_text(), "manifest.json")
+
+
+def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file besides the staging folder's, with its content and inode."""
+    return {
+        path.name: (path.read_bytes(), path.stat().st_ino)
+        for path in output.iterdir()
+        if path.name != ".staging"
+    }
+
+
+def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
+    convert(config)
+    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
+    manifest = manifest_of(output)
+    assert set(manifest["files"]) == set(SMALL_FILES) - {"manifest.json", "report.html"}
+    for shard in manifest_shards(manifest):
+        data = (output / shard["file"]).read_bytes()
+        assert (len(data), f"{google_crc32c.value(data):08x}") == (shard["bytes"], shard["crc32c"])
+    for name, described in manifest["files"].items():
+        data = (output / name).read_bytes()
+        assert described == {"bytes": len(data), "crc32c": f"{google_crc32c.value(data):08x}"}
+    assert (output / "labels.txt").read_text() == "cat\ndog\n"
+    assert (output / "rejected.jsonl").read_text() == ""
+    assert manifest["splits"]["train"]["classes"] == {"cat": 6, "dog": 6}
+    assert manifest["labels"] == "text"
+
+
+def test_the_same_dataset_again_is_left_alone(config: ConvertConfig, output: Path) -> None:
+    convert(config)
+    before = snapshot(output)
+    result = convert(config)
+    assert snapshot(output) == before
+    assert not (output / ".staging/outcome.json").exists()
+    assert "shards_written" not in counters(result)
+
+
+def test_the_same_bytes_elsewhere(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
+    convert(config)
+    convert(make_config(tmp_path / "images", tmp_path / "other"))
+    contents = [
+        {name: content for name, (content, _) in snapshot(folder).items()}
+        for folder in (output, tmp_path / "other")
+    ]
+    assert contents[0] == contents[1]
+
+
+def outcome(output: Path) -> dict[str, Any]:
+    return dict(json.loads((output / ".staging/outcome.json").read_text()))
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_other_inputs_leave_the_dataset_alone(
+    config: ConvertConfig, output: Path, tmp_path: Path, change: str
+) -> None:
+    convert(config)
+    before = snapshot(output)
+    image = tmp_path / "images" / NAMES[0]
+    match change:
+        case "changed":
+            data = bytearray(image.read_bytes())
+            data[11] ^= 1  # of the JFIF header: it shows no pixel
+            image.write_bytes(data)
+        case "added":
+            image.with_name("new.jpg").write_bytes(image.read_bytes())
+        case "removed":
+            image.unlink()
+    with pytest.raises(NotPublishedError, match="holds a dataset of other inputs"):
+        convert(config)
+    assert outcome(output)["status"] == "inputs_differ"
+    assert snapshot(output) == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_a_damaged_dataset_is_told(config: ConvertConfig, output: Path, damage: str) -> None:
+    convert(config)
+    shard = output / SHARDS[1]
+    if damage == "cut":
+        shard.write_bytes(shard.read_bytes()[:-1])
+    else:
+        shard.unlink()
+    with pytest.raises(NotPublishedError, match=rf"1 of its files .* \({SHARDS[1]}\)"):
+        convert(config)
+    assert outcome(output)["status"] == "damaged"
+
+
+def test_a_former_dataset_is_replaced(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
+    convert(config)
+    (output / "notes.txt").write_text("not ours")
+    three = make_config(tmp_path / "images", output, num_shards=3, overwrite=True)
+    convert(three)
+    assert sorted(path.name for path in output.glob("*.tfrecord")) == [
+        f"train-0000{number}-of-00003.tfrecord" for number in range(3)
+    ]
+    assert (output / "notes.txt").exists()
+    assert manifest_of(output)["ledger"]["records_written"] == 12
+    assert len(manifest_shards(manifest_of(output))) == 3
+
+
+def test_images_that_are_rejected_too_often(
+    config: ConvertConfig, output: Path, tmp_path: Path
+) -> None:
+    for number in range(2):
+        (tmp_path / "images" / NAMES[number]).write_bytes(b"")
+    with pytest.raises(NotPublishedError):
+        convert(make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("1")))
+    assert os.listdir(output) == [".staging"]
+    told = outcome(output)
+    rejected = output / ".staging/rejected.jsonl"
+    assert told["status"] == "too_many_rejected"
+    assert told["message"].startswith(
+        "2 of 12 images rejected, more than --max_rejected (1); nothing published. "
+        f"Left out: 2 empty_file; see {rejected}"
+    )
+    lines = [json.loads(line) for line in rejected.read_text().splitlines()]
+    assert [line["path"] for line in lines] == [
+        f"{tmp_path}/images/{NAMES[number]}" for number in range(2)
+    ]
+    # The same with a higher limit converts nothing again.
+    result = convert(
+        make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("2"))
+    )
+    assert counters(result)["shards_reused"] == 2
+    assert "shards_written" not in counters(result)
+    assert manifest_of(output)["rejected"] == {"empty_file": 2}
+
+
+@contextlib.contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[list[str]]:
+    """Makes every rename to `name` fail; gives the targets of all that were tried."""
+    targets: list[str] = []
+    rename = files.rename
+
+    def maybe_fail(source: str, target: str, **options: bool) -> None:
+        targets.append(os.path.basename(target))
+        if targets[-1] == name:
+            raise OSError("the bucket is gone")
+        rename(source, target, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rename", maybe_fail)
+        yield targets
+
+
+@pytest.mark.parametrize("name", [SHARDS[1], "labels.txt", "manifest.json"])
+def test_without_its_last_step_a_dataset_has_no_manifest(
+    config: ConvertConfig, output: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with failing(monkeypatch, name) as targets:
+        with pytest.raises(OSError, match="the bucket is gone"):
+            convert(config)
+        assert targets[-1] == name
+    assert not (output / "manifest.json").exists()
+    # A rerun goes on where the first one stopped.
+    result = convert(config)
+    assert counters(result)["shards_reused"] == 2
+    assert "shards_written" not in counters(result)
+    assert manifest_of(output)["ledger"]["records_written"] == 12
+    assert not (output / ".staging").exists()
+
+
+def test_the_manifest_comes_last(
+    config: ConvertConfig, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with failing(monkeypatch, "nothing") as targets:
+        convert(config)
+        # The report is made of what is published.
+        *files_before, last, report = targets[-len(SHARDS) - len(SMALL_FILES) :]
+        assert files_before[: len(SHARDS)] == SHARDS
+        assert sorted([*files_before[len(SHARDS) :], last, report]) == SMALL_FILES
+        assert (last, report) == ("manifest.json", "report.html")
+
+
+def test_a_former_manifest_goes_first(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(config)
+    changed = make_config(tmp_path / "images", output, seed=1, overwrite=True)
+    with failing(monkeypatch, SHARDS[0]), pytest.raises(OSError, match="the bucket is gone"):
+        convert(changed)
+    # The former shards are there, and nothing says that they are a dataset.
+    assert (output / SHARDS[0]).exists()
+    assert not (output / "manifest.json").exists()
+    convert(changed)
+    assert manifest_of(output)["options"]["seed"] == 1
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "features.json"])
+def test_small_files_of_a_former_run_go(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with failing(monkeypatch, name), pytest.raises(OSError, match="the bucket is gone"):
+        convert(config)
+    convert(dataclasses.replace(config, gzip=True))
+    convert(dataclasses.replace(config, gzip=True, output=str(tmp_path / "fresh")))
+    assert set(os.listdir(output)) == set(os.listdir(tmp_path / "fresh"))
+
+
+def test_images_of_a_former_run_that_got_their_names_go(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = dataclasses.replace(config, files="per_image")
+    with failing(monkeypatch, "labels.txt"), pytest.raises(OSError, match="the bucket is gone"):
+        convert(config)
+    (tmp_path / "images" / NAMES[0]).unlink()
+    convert(config)
+    found = {path.relative_to(output).as_posix() for path in output.glob("train/*")}
+    assert found == {shard["file"] for shard in manifest_shards(manifest_of(output))}
+
+
+def test_a_rerun_still_knows_the_former_shards(
+    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(make_config(tmp_path / "images", output, num_shards=3))
+    remove = files.remove
+
+    def fail(path: str) -> None:
+        if path.endswith("-of-00003.tfrecord"):
+            raise OSError("the bucket is gone")
+        remove(path)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
+        patch.setattr(files, "remove", fail)
+        convert(make_config(tmp_path / "images", output, overwrite=True))
+    assert not (output / "manifest.json").exists()
+    convert(config)
+    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
+
+
+def totals(*labels: str) -> PlanTotals:
+    counted = PlanTotals()
+    for number, label in enumerate(labels):
+        counted.add(LabelledImage("train", 0, str(number), f"{number}.jpg", 1, 0, label, 1))
+    return counted
+
+
+def summary(number: int, records: int, *rejections: Rejection) -> ShardSummary:
+    return ShardSummary(
+        SHARDS[number], RECIPES[number], records, 9, "00000000", 5, {}, tuple(rejections)
+    )
+
+
+def test_gather_puts_everything_in_order() -> None:
+    shards = [
+        ShardSummary("b-00000-of-00001.tfrecord", "", 3),
+        ShardSummary("a-00010-of-00011.tfrecord", "", 2, rejections=(REJECTION,)),
+        ShardSummary("a-00002-of-00011.tfrecord", "", 1),
+    ]
+    malformed = ROW._replace(reason="malformed_row")
+    counts = [
+        Count("images_found", 9),
+        Count("images_found_again", 2),
+        Count("images_found", 1),
+        Count("rows_read", 11),
+        Count("rows_rejected", 5),
+    ]
+    gathered = gather(["b", "a"], totals("x", "y"), shards, [malformed, ROW, ROW], counts)
+    assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
+    assert gathered.planned == sorted([malformed, ROW, ROW])
+    assert gathered.rejections == sorted([REJECTION, malformed, ROW, ROW])
+    ledger = gathered.ledger
+    assert (ledger.images_matched, ledger.records_written, ledger.images_rejected) == (8, 6, 1)
+    assert (ledger.rows_read, ledger.rows_used, ledger.rows_repeated) == (11, 2, 0)
+    assert (ledger.rows_unmatched, ledger.rows_rejected) == (2, 6)
+
+
+def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
+    """Publishes two shards of two records, one image rejected in a shard and one in the join."""
+    shards = [summary(0, 1), summary(1, 1, REJECTION._replace(reason="unreadable"))]
+    counts = [Count("images_found", listed), Count("rows_read", rows)]
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        def create(name: str, elements: list[Any]) -> Any:
+            return pipeline | name >> beam.Create(elements)
+
+        transform = PublishDataset(
+            config.output,
+            config.dataset,
+            totals=create("Totals", [totals("cat", "cat", "dog")]),
+            rejections=create("Rejections", [REJECTION, ROW]),
+            counts=create("Counts", counts),
+            max_rejected=RejectionLimit.parse("50%"),
+            overwrite=False,
+        )
+        return {"outcome": create("Shards", shards) | "Publish" >> transform}
+
+    return collect(construct)["outcome"]
+
+
+def stage(output: Path) -> None:
+    (output / ".staging").mkdir(parents=True)
+    for number, name in enumerate(SHARDS):
+        (output / ".staging" / f"{name}.{RECIPES[number]}").write_bytes(b"123456789")
+
+
+def test_a_ledger_that_balances_is_published(config: ConvertConfig, output: Path) -> None:
+    stage(output)
+    assert publish(config, listed=4, rows=4) == ["published"]
+    manifest = manifest_of(output)
+    assert manifest["rejected"] == {"no_label": 1, "row_without_image": 1, "unreadable": 1}
+    assert (output / "labels.txt").read_text() == "cat\ndog\n"
+    lines = [json.loads(line) for line in (output / "rejected.jsonl").read_text().splitlines()]
+    # Images by the file they were read from, rows by the CSV's line.
+    assert [line["path"] for line in lines] == [
+        f"{config.root}/cat/x.jpg",
+        f"{config.root}/cat/x.jpg",
+        "a.csv:7",
+    ]
+
+
+@pytest.mark.parametrize(("listed", "rows"), [(5, 4), (3, 4), (4, 5), (4, 3)])
+def test_a_ledger_that_does_not_is_not(
+    config: ConvertConfig, output: Path, listed: int, rows: int
+) -> None:
+    stage(output)
+    with pytest.raises(LedgerError, match="the ledger does not balance"):
+        publish(config, listed=listed, rows=rows)
+    assert os.listdir(output) == [".staging"]
+    assert len(os.listdir(output / ".staging")) == 2
+
+
+def test_a_shard_that_is_gone_is_not_published(config: ConvertConfig, output: Path) -> None:
+    stage(output)
+    (output / ".staging" / f"{SHARDS[1]}.{RECIPES[1]}").unlink()
+    with pytest.raises(Exception, match="neither staged nor in place"):
+        publish(config, listed=4, rows=4)
+    assert not (output / "manifest.json").exists()

@@ -1,0 +1,45 @@
+"""A TFRecord file is read once: its records, its size and its checksum."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+from pathlib import Path
+
+import pytest
+
+from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.examples.tfrecord import masked_crc32c
+from transforms.stored_records import ChecksummedReader, open_records, open_stored, stored_records
+
+PAYLOADS = [b"first", b"", b"the third" * 1000]
+
+
+def framed(payload: bytes) -> bytes:
+    """One record as the format frames it."""
+    length = struct.pack("<Q", len(payload))
+    checks = [struct.pack("<I", masked_crc32c(data)) for data in (length, payload)]
+    return length + checks[0] + payload + checks[1]
+
+
+PLAIN = b"".join(map(framed, PAYLOADS))
+
+
+@pytest.mark.parametrize("data", [PLAIN, gzip.compress(PLAIN)], ids=["plain", "gzip"])
+def test_compression_is_told_by_the_first_bytes(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "no_suffix"
+    path.write_bytes(data)
+    with open_records(str(path)) as records:
+        assert list(records) == PAYLOADS
+    with open_stored(str(path)) as stored:
+        assert list(stored_records(stored)) == PAYLOADS
+        stored.drain()
+    assert (stored.bytes, stored.crc32c) == (len(data), crc32c_hex(data))
+
+
+def test_what_is_peeked_is_read_and_counted_once() -> None:
+    reader = ChecksummedReader(io.BytesIO(b"123456789"))
+    assert (reader.peek(2), reader.peek(4), reader.bytes) == (b"12", b"1234", 0)
+    assert [reader.read(1), reader.read(4), reader.read()] == [b"1", b"2345", b"6789"]
+    assert (reader.read(5), reader.bytes, reader.crc32c) == (b"", 9, "e3069283")

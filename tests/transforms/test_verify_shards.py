@@ -1,0 +1,71 @@
+"""Shards are verified in groups, and what is found fits into a line."""
+
+from __future__ import annotations
+
+import errno
+import io
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from transforms import stored_records
+from transforms.core.dataset.record_checks import Problem, Verified
+from transforms.core.file_errors import TransientError
+from transforms.verify_shards import group_shards, merge_splits, verify_shard
+
+
+def shard(name: str, megabytes: int) -> dict[str, Any]:
+    """A shard as the manifest lists it, as far as grouping looks."""
+    return {"file": name, "bytes": megabytes << 20}
+
+
+def test_large_shards_go_alone_and_small_files_together() -> None:
+    train = [shard("a", 150), shard("b", 150), *(shard(f"s{n}", 20) for n in range(4))]
+    manifest = {"splits": {"train": {"shards": train}, "test": {"shards": [shard("t", 1)]}}}
+    groups = [(split, [each["file"] for each in group]) for split, group in group_shards(manifest)]
+    assert groups == [
+        ("train", ["a"]),
+        ("train", ["b"]),
+        ("train", ["s0", "s1", "s2"]),
+        ("train", ["s3"]),
+        ("test", ["t"]),
+    ]
+
+
+def test_results_survive_their_line_and_are_merged() -> None:
+    first = Verified("train", 2, 1, 10, 99, [Problem("b", 3, "is\nbad")], Counter(개=3))
+    assert Verified.from_text(first.to_text()) == first
+    second = Verified("train", 1, 1, 5, 1, [Problem("a", None, "is gone")], Counter(cat=1))
+    merged = merge_splits([first, second], ["train", "empty"])
+    assert merged["empty"] == Verified("empty")
+    problems = [Problem("a", None, "is gone"), Problem("b", 3, "is\nbad")]
+    assert merged["train"] == Verified("train", 3, 2, 15, 100, problems, Counter(개=3, cat=1))
+
+
+class Failing(io.BytesIO):
+    """A file whose server gives no answer in the middle."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def read(self, size: int | None = -1) -> bytes:
+        raise OSError(self._number, "no answer")
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
+def test_a_shard_that_gives_no_answer_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    listed: dict[str, Any] = {"file": name, "bytes": 1, "records": 1, "crc32c": ""}
+    verifier: Any = SimpleNamespace(largest_record=1 << 20)
+    monkeypatch.setattr(stored_records.files, "open_reader", lambda *_, **__: Failing(errno.EIO))
+    with pytest.raises(TransientError, match="no answer; run the same command again"):
+        verify_shard(str(tmp_path), listed, verifier, verifier, fast=True)
+    monkeypatch.setattr(stored_records.files, "open_reader", lambda *_, **__: Failing(errno.EACCES))
+    found = verify_shard(str(tmp_path), listed, verifier, verifier, fast=True)
+    assert found.damaged

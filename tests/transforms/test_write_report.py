@@ -1,0 +1,214 @@
+"""The step that writes the report never takes a dataset away, and reads no more than it shows."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import ConvertConfig
+from tests.images import picture, saved
+from tests.transforms.beam import convert, make_config, make_images
+from transforms import write_report
+from transforms.core.dataset.manifest import content_digest, crc32c_hex, manifest_shards
+from transforms.core.dataset.output_names import STATISTICS
+from transforms.core.guard.decoding_child import DecodingChild
+from transforms.core.rejections import Reason, Rejection
+from transforms.report_images import picture_records, picture_rejected
+from transforms.storage import files
+from transforms.write_report import make_report
+
+NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ConvertConfig:
+    """A dataset of forty images, not made yet."""
+    make_images(tmp_path / "images", NAMES)
+    return make_config(tmp_path / "images", tmp_path / "out")
+
+
+def manifest_of(output: Path) -> dict[str, Any]:
+    return dict(json.loads((output / "manifest.json").read_text()))
+
+
+def statistics_of(folder: Path) -> Any:
+    """What `statistics.json` says."""
+    return json.loads((folder / STATISTICS).read_text("utf-8"))
+
+
+def test_a_report_that_fails_leaves_the_dataset_published(
+    config: ConvertConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(output: str, manifest: Any) -> str:
+        raise RuntimeError("no room\nat all")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(write_report, "make_report", fail)
+        convert(config)
+    assert manifest_of(tmp_path / "out")["ledger"]["records_written"] == 40
+    assert not (tmp_path / "out" / "report.html").exists()
+    [told] = [record.getMessage() for record in caplog.records if "report" in record.getMessage()]
+    assert told == f"report.html could not be written ({tmp_path}/out): no room"
+    # The same command again makes what is missing.
+    convert(config)
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_former_report_does_not_outlive_its_dataset(
+    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(config)
+    former = (tmp_path / "out" / "report.html").read_bytes()
+    rename = files.rename
+
+    def fail(source: str, target: str, **options: bool) -> None:
+        if target.endswith("/manifest.json"):
+            raise OSError("the bucket is gone")
+        rename(source, target, **options)
+
+    other = make_config(tmp_path / "images", tmp_path / "out", seed=5, overwrite=True)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
+        patch.setattr(files, "rename", fail)
+        convert(other)
+    assert not (tmp_path / "out" / "report.html").exists()
+    convert(other)
+    assert (tmp_path / "out" / "report.html").read_bytes() != former
+
+
+def test_pictures_are_read_by_their_offsets(
+    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report of a large dataset must not read it again."""
+    convert(config)
+    statistics = statistics_of(tmp_path / "out")
+    samples = random.Random(1).sample(statistics["samples"], 5)
+    read: list[tuple[int, int]] = []
+    read_range = files.read_range
+
+    def noted(path: str, offset: int, length: int, **options: bool) -> bytes:
+        read.append((offset, length))
+        return read_range(path, offset, length, **options)
+
+    monkeypatch.setattr(files, "read_range", noted)
+    found = picture_records(
+        config.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
+    )
+    assert notes == []
+    assert found.keys() == {(sample["file"], sample["offset"]) for sample in samples}
+    assert sorted(read) == sorted((each["offset"], each["length"] + 16) for each in samples)
+
+
+def test_wrong_places_are_told_and_cost_their_own_picture(
+    config: ConvertConfig, tmp_path: Path
+) -> None:
+    convert(config)
+    samples = statistics_of(tmp_path / "out")["samples"]
+    wrong = [
+        {**samples[0], "offset": samples[0]["offset"] + 1},
+        {**samples[1], "length": samples[1]["length"] - 1},
+        {**samples[2], "offset": 10**12},
+        {**samples[3], "file": manifest_shards(manifest_of(tmp_path / "out"))[1]["file"]},
+    ]
+    manifest = manifest_of(tmp_path / "out")
+    notes: list[str] = []
+    found = picture_records(config.output, manifest, {"samples": [*wrong, samples[4]]}, notes)
+    assert found.keys() == {(samples[4]["file"], samples[4]["offset"])}
+    assert len(notes) == 1 and notes[0].startswith("4 records cannot be read")
+
+
+@pytest.mark.parametrize("name", ["../me.tfrecord", "gone.tfrecord", "labels.txt"])
+def test_statistics_name_no_file_of_others(
+    config: ConvertConfig, tmp_path: Path, name: str
+) -> None:
+    convert(config)
+    samples = statistics_of(tmp_path / "out")["samples"]
+    shutil.copy(tmp_path / "out" / samples[0]["file"], tmp_path / "me.tfrecord")
+    manifest = manifest_of(tmp_path / "out")
+    notes: list[str] = []
+    found = picture_records(
+        config.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
+    )
+    assert found == {}
+    assert notes == [f"statistics.json names {name!r}, which is no file of this dataset."]
+
+
+def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:
+    return Rejection("image", reason.value, "", str(path), "")
+
+
+def test_rejected_files_that_cannot_be_shown(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "text").write_text("no picture")
+    rejections = [
+        reject(tmp_path / "fifo"),
+        reject(tmp_path / "text"),
+        reject(tmp_path / "gone"),
+        reject(tmp_path),
+        reject("http://127.0.0.1:9/1.jpg"),
+        reject(f"{tmp_path}\0"),
+    ]
+    assert picture_rejected(rejections, str(tmp_path)) == {}
+
+
+def test_a_picture_elsewhere_is_not_the_reports(tmp_path: Path) -> None:
+    """An edited `rejected.jsonl` must not bring private pictures into a page that is shared."""
+    make_images(tmp_path, ["me/1.jpg", "photos/2.jpg"])
+    root = str(tmp_path / "photos")
+    paths = [f"{tmp_path}/me/1.jpg", f"{root}/../me/1.jpg", f"{root}2.jpg", f"{root}/2.jpg"]
+    assert list(picture_rejected(map(reject, paths), root)) == [f"{root}/2.jpg"]
+    assert picture_rejected(map(reject, paths), "") == {}
+
+
+@pytest.mark.parametrize("reason", [Reason.TOO_MANY_PIXELS, Reason.DECODER_CRASH])
+def test_what_was_too_much_for_the_conversion_is_not_tried_again(
+    tmp_path: Path, reason: Reason
+) -> None:
+    make_images(tmp_path, ["1.jpg"])
+    root = str(tmp_path)
+    assert picture_rejected([reject(tmp_path / "1.jpg", reason)], root) == {}
+    assert len(picture_rejected([reject(tmp_path / "1.jpg")], root)) == 1
+
+
+def test_only_so_many_rejected_files_are_read(tmp_path: Path) -> None:
+    names = [f"{number}.jpg" for number in range(30)]
+    make_images(tmp_path, names)
+    found = picture_rejected((reject(tmp_path / name) for name in names), str(tmp_path))
+    assert list(found) == [str(tmp_path / name) for name in names[:8]]
+
+
+def test_a_crash_costs_its_picture_and_nothing_else(
+    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(config)
+    crashing, sound = tmp_path / "images" / NAMES[0], tmp_path / "images" / "other.jpg"
+    sound.write_bytes(saved(picture("RGB"), "JPEG"))
+    lines = "".join(f"{reject(path).to_json()}\n" for path in (crashing, sound)).encode()
+    (tmp_path / "out" / "rejected.jsonl").write_bytes(lines)
+    manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 2}}
+    page = make_report(config.output, manifest)
+    assert "what can be decoded" not in page and "rejected.jsonl is left out" in page
+    manifest["files"]["rejected.jsonl"] = {"bytes": len(lines), "crc32c": crc32c_hex(lines)}
+    manifest["digest"] = content_digest(manifest)
+    assert "what can be decoded" in make_report(config.output, manifest)
+    original, dangerous = DecodingChild.call, {crashing.read_bytes()}
+
+    def call(child: Any, budget: Any, function: Any, data: bytes, **kwargs: Any) -> Any:
+        if data in dangerous:
+            return original(child, budget, os.abort)
+        return original(child, budget, function, data, **kwargs)
+
+    monkeypatch.setattr(DecodingChild, "call", call)
+    assert list(picture_rejected([reject(crashing), reject(sound)], str(tmp_path))) == [str(sound)]
+    dangerous.add(sound.read_bytes())
+    page = make_report(config.output, manifest)
+    assert "what can be decoded" not in page and "corrupt_image" in page

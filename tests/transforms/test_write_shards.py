@@ -1,0 +1,398 @@
+"""A shard is written once: whole, the same in any order, and again only if it is damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import google_crc32c
+import pytest
+import tensorflow as tf
+
+from tests.pipeline.commands import snapshot
+from tests.transforms.beam import collect, make_images
+from transforms.convert_images import ImageConverter
+from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary
+from transforms.core.dataset.manifest import FORMAT_VERSION, to_text
+from transforms.core.duplicates.fingerprints import Sidecar
+from transforms.core.examples.encoder import decode_example
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
+from transforms.core.planning import recipes
+from transforms.core.planning.shards import ShardPlan, shard_recipe
+from transforms.core.records import ShardImage
+from transforms.core.rejections import Rejection
+from transforms.storage.checksummed_file import ChecksummedFile
+from transforms.write_shards import WriteShards
+
+NAME = "train-00000-of-00001.tfrecord"
+
+
+def plan(folder: Path, names: list[str]) -> list[ShardImage]:
+    """Images in the order of their names; those that do not exist yet are drawn."""
+    make_images(folder, [name for name in names if not (folder / name).exists()])
+    return [
+        ShardImage(
+            order, name, name, (folder / name).stat().st_size, 0, f"label {order % 2}", order
+        )
+        for order, name in enumerate(names)
+    ]
+
+
+def write(
+    root: Path,
+    output: Path,
+    shards: list[tuple[str, list[ShardImage]]],
+    *,
+    digest: str = "options",
+    gzip: bool = False,
+    overwrite: bool = False,
+    splits: tuple[str, ...] = (),
+    pixels: PixelOptions = AS_THEY_ARE,
+) -> list[ShardSummary]:
+    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    converter = ImageConverter(
+        root=str(root), features=LAYOUTS["slim"], limits=limits, check="full", pixels=pixels
+    )
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        transform = WriteShards(
+            str(output),
+            converter,
+            plan=ShardPlan(splits, 1, 1, gzip),
+            totals=pipeline | "Totals" >> beam.Create([PlanTotals()]),
+            options_digest=digest,
+            overwrite=overwrite,
+        )
+        written = pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform
+        return {"shards": written.shards}
+
+    return collect(construct)["shards"]
+
+
+def staged(output: Path) -> dict[str, Path]:
+    """Shards in the staging folder, without their sidecars, by name."""
+    return {p.name: p for p in (output / ".staging").iterdir() if p.suffix != ".json"}
+
+
+def texts(path: Path, compression: str = "") -> list[str]:
+    records = tf.data.TFRecordDataset(str(path), compression_type=compression)
+    return [
+        decode_example(record)["image/filename"][0].decode()
+        for record in records.as_numpy_iterator()
+    ]
+
+
+def test_one_shard(tmp_path: Path) -> None:
+    names = [f"{number}.jpg" for number in range(20)]
+    images = plan(tmp_path, names)
+    output = tmp_path / "out"
+    [summary] = write(tmp_path, output, [(NAME, images[::-1])])
+    recipe = shard_recipe("options", NAME, images)
+    [(name, path)] = staged(output).items()
+    data = path.read_bytes()
+    assert name == f"{NAME}.{recipe}"
+    assert texts(path) == names
+    assert summary == ShardSummary(
+        file=NAME,
+        recipe=recipe,
+        records=20,
+        bytes=len(data),
+        crc32c=f"{google_crc32c.value(data):08x}",
+        image_bytes=sum(image.size for image in images),
+        labels={"label 0": 10, "label 1": 10},
+        statistics=summary.statistics,
+    )
+    sidecar = Sidecar.from_text(Path(f"{path}.json").read_text())
+    assert sidecar is not None
+    assert ShardSummary.from_text(sidecar.summary) == summary
+    assert sidecar.index.keys == names
+    assert {p.name for p in (output / ".staging").iterdir()} == {name, f"{name}.json"}
+
+
+def test_a_shard_without_images_is_an_empty_file(tmp_path: Path) -> None:
+    [summary] = write(tmp_path, tmp_path / "out", [(NAME, [])])
+    [path] = staged(tmp_path / "out").values()
+    assert (summary.records, summary.bytes, summary.crc32c) == (0, 0, "00000000")
+    assert path.read_bytes() == b""
+
+
+def test_rejected_images_are_kept_in_the_summary(tmp_path: Path) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg", "3.jpg"])
+    (tmp_path / "2.jpg").unlink()
+    for _ in range(2):  # the second time from the sidecar
+        [summary] = write(tmp_path, tmp_path / "out", [(NAME, images)])
+        assert summary.rejections == (
+            Rejection("image", "unreadable", "No such file or directory", "2.jpg", "2.jpg"),
+        )
+        assert (summary.records, summary.labels) == (2, {"label 0": 2})
+    [path] = staged(tmp_path / "out").values()
+    assert texts(path) == ["1.jpg", "3.jpg"]
+
+
+def identity(path: Path) -> tuple[int, int]:
+    return path.stat().st_ino, path.stat().st_mtime_ns
+
+
+def test_a_finished_shard_is_not_written_again(tmp_path: Path) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    first = write(tmp_path, output, [(NAME, images)])
+    [path] = staged(output).values()
+    before = identity(path)
+    (tmp_path / "1.jpg").unlink()  # it is not even read
+    assert write(tmp_path, output, [(NAME, images)]) == first
+    assert identity(path) == before
+    # A run that was killed while it published: the shard has its last name already.
+    path.rename(output / NAME)
+    assert write(tmp_path, output, [(NAME, images)]) == first
+    assert identity(output / NAME) == before
+    assert staged(output) == {}
+
+
+def test_what_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    (tmp_path / "1.jpg").rename(tmp_path / "away")
+    [first] = write(tmp_path, output, [(NAME, images)])
+    assert [rejection.reason for rejection in first.rejections] == ["unreadable"]
+    (tmp_path / "away").rename(tmp_path / "1.jpg")
+    [second] = write(tmp_path, output, [(NAME, images)])
+    assert (second.records, second.rejections) == (2, ())
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "no sidecar", "cut sidecar"])
+def test_a_damaged_shard_is_written_again(tmp_path: Path, damage: str) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    first = write(tmp_path, output, [(NAME, images)])
+    [path] = staged(output).values()
+    whole = path.read_bytes()
+    before = identity(path)
+    match damage:
+        case "flip":
+            path.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
+        case "cut":
+            path.write_bytes(whole[:-1])
+        case "gone":
+            path.unlink()
+        case "no sidecar":
+            Path(f"{path}.json").unlink()
+        case "cut sidecar":
+            os.truncate(f"{path}.json", 20)
+    assert write(tmp_path, output, [(NAME, images)]) == first
+    assert path.read_bytes() == whole
+    assert identity(path) != before
+
+
+@pytest.mark.parametrize("change", ["options", "version", "label"])
+def test_another_recipe_is_another_shard(tmp_path: Path, change: str) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    [first] = write(tmp_path, output, [(NAME, images)])
+    [former] = staged(output)
+    digest = "other options" if change == "options" else "options"
+    if change == "version":
+        images[1] = images[1]._replace(version=1)
+    if change == "label":
+        images[1] = images[1]._replace(label="other")
+    [second] = write(tmp_path, output, [(NAME, images)], digest=digest)
+    assert second.recipe != first.recipe
+    assert set(staged(output)) == {former, f"{NAME}.{second.recipe}"}
+
+
+def test_what_a_killed_run_left_is_not_taken_for_a_shard(tmp_path: Path) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    recipe = shard_recipe("options", NAME, images)
+    (output / ".staging").mkdir(parents=True)
+    partial = output / ".staging" / f"{NAME}.{recipe}.0123456789abcdef.partial"
+    partial.write_bytes(b"cut")
+    [summary] = write(tmp_path, output, [(NAME, images)])
+    assert summary.records == 2
+    assert texts(output / ".staging" / f"{NAME}.{recipe}") == ["1.jpg", "2.jpg"]
+
+
+def test_gzip(tmp_path: Path) -> None:
+    images = plan(tmp_path, [f"{number}.jpg" for number in range(20)])
+    name = f"{NAME}.gz"
+    files = []
+    for output in (tmp_path / "one", tmp_path / "two"):
+        [summary] = write(tmp_path, output, [(name, images)], gzip=True)
+        [path] = staged(output).values()
+        files.append(path.read_bytes())
+        assert summary.bytes == len(files[-1])
+        assert summary.crc32c == f"{google_crc32c.value(files[-1]):08x}"
+        assert texts(path, "GZIP") == [image.path for image in images]
+    assert files[0] == files[1]
+    assert files[0][:2] == b"\x1f\x8b"
+    assert files[0][3:8] == bytes(5)  # neither a file name nor the time of day
+
+
+def test_the_same_bytes_in_any_order_and_company(tmp_path: Path) -> None:
+    images = plan(tmp_path, [f"{number}.jpg" for number in range(9)])
+    other = ("test-00000-of-00001.tfrecord", images[:2])
+    write(tmp_path, tmp_path / "one", [(NAME, images)])
+    write(tmp_path, tmp_path / "two", [other, (NAME, images[4:] + images[:4])])
+    one, two = staged(tmp_path / "one"), staged(tmp_path / "two")
+    [name] = one
+    assert len(two) == 2
+    assert one[name].read_bytes() == two[name].read_bytes()
+
+
+def test_beside_a_finished_dataset_only_recipes_are_made(tmp_path: Path) -> None:
+    images = plan(tmp_path, ["1.jpg"])
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "manifest.json").write_text(to_text(manifest_of([])))
+    recipe = shard_recipe("options", NAME, images)
+    assert write(tmp_path, output, [(NAME, images)]) == [ShardSummary(NAME, recipe)]
+    assert os.listdir(output) == ["manifest.json"]
+    [summary] = write(tmp_path, output, [(NAME, images)], overwrite=True)
+    assert summary.records == 1
+
+
+def manifest_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a manifest must have."""
+    return {
+        "format_version": FORMAT_VERSION,
+        **dict.fromkeys(("recipe", "options_digest", "root", "labels"), ""),
+        **dict.fromkeys(("options", "inputs", "versions", "rejected", "files"), {}),
+        "ledger": {field.name: 0 for field in dataclasses.fields(Ledger)},
+        "features": [],
+        "splits": {
+            "train": {"records": 0, "bytes": 0, "image_bytes": 0, "classes": {}, "shards": shards}
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("differs", "is_known"), [({}, True), ({"crc32c": "00000000"}, False), ({"records": 2}, False)]
+)
+def test_a_shard_with_other_times_has_its_former_recipe_if_its_bytes_are_the_same(
+    differs: dict[str, Any], is_known: bool, tmp_path: Path
+) -> None:
+    images = plan(tmp_path, ["1.jpg"])
+    output = tmp_path / "out"
+    [summary] = write(tmp_path, output, [(NAME, images)])
+    shard = {"file": NAME, "recipe": "former", "records": 1, "bytes": summary.bytes}
+    shard |= {"crc32c": summary.crc32c, **differs}
+    (output / "manifest.json").write_text(to_text(manifest_of([shard])))
+    before = snapshot(output)
+    [compared] = write(tmp_path, output, [(NAME, images)])
+    assert compared == ShardSummary(NAME, "former" if is_known else summary.recipe)
+    assert snapshot(output) == before
+
+
+def test_a_full_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("transforms.write_shards.ChecksummedFile.write", fail)
+    # Beam's own error for one whose first argument is a number.
+    with pytest.raises(RuntimeError, match="No space left on device"):
+        write(tmp_path, tmp_path / "out", [(NAME, plan(tmp_path, ["1.jpg"]))])
+    assert all(path.name.endswith(".partial") for path in (tmp_path / "out/.staging").iterdir())
+
+
+def test_it_is_beams_own_sink() -> None:
+    assert issubclass(WriteShards, beam.io.WriteToTFRecord)
+
+
+def test_checksummed_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as opened:
+        file = ChecksummedFile(opened)
+        assert (file.bytes, file.crc32c) == (0, "00000000")
+        for data in (b"abc", b"", bytes(range(256)) * 5000):
+            assert file.write(data) == len(data)
+        file.flush()
+        file.close()
+    data = path.read_bytes()
+    assert data == b"abc" + bytes(range(256)) * 5000
+    assert (file.bytes, file.crc32c) == (len(data), f"{google_crc32c.value(data):08x}")
+
+
+@pytest.mark.parametrize("gzip", [False, True])
+def test_a_planned_shard_without_images_is_an_empty_file(tmp_path: Path, gzip: bool) -> None:
+    name = NAME + (".gz" if gzip else "")
+    output = tmp_path / "out"
+    shards = [(name, plan(tmp_path, ["1.jpg"]))]
+    empty, full = sorted(
+        write(tmp_path, output, shards, gzip=gzip, splits=("train", "test")),
+        key=lambda summary: summary.records,
+    )
+    assert (full.file, full.records) == (name, 1)
+    assert (empty.file, empty.records) == (name.replace("train", "test"), 0)
+    path = staged(output)[f"{empty.file}.{empty.recipe}"]
+    assert texts(path, "GZIP" if gzip else "") == []
+
+
+def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    """From now on, another version of a library is installed."""
+    installed = recipes.distribution_version
+
+    def version(name: str) -> str:
+        return "99.9" if name == library else installed(name)
+
+    monkeypatch.setattr(recipes, "distribution_version", version)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "is_kept"),
+    [
+        (AS_THEY_ARE, True),
+        (PixelOptions(transcode="auto"), True),
+        (PixelOptions(resize=Resize.parse("longer=64,never_enlarge")), True),
+        (PixelOptions(resize=Resize.parse("longer=8")), False),
+        (PixelOptions(transcode="png"), False),
+    ],
+)
+@pytest.mark.parametrize("library", ["pillow", "simplejpeg", "tensorflow"])
+def test_an_upgrade_writes_changed_pixels_again_and_keeps_the_rest(
+    library: str,
+    pixels: PixelOptions,
+    is_kept: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    [first] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
+    [path] = staged(output).values()
+    before = identity(path)
+    assert write(tmp_path, output, [(NAME, images)], pixels=pixels) == [first]
+    assert identity(path) == before
+    upgrade(monkeypatch, library)
+    [second] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
+    assert (second.recipe == first.recipe) == is_kept
+    assert (list(staged(output).values()) == [path]) == is_kept
+    assert identity(path) == before
+    assert second.crc32c == first.crc32c
+
+
+def test_other_libraries_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, pixels = plan(tmp_path, ["1.jpg"]), PixelOptions(transcode="png")
+    [first] = write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels)
+    for library in ("xxhash", "apache-beam", "pyarrow", "tfx-bsl", "keras", "numpy"):
+        upgrade(monkeypatch, library)
+    assert write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels) == [first]
+
+
+def test_zlib_decides_what_it_compresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = plan(tmp_path, ["1.jpg"])
+    outputs = {is_gzip: tmp_path / f"out-{is_gzip}" for is_gzip in (False, True)}
+
+    def recipe(is_gzip: bool) -> str:
+        [summary] = write(tmp_path, outputs[is_gzip], [(NAME, images)], gzip=is_gzip)
+        return summary.recipe
+
+    before = [recipe(False), recipe(True)]
+    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "1.99")
+    after = [recipe(False), recipe(True)]
+    assert [was == now for was, now in zip(before, after, strict=True)] == [True, False]

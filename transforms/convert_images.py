@@ -1,0 +1,193 @@
+"""One shard's images to one shard's Examples: fetch, check, change, encode, as pure generators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from transforms.core.duplicates.fingerprints import content_hash
+from transforms.core.examples.decoded_image import Decoding, decode_image
+from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
+from transforms.core.features.layouts import Feature
+from transforms.core.features.row_features import RowValues
+from transforms.core.file_errors import check_final
+from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.headers import image_format
+from transforms.core.guard.decoder_guard import DecoderGuard
+from transforms.core.guard.in_flight import image_note
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, StoredImage
+from transforms.core.planning.keys import full_uri
+from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, Libraries
+from transforms.core.records import ShardImage
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.core.shown_text import first_line
+from transforms.storage.read_ahead import ReadAhead, read_file, reading_threads
+
+if TYPE_CHECKING:
+    from transforms.embed_images import Embedder
+
+# Images encoded by one call; all of them are in memory.
+_BATCH_IMAGES = 16
+_BATCH_BYTES = 8 << 20
+
+# How many times as large as its file the pixels of a photo are, for what is read ahead.
+_DECODED_TIMES = 15
+
+
+class ImageConverter:
+    """Turns the images of one shard into serialized Examples.
+
+    Picklable; `setup` makes what is not.
+    """
+
+    of_images = True
+
+    def __init__(
+        self,
+        *,
+        root: str,
+        features: Sequence[Feature],
+        limits: Limits,
+        check: str,
+        pixels: PixelOptions = AS_THEY_ARE,
+        rows: RowValues | None = None,
+        waits: bool = False,
+        embedder: Embedder | None = None,
+        fingerprints: bool = False,
+    ) -> None:
+        """Describes the work.
+
+        Args:
+            root: common folder of the images.
+            features: of the Examples.
+            limits: bytes and pixels an image may have.
+            check: `full` or `header`.
+            pixels: what is done to the pixels.
+            rows: what the layout asks of the rows, or None.
+            waits: whether images may be remote though `root` is local.
+            embedder: the model, or None.
+            fingerprints: whether to take them, to find equal and similar images.
+        """
+        self.fingerprints = fingerprints
+        self._waits = waits
+        self._root = root
+        self._features = tuple(features)
+        self._limits = limits
+        self._rows = rows
+        self._embedder = embedder
+        model_shape = None if embedder is None else embedder.input_shape
+        self._decoding = Decoding(self._features, limits, check, pixels, fingerprints, model_shape)
+
+    @property
+    def libraries(self) -> Libraries:
+        """The libraries that decide bytes of the records."""
+        always: tuple[str, ...] = ()
+        if self._embedder is not None:
+            always = MODEL_LIBRARIES
+        elif self._decoding.stores_pixels:
+            always = PIXEL_LIBRARIES
+        may_change = not self._decoding.pixels.changes_nothing
+        return Libraries(always, PIXEL_LIBRARIES if may_change and not always else ())
+
+    def setup(self) -> None:
+        """Makes the encoder and the read-ahead, once for each DoFn instance."""
+        self._encoder = ExampleEncoder(self._features)
+        self._read_ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
+        self._guard = DecoderGuard(self._limits.max_pixels)
+        if self._decoding.stores_pixels or not self._decoding.pixels.changes_nothing:
+            from transforms.core.images.pillow_images import quiet_pillow
+
+            quiet_pillow()
+        if self._embedder is not None:
+            self._embedder.setup()
+
+    def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+        """Reads, checks, changes and embeds images, in their order, several at once."""
+        loaded = self._read_ahead.map(self._load_one, images, size=self._held_bytes)
+        return loaded if self._embedder is None else self._embedder.embed(loaded)
+
+    def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
+        """Serialized Examples in the order of the images, encoded in small batches."""
+        for batch in _batches(images):
+            yield from self._encoder.encode(batch)
+
+    def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
+        try:
+            return self._checked(image, self._read(image))
+        except RejectedImageError as error:
+            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+
+    def _read(self, image: ShardImage) -> bytes:
+        """The bytes of an image's file.
+
+        Raises:
+            RejectedImageError: it is too large, or can never be read.
+            TransientError: another try may succeed: the shard fails, not the image.
+        """
+        if image.size > self._limits.max_bytes:
+            detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
+            raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+        uri = full_uri(self._root, image.path)
+        try:
+            return read_file(
+                uri,
+                size=image.size,
+                version=image.version,
+                max_bytes=self._limits.max_bytes,
+            )
+        except OSError as error:
+            check_final(error, uri)
+            raise RejectedImageError(
+                Reason.UNREADABLE, error.strerror or first_line(error)
+            ) from error
+
+    def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
+        """Decodes an image so that a crash of its decoder costs this image, on the next try."""
+        note = image_note(full_uri(self._root, image.path), image.version)
+        decoded = self._guard.call(note, decode_image, data, self._decoding)
+        stored = decoded.stored
+        # Formats that only Pillow reads have theirs from there; 1 is no tag, too.
+        foreign = stored.tagged if stored.tagged != 1 else 0
+        orientation = orientation_tag(data, image_format(data)) or foreign
+        return CheckedImage(
+            image,
+            stored.data,
+            stored.info,
+            stored.original,
+            stored.changes,
+            self._values(image, stored, orientation),
+            pixels=decoded.model_pixels,
+            raw=decoded.raw,
+            orientation=orientation,
+            content=content_hash(data) if self.fingerprints else "",
+            look=stored.look,
+        )
+
+    def _values(self, image: ShardImage, stored: StoredImage, orientation: int) -> dict[str, Any]:
+        if self._rows is None:
+            return {}
+        applied = stored.original.orientation
+        return self._rows.of(
+            image,
+            stored.original,
+            tagged=applied if applied != 1 else stored.tagged or orientation or 1,
+            stored=(stored.info.height, stored.info.width),
+        )
+
+    def _held_bytes(self, image: ShardImage) -> int:
+        pixels = _DECODED_TIMES * image.size if self._decoding.stores_pixels else 0
+        return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)
+
+
+def _batches(images: Iterable[CheckedImage]) -> Iterator[list[CheckedImage]]:
+    batch: list[CheckedImage] = []
+    held = 0
+    for image in images:
+        batch.append(image)
+        held += len(image.data) + len(image.raw)
+        if len(batch) >= _BATCH_IMAGES or held >= _BATCH_BYTES:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,171 @@
+"""CopyRejected: the originals of rejected images, in folders named after their reasons."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+
+import apache_beam as beam
+
+from transforms.core.arguments import path_text, root_text
+from transforms.core.dataset.image_file_names import file_stem
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.file_errors import check_final
+from transforms.core.planning.keys import full_uri
+from transforms.core.records import Count
+from transforms.core.rejections import Reason, Rejection
+from transforms.metrics import counter
+from transforms.storage import files
+
+_CHUNK = 1 << 20
+
+# Of a file's name, and of an extension that is kept where the name is too long, in bytes.
+_MAX_NAME = 255
+_MAX_EXTENSION = 16
+
+# A copy cannot have its place: a file is where its folder goes, or a folder where it goes, or the
+# whole path is too long.
+_NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG)
+
+
+class CopyRejected(beam.PTransform):
+    """Copies the files of rejected images to `FOLDER/REASON/PATH`, published or not.
+
+    Input: the shards' summaries and the rejections of the plan. Output: a `Count` for each image,
+    for those who must wait for the copies. A retry copies again to the same names. The following
+    metrics are maintained: `images_quarantined`, and `images_not_quarantined`, files that can no
+    longer be read.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        folder: str | os.PathLike[str],
+        *,
+        rejections: beam.PCollection[Rejection],
+    ) -> None:
+        super().__init__()
+        self._fn = _CopyRejectedFn(root_text("root", root), path_text("folder", folder))
+        self._rejections = rejections
+
+    def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
+        of_shards = shards | "Name rejected images" >> beam.ParDo(
+            _NameRejectedFn()
+        ).with_output_types(Rejection)
+        return (
+            (of_shards, self._rejections)
+            | "All rejected images" >> beam.Flatten()
+            | "Copy rejected images" >> beam.ParDo(self._fn).with_output_types(Count)
+        )
+
+
+class _NameRejectedFn(beam.DoFn):
+    def process(self, shard: ShardSummary) -> Iterator[Rejection]:
+        yield from shard.rejections
+
+
+class _CopyRejectedFn(beam.DoFn):
+    def __init__(self, root: str, folder: str) -> None:
+        self._root = root
+        self._folder = folder
+
+    def process(self, rejection: Rejection) -> Iterator[Count]:
+        # A row must not have copied what it may not have read.
+        if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT:
+            source = full_uri(self._root, rejection.path)
+            if self._copy(source, rejection):
+                counter("images_quarantined").inc()
+                yield Count("images_quarantined", 1)
+            else:
+                counter("images_not_quarantined").inc()
+                yield Count("images_not_quarantined", 1)
+
+    def _copy(self, source: str, rejection: Rejection) -> bool:
+        target = quarantined(self._folder, rejection)
+        try:
+            return copy_file(source, target)
+        except OSError as error:
+            # Of a bucket's objects `a` and `a/b.jpg`, only one can have its name in a local folder.
+            if error.errno not in _NO_PLACE:
+                raise
+        name = file_stem(rejection.path, max_bytes=_MAX_NAME, is_marked=True)
+        return copy_file(source, files.join(self._folder, rejection.reason, name))
+
+
+def quarantined(folder: str, rejection: Rejection) -> str:
+    """Where the file of a rejected image is copied to.
+
+    >>> quarantined("q/", Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"))
+    'q/empty_file/cat/1.jpg'
+    >>> quarantined("q", Rejection("image", "empty_file", "0 bytes", "../../1.jpg", "1"))
+    'q/empty_file/%2E%2E/%2E%2E/1.jpg'
+    """
+    path = rejection.path.replace("://", "/").lstrip("/")
+    return files.join(folder, rejection.reason, *map(_segment, path.split("/")))
+
+
+def _segment(name: str) -> str:
+    """A part of an object's name as the name of a file or a folder.
+
+    >>> _segment(".."), _segment(""), len(_segment("x" * 300 + ".jpg"))
+    ('%2E%2E', '%2F', 255)
+    """
+    if not name:
+        return "%2F"
+    if name in (".", ".."):
+        # An image that a row lists may be next to or above the root, its copy must not.
+        return "%2E" * len(name)
+    name = name.replace("\0", "%00")
+    if len(name.encode(errors="surrogateescape")) <= _MAX_NAME:
+        return name
+    stem, dot, extension = name.rpartition(".")
+    if not dot or len(extension.encode()) > _MAX_EXTENSION:
+        stem, extension = name, ""
+    extension = dot + extension if extension else ""
+    return file_stem(stem, max_bytes=_MAX_NAME - len(extension.encode())) + extension
+
+
+def copy_file(source: str, target: str) -> bool:
+    """Copies a file so that it appears whole.
+
+    Returns:
+        False when it cannot be read.
+
+    Raises:
+        OSError: the copy cannot be written, or another try may read the file.
+    """
+    folder, name = target.rsplit("/", 1)
+    # As long as it is, a name may have no room for more.
+    partial = files.join(folder, f".{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}")
+    try:
+        files.remove(partial)
+        with files.open_writer(partial) as file:
+            for chunk in _chunks(source):
+                file.write(chunk)
+        files.rename(partial, target)
+    except _UnreadableError:
+        files.remove(partial)
+        return False
+    except (IsADirectoryError, FileExistsError):
+        # What is in the place of the copy.
+        files.remove(partial)
+        raise
+    return True
+
+
+class _UnreadableError(Exception):
+    """The source, not the target, is what cannot be used."""
+
+
+def _chunks(source: str) -> Iterator[bytes]:
+    if not files.is_regular(source):
+        raise _UnreadableError
+    try:
+        with files.open_reader(source) as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        check_final(error, source)
+        raise _UnreadableError from error

@@ -1,0 +1,1 @@
+"""The files of a finished dataset and what they count."""

@@ -1,0 +1,225 @@
+"""What the images of a dataset are like: accumulators that merge in any order, exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.labels.label_kinds import class_order
+
+# Records of one class, and of all classes, that are named to be looked at.
+SAMPLES_OF_CLASS = 6
+MAX_SAMPLES = 600
+
+# Aspect ratios are added up in millionths: a sum of floats would depend on its order.
+_MILLION = 1_000_000
+
+
+@functools.lru_cache(maxsize=4096)
+def quarter_octave(numerator: int, denominator: int = 1) -> int:
+    """The bin `b` in which a ratio is: from `2**(b/4)` up to, but not with, `2**((b+1)/4)`.
+
+    >>> quarter_octave(1), quarter_octave(1024), quarter_octave(3, 4)
+    (0, 40, -2)
+    """
+    over, under = numerator**4, denominator**4
+    exponent = over.bit_length() - under.bit_length()
+    # Exact: `over / under` is compared with a power of two without a division.
+    if over << max(0, -exponent) < under << max(0, exponent):
+        exponent -= 1
+    return exponent
+
+
+@dataclasses.dataclass
+class Histogram:
+    """Counts of positive values in bins that grow by a quarter of an octave.
+
+    Attributes:
+        minimum: smallest value, None when there is none.
+        maximum: largest value.
+        total: sum of the values.
+        bins: how many values each bin of `quarter_octave` holds.
+    """
+
+    minimum: int | None = None
+    maximum: int | None = None
+    total: int = 0
+    bins: Counter[int] = dataclasses.field(default_factory=Counter)
+
+    def add(self, value: int, bin_: int) -> None:
+        """Counts one value whose bin is known."""
+        self.minimum = value if self.minimum is None or value < self.minimum else self.minimum
+        self.maximum = value if self.maximum is None or value > self.maximum else self.maximum
+        self.total += value
+        self.bins[bin_] += 1
+
+    def merge(self, other: Histogram) -> None:
+        """Adds what `other` counted."""
+        if other.minimum is None or other.maximum is None:
+            return
+        self.minimum = other.minimum if self.minimum is None else min(self.minimum, other.minimum)
+        self.maximum = other.maximum if self.maximum is None else max(self.maximum, other.maximum)
+        self.total += other.total
+        self.bins.update(other.bins)
+
+    def to_json(self, unit: int = 1) -> dict[str, Any]:
+        """Its numbers as JSON; values are divided by `unit`."""
+        values = {"min": self.minimum, "max": self.maximum, "sum": self.total}
+        shown: dict[str, Any] = dict(values)
+        if unit != 1:
+            shown = {name: v if v is None else v / unit for name, v in values.items()}
+        return {**shown, "bins": {str(bin_): self.bins[bin_] for bin_ in sorted(self.bins)}}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Histogram:
+        """Reads what `to_json` gave without a unit."""
+        bins = Counter({int(bin_): count for bin_, count in data["bins"].items()})
+        return cls(data["min"], data["max"], data["sum"], bins)
+
+
+class Sample(NamedTuple):
+    """A record to look at: its place in the dataset's order, its shard, its number there."""
+
+    order: int
+    file: str
+    record: int
+
+
+@dataclasses.dataclass
+class Samples:
+    """The first few records of each class; bounded, whatever the number of classes.
+
+    Classes share `MAX_SAMPLES` evenly. There are only more classes after a merge, and so only fewer
+    records of each: what was dropped before would be dropped in the end.
+    """
+
+    classes: dict[str, list[Sample]] = dataclasses.field(default_factory=dict)
+
+    def add(self, class_: str, sample: Sample) -> None:
+        """Offers a record; one shard's records come in their order."""
+        kept = self.classes.setdefault(class_, [])
+        if len(kept) < SAMPLES_OF_CLASS:
+            kept.append(sample)
+
+    def merge(self, other: Samples) -> None:
+        """Offers what `other` holds."""
+        for class_, samples in other.classes.items():
+            self.classes[class_] = sorted([*self.classes.get(class_, []), *samples])
+        self.shrink()
+
+    def shrink(self) -> None:
+        """Drops what is over the bounds."""
+        names = sorted(self.classes, key=class_order)[:MAX_SAMPLES]
+        each = min(SAMPLES_OF_CLASS, MAX_SAMPLES // max(1, len(names)))
+        self.classes = {name: self.classes[name][:each] for name in names}
+
+
+_HISTOGRAMS = ("width", "height", "bytes", "aspect")
+
+
+@dataclasses.dataclass
+class Statistics:
+    """What was seen of images while they were written; sizes are those of the stored images.
+
+    Attributes:
+        formats: images of each stored format.
+        orientations: files with each EXIF orientation, those without a tag left out.
+        width: in pixels.
+        height: in pixels.
+        bytes: of the stored image.
+        aspect: width over height, in millionths.
+        samples: records to look at.
+    """
+
+    formats: Counter[str] = dataclasses.field(default_factory=Counter)
+    orientations: Counter[int] = dataclasses.field(default_factory=Counter)
+    width: Histogram = dataclasses.field(default_factory=Histogram)
+    height: Histogram = dataclasses.field(default_factory=Histogram)
+    bytes: Histogram = dataclasses.field(default_factory=Histogram)
+    aspect: Histogram = dataclasses.field(default_factory=Histogram)
+    samples: Samples = dataclasses.field(default_factory=Samples)
+
+    def add(self, format_: str, *, height: int, width: int, size: int, orientation: int) -> None:
+        """Counts one image.
+
+        Args:
+            format_: as it is stored.
+            height: in pixels.
+            width: in pixels.
+            size: bytes of the stored image.
+            orientation: of the file's EXIF tag, 0 when it has none.
+        """
+        self.formats[format_] += 1
+        if orientation:
+            self.orientations[orientation] += 1
+        self.width.add(width, quarter_octave(width))
+        self.height.add(height, quarter_octave(height))
+        self.bytes.add(size, quarter_octave(size))
+        aspect = (width * _MILLION + height // 2) // height
+        self.aspect.add(aspect, quarter_octave(width, height))
+
+    def merge(self, other: Statistics) -> None:
+        """Adds what `other` counted."""
+        self.formats.update(other.formats)
+        self.orientations.update(other.orientations)
+        for name in _HISTOGRAMS:
+            getattr(self, name).merge(getattr(other, name))
+        self.samples.merge(other.samples)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON, for the sidecar of a shard."""
+        classes = self.samples.classes
+        return {
+            "formats": dict(sorted(self.formats.items())),
+            "orientations": {str(tag): self.orientations[tag] for tag in sorted(self.orientations)},
+            **{name: getattr(self, name).to_json() for name in _HISTOGRAMS},
+            "samples": {name: [list(sample) for sample in classes[name]] for name in classes},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Statistics:
+        """Reads what `to_json` gave; an empty mapping is a shard that was not described."""
+        if not data:
+            return cls()
+        samples = {
+            name: [Sample(*sample) for sample in samples]
+            for name, samples in data["samples"].items()
+        }
+        return cls(
+            Counter(data["formats"]),
+            Counter({int(tag): count for tag, count in data["orientations"].items()}),
+            **{name: Histogram.from_json(data[name]) for name in _HISTOGRAMS},
+            samples=Samples(samples),
+        )
+
+
+def describe(
+    statistics: Statistics,
+    *,
+    records: int,
+    samples: Sequence[Mapping[str, Any]],
+    duplicates: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The content of `statistics.json`.
+
+    Args:
+        statistics: of all shards.
+        records: in all shards.
+        samples: the records to look at, with all that tells where they are.
+        duplicates: the section of that name, or None when nothing was compared.
+    """
+    counted = statistics.to_json()
+    return {
+        "images": records,
+        "formats": counted["formats"],
+        "orientations": counted["orientations"],
+        "width": counted["width"],
+        "height": counted["height"],
+        "bytes": counted["bytes"],
+        "aspect": statistics.aspect.to_json(_MILLION),
+        "samples": list(samples),
+        "duplicates": duplicates,
+    }

@@ -1,0 +1,213 @@
+"""What was counted: totals of the plan, summaries of shards, and the ledger over all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from transforms.core.dataset.image_file_names import ImageFile
+from transforms.core.dataset.output_names import is_attempt, staged_shard
+from transforms.core.json_text import parse_json
+from transforms.core.labels.label_kinds import LabelCells, class_order
+from transforms.core.planning.row_cells import row_labels
+from transforms.core.planning.shards import ShardName
+from transforms.core.records import LabelledImage
+from transforms.core.rejections import Rejection
+
+
+@dataclasses.dataclass
+class PlanTotals:
+    """Totals over all labelled images; a mergeable accumulator.
+
+    Attributes:
+        images: images of each split.
+        bytes: listed bytes of each split's images.
+        labels: images with each label text, also an empty one.
+        rows_used: label rows that gave an image its label, or what the layout asks of rows.
+        rows_repeated: further rows that said the same.
+        cells: how many labels are integers, text or missing, as they were read.
+        label_kind: `integer`, `text` or `none`; `auto` before it is decided.
+    """
+
+    images: Counter[str] = dataclasses.field(default_factory=Counter)
+    bytes: Counter[str] = dataclasses.field(default_factory=Counter)
+    labels: Counter[str] = dataclasses.field(default_factory=Counter)
+    rows_used: int = 0
+    rows_repeated: int = 0
+    cells: LabelCells = LabelCells()
+    label_kind: str = "auto"
+
+    def add(self, image: LabelledImage) -> None:
+        """Counts one image."""
+        self.images[image.split] += 1
+        self.bytes[image.split] += image.size
+        self.labels[image.label] += 1
+        if image.cells:
+            used, labels = row_labels(image.cells)
+            self.labels.update({*labels} - {image.label})
+            self.rows_used += used
+            self.rows_repeated += image.rows - used
+        elif image.rows:
+            self.rows_used += 1
+            self.rows_repeated += image.rows - 1
+
+    def merge(self, other: PlanTotals) -> None:
+        """Adds the counts of `other`."""
+        self.images.update(other.images)
+        self.bytes.update(other.bytes)
+        self.labels.update(other.labels)
+        self.rows_used += other.rows_used
+        self.rows_repeated += other.rows_repeated
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardSummary:
+    """What is in one shard file.
+
+    Attributes:
+        file: its name.
+        recipe: digest of its inputs and options, see `shard_recipe`.
+        records: records in it.
+        bytes: bytes of the file.
+        crc32c: checksum of the file, 8 hexadecimal digits.
+        image_bytes: bytes of the images in it.
+        labels: records of each label text.
+        rejections: its images that are not in it.
+        pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
+            asks for any.
+        files: of the images, in the order of the records, when each has a file of its own; None
+            when they are in one.
+        folder: these files are staged there, below the staging folder.
+        statistics: of its images, see `Statistics.to_json`; empty when it was not described.
+    """
+
+    file: str
+    recipe: str
+    records: int = 0
+    bytes: int = 0
+    crc32c: str = ""
+    image_bytes: int = 0
+    labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    rejections: tuple[Rejection, ...] = ()
+    pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    files: tuple[ImageFile, ...] | None = None
+    folder: str = ""
+
+    @property
+    def staged(self) -> list[str]:
+        """The names of its files below the staging folder."""
+        if self.files is None:
+            return [f"{self.file}.{self.recipe}"]
+        return [f"{self.folder}/{number:07d}" for number in range(len(self.files))]
+
+    def is_of(self, file: str, recipe: str) -> bool:
+        """Whether it describes this shard, and its files are in the staging folder.
+
+        >>> ShardSummary("a", "b").is_of("a", "b"), ShardSummary("../a", "b").is_of("a", "b")
+        (True, False)
+        """
+        is_staged = self.files is None or (
+            is_attempt(self.folder) and staged_shard(self.folder) == (file, recipe)
+        )
+        return (self.file, self.recipe) == (file, recipe) and is_staged
+
+    def to_text(self) -> str:
+        """One line that `from_text` reads."""
+        return json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
+
+    @classmethod
+    def from_text(cls, text: str) -> ShardSummary | None:
+        """Reads what `to_text` gave; None when it is cut or damaged."""
+        try:
+            data = parse_json(text)
+            rejections = tuple(Rejection(*fields) for fields in data["rejections"])
+            files = data["files"]
+            if files is not None:
+                files = tuple(ImageFile(*fields) for fields in files)
+            return cls(**{**data, "rejections": rejections, "files": files})
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+class LedgerError(RuntimeError):
+    """The counts do not add up: something was lost or counted twice."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """What went in and where all of it went.
+
+    Attributes:
+        images_matched: distinct images that the globs matched.
+        records_written: records in the shards.
+        images_rejected: images with a line in `rejected.jsonl`.
+        rows_read: label rows in the CSV files, without headers and blank lines.
+        rows_used: rows that gave an image its label.
+        rows_repeated: further rows that said the same of the same image.
+        rows_unmatched: rows without an image.
+        rows_rejected: rows that are malformed, that contradict each other, or that name
+            several images at once.
+        rows_written: rows that became a record each, without an image.
+    """
+
+    images_matched: int
+    records_written: int
+    images_rejected: int
+    rows_read: int
+    rows_used: int
+    rows_repeated: int
+    rows_unmatched: int
+    rows_rejected: int
+    rows_written: int = 0
+
+    def check(self) -> None:
+        """Checks that nothing was lost.
+
+        Raises:
+            LedgerError: when what went in is not what came out.
+        """
+        written = self.records_written - self.rows_written
+        images_out = written + self.images_rejected
+        if self.images_matched != images_out:
+            raise LedgerError(
+                f"the ledger does not balance: {self.images_matched} images matched, but "
+                f"{written} written + {self.images_rejected} rejected = {images_out}"
+            )
+        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched
+        rows_out += self.rows_rejected + self.rows_written
+        if self.rows_read != rows_out:
+            alone = f" + {self.rows_written} written" if self.rows_written else ""
+            raise LedgerError(
+                f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
+                f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
+                f"{self.rows_rejected} rejected{alone} = {rows_out}"
+            )
+
+
+def split_classes(shards: Sequence[ShardSummary]) -> dict[str, dict[str, int]]:
+    """Records of each label in each split, labels in the order of `class_order`."""
+    counts: dict[str, Counter[str]] = {}
+    for shard in shards:
+        counts.setdefault(ShardName.parse(shard.file).split, Counter()).update(shard.labels)
+    return {
+        split: {label: labels[label] for label in sorted(labels, key=class_order)}
+        for split, labels in counts.items()
+    }
+
+
+def count_changes(shards: Iterable[ShardSummary]) -> dict[str, int]:
+    """Records of each change to the pixels, by name."""
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        counts.update(shard.pixels)
+    return dict(sorted(counts.items()))
+
+
+def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
+    """How many rejections each reason has, the most frequent first."""
+    counts = Counter(rejection.reason for rejection in rejections)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,287 @@
+"""`manifest.json`: what a finished dataset consists of. It is written last, and so marks it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from transforms.core import decisions
+from transforms.core.dataset import dataset_warnings
+from transforms.core.dataset.dataset_warnings import DatasetWarning
+from transforms.core.dataset.image_file_names import image_file, image_files
+from transforms.core.dataset.ledger import Ledger, ShardSummary, count_changes, split_classes
+from transforms.core.dataset.manifest_checks import damage, foreign_names
+from transforms.core.decisions import Decision
+from transforms.core.features.layouts import Feature
+from transforms.core.json_text import parse_json
+from transforms.core.planning.recipes import distribution_version
+from transforms.core.planning.shards import ShardName
+from transforms.core.rejections import Rejection
+
+# Raise it when the same options and inputs give other bytes, or the manifest another shape.
+FORMAT_VERSION = 2
+
+_SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
+
+_VERSIONED = (
+    "image-tfrecords",
+    "apache-beam",
+    "tfx-bsl",
+    "tensorflow",
+    "simplejpeg",
+    "pillow",
+    "pyarrow",
+)
+
+
+class ManifestError(ValueError):
+    """A manifest that is damaged or of another version, in one line."""
+
+
+def crc32c_hex(data: bytes) -> str:
+    """The CRC32C of `data`, 8 hexadecimal digits.
+
+    >>> crc32c_hex(b"123456789")
+    'e3069283'
+    """
+    return f"{google_crc32c.value(data):08x}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """The fixed description of a dataset that its run knows before it starts.
+
+    Attributes:
+        options: options that decide bytes, by flag name.
+        inputs: where images and labels came from, by flag name.
+        root: common root of the globs; record paths are below it.
+        features: features of the Examples.
+        splits: names of the splits in their order; empty when the images tell which there are.
+        of_rows: whether records are made of rows, without images.
+        decisions: what the tool decided by itself, as far as it is known before the run.
+        warnings: likewise.
+        is_strict: whether warnings keep it from being published.
+    """
+
+    options: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    root: str
+    features: tuple[Feature, ...]
+    splits: tuple[str, ...]
+    of_rows: bool = False
+    decisions: tuple[Decision, ...] = ()
+    warnings: tuple[DatasetWarning, ...] = ()
+    is_strict: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Digest of the options, the features and the format version."""
+        features = [feature.to_manifest() for feature in self.features]
+        text = json.dumps([FORMAT_VERSION, dict(self.options), features], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class DataFile(NamedTuple):
+    """A file of records.
+
+    Attributes:
+        split: the split it is of.
+        file: its path below the dataset's folder.
+        staged: its path below the staging folder.
+        recipe: of its shard, see `shard_recipe`.
+        records: records in it.
+        bytes: bytes of it.
+        crc32c: its checksum, 8 hexadecimal digits.
+    """
+
+    split: str
+    file: str
+    staged: str
+    recipe: str
+    records: int
+    bytes: int
+    crc32c: str
+
+    def to_manifest(self) -> dict[str, Any]:
+        """What the manifest lists of it."""
+        return {name: getattr(self, name) for name in _SHARD_KEYS}
+
+
+def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
+    """The files of the shards, in their order: one of each, or one of each image."""
+    found: list[DataFile] = []
+    keys: list[tuple[str, str]] = []
+    gzip = False
+    for shard in shards:
+        split, *_, gzip = ShardName.parse(shard.file)
+        if shard.files is None:
+            counted = (shard.records, shard.bytes, shard.crc32c)
+            found.append(DataFile(split, shard.file, shard.staged[0], shard.recipe, *counted))
+        else:
+            keys += [(split, file.key) for file in shard.files]
+            found += [
+                DataFile(split, "", staged, shard.recipe, 1, file.bytes, file.crc32c)
+                for staged, file in zip(shard.staged, shard.files, strict=True)
+            ]
+    if not keys:
+        return found
+    names = image_files(keys, gzip=gzip)
+    return [file._replace(file=name) for file, name in zip(found, names, strict=True)]
+
+
+def possible_files(shard: ShardSummary) -> set[str]:
+    """The names that the files of one shard may have, whatever the other shards hold."""
+    if shard.files is None:
+        return {shard.file}
+    split, *_, gzip = ShardName.parse(shard.file)
+    return {
+        image_file(split, file.key, gzip=gzip, is_marked=is_marked)
+        for file in shard.files
+        for is_marked in (False, True)
+    }
+
+
+def dataset_recipe(shards: Iterable[ShardSummary], rejections: Iterable[Rejection]) -> str:
+    """The digest of a whole dataset: of its shards' recipes and of what no shard got to see.
+
+    Args:
+        shards: sorted by split and number.
+        rejections: those of the join and the plan, sorted.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for shard in shards:
+        digest.update(shard.recipe.encode())
+    for rejection in rejections:
+        digest.update(rejection.to_json().encode())
+    return digest.hexdigest()
+
+
+def build_manifest(
+    dataset: Dataset,
+    shards: Sequence[ShardSummary],
+    ledger: Ledger,
+    *,
+    data: Sequence[DataFile],
+    recipe: str,
+    rejected: Mapping[str, int],
+    label_kind: str,
+    files: Mapping[str, bytes],
+) -> dict[str, Any]:
+    """The manifest of a dataset as a JSON object; nothing in it tells when it was written.
+
+    Args:
+        dataset: what was known before the run.
+        shards: all shards, sorted by split and number.
+        ledger: what went in and came out.
+        data: what `data_files` gave for the shards.
+        recipe: see `dataset_recipe`.
+        rejected: rejections of each reason.
+        label_kind: `text`, `integer` or `none`.
+        files: the small files beside the shards: name to content.
+    """
+    classes = split_classes(shards)
+    changes = count_changes(shards)
+    return {
+        "format_version": FORMAT_VERSION,
+        "recipe": recipe,
+        "options_digest": dataset.digest,
+        "options": dict(dataset.options),
+        "inputs": dict(dataset.inputs),
+        "root": dataset.root,
+        "versions": {name: distribution_version(name) for name in _VERSIONED},
+        "features": [feature.to_manifest() for feature in dataset.features],
+        "labels": label_kind,
+        "decided": decisions.to_manifest(dataset.decisions),
+        "warnings": dataset_warnings.to_manifest(dataset.warnings),
+        "ledger": dataclasses.asdict(ledger),
+        "rejected": dict(rejected),
+        **({"pixels": changes} if changes else {}),
+        "splits": {
+            split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits
+        },
+        "files": {
+            name: {"bytes": len(each), "crc32c": crc32c_hex(each)} for name, each in files.items()
+        },
+    }
+
+
+def _split(
+    split: str, shards: Sequence[ShardSummary], data: Sequence[DataFile], classes: dict[str, int]
+) -> dict[str, Any]:
+    own = [shard for shard in shards if ShardName.parse(shard.file).split == split]
+    return {
+        "records": sum(shard.records for shard in own),
+        "bytes": sum(shard.bytes for shard in own),
+        "image_bytes": sum(shard.image_bytes for shard in own),
+        "classes": classes,
+        "shards": [file.to_manifest() for file in data if file.split == split],
+    }
+
+
+def to_text(manifest: Mapping[str, Any]) -> str:
+    """The manifest as it stands in its file, with a digest of all that is in it."""
+    sealed = {**manifest, "digest": content_digest(manifest)}
+    return json.dumps(sealed, indent=1, ensure_ascii=False) + "\n"
+
+
+def content_digest(manifest: Mapping[str, Any]) -> str:
+    """The digest of a manifest but for its own `digest`, which tells whether it was edited.
+
+    Empty when it cannot be told.
+    """
+    content = {name: value for name, value in manifest.items() if name != "digest"}
+    try:
+        text = json.dumps(content, sort_keys=True)
+    except RecursionError:
+        # Nested just as deeply as can be read: nobody but an editor writes that.
+        return ""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def parse_manifest(text: str, path: str) -> dict[str, Any]:
+    """Reads a manifest.
+
+    Raises:
+        ManifestError: when it is no manifest, was edited so that it cannot be used, names files
+            that no dataset has, or is of a version that this code does not know.
+    """
+    try:
+        manifest = parse_json(text)
+        version = manifest["format_version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
+    if version != FORMAT_VERSION:
+        told = f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise ManifestError(f"{told}a newer image-tfrecords wrote it; install that one")
+        raise ManifestError(
+            f"{told}an older image-tfrecords wrote it; use that one, or convert again into "
+            "another folder"
+        )
+    for problem in damage(manifest):
+        if problem.startswith("it lacks"):
+            raise ManifestError(f"{path} is not a manifest of this tool: {problem}")
+        raise ManifestError(f"{path} was edited: {problem}")
+    for name in foreign_names(manifest):
+        raise ManifestError(f"{path} was edited: it names {name!r:.200}, no file of a dataset")
+    return dict(manifest)
+
+
+def check_digest(manifest: Mapping[str, Any], path: str) -> None:
+    """Checks that a manifest is as it was written, before files are removed by it.
+
+    Raises:
+        ManifestError: somebody edited it.
+    """
+    if manifest.get("digest") != content_digest(manifest):
+        raise ManifestError(f"{path} was edited since the dataset was written: restore it")
+
+
+def manifest_shards(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All shards that a manifest lists, split by split."""
+    return [shard for split in manifest["splits"].values() for shard in split["shards"]]

@@ -1,0 +1,133 @@
+"""Everything that a run counted, in a fixed order, when all of it is there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from transforms.core.dataset.dataset_warnings import DatasetWarning, split_warnings
+from transforms.core.dataset.image_statistics import Statistics
+from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary, split_classes
+from transforms.core.planning.shards import ShardName, empty_shards_warning
+from transforms.core.planning.splits import splits_in_order
+from transforms.core.records import Count
+from transforms.core.rejections import Reason, Rejection
+
+
+class Gathered(NamedTuple):
+    """Everything a run counted, in a fixed order.
+
+    Attributes:
+        splits: names of the splits in their order.
+        totals: totals of the plan.
+        shards: sorted by split and number.
+        planned: rejections of the join and the plan, sorted.
+        rejections: all of them, sorted.
+        counts: numbers of the listing, the reading and the join.
+        statistics: of the images in all shards; those of `shards` are taken out.
+        of_rows: whether records are made of rows, without images.
+    """
+
+    splits: tuple[str, ...]
+    totals: PlanTotals
+    shards: list[ShardSummary]
+    planned: list[Rejection]
+    rejections: list[Rejection]
+    counts: Counter[str]
+    statistics: Statistics
+    of_rows: bool = False
+
+    @property
+    def failed(self) -> tuple[int, int]:
+        """How many were rejected, and of how many: rows where there are no images.
+
+        Equal images with one label were to be left out: that they are is no failure.
+        """
+        ledger = self.ledger
+        if self.of_rows:
+            return ledger.rows_rejected, ledger.rows_read
+        dropped = sum(r.reason == Reason.DUPLICATE_IMAGE.value for r in self.rejections)
+        return ledger.images_rejected - dropped, ledger.images_matched
+
+    def warnings(
+        self, options: Mapping[str, Any], shards: Mapping[str, int]
+    ) -> list[DatasetWarning]:
+        """What is wrong with the splits and their shards.
+
+        Args:
+            options: those of the dataset, by flag name.
+            shards: of each split, with empty ones; none when every record has a file of its own.
+        """
+        records = dict.fromkeys(self.splits, 0)
+        for shard in self.shards:
+            records[ShardName.parse(shard.file).split] += shard.records
+        texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
+        empty = [DatasetWarning("empty_shards", text) for text in texts if text]
+        return empty + split_warnings(
+            records,
+            split_classes(self.shards),
+            planned=self.totals.images,
+            options=options,
+            what="row" if self.of_rows else "image",
+        )
+
+    @property
+    def ledger(self) -> Ledger:
+        """What went in and where it went."""
+        rows = Counter(r.reason for r in self.rejections if r.subject == "row")
+        unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
+        records = sum(shard.records for shard in self.shards)
+        return Ledger(
+            images_matched=self.counts["images_found"] - self.counts["images_found_again"],
+            records_written=records,
+            images_rejected=sum(r.subject == "image" for r in self.rejections),
+            rows_read=self.counts["rows_read"],
+            rows_used=self.totals.rows_used,
+            rows_repeated=self.totals.rows_repeated,
+            rows_unmatched=unmatched,
+            rows_rejected=rows.total() + self.counts["rows_rejected"],
+            rows_written=records if self.of_rows else 0,
+        )
+
+
+def gather(
+    splits: Iterable[str],
+    totals: PlanTotals,
+    shards: Iterable[ShardSummary],
+    rejections: Iterable[Rejection],
+    counts: Iterable[Count],
+    *,
+    of_rows: bool = False,
+) -> Gathered:
+    """Puts what arrives in any order into its fixed order.
+
+    Args:
+        splits: the splits in order; if there is none, those that occur in `totals`.
+        totals: totals of the plan.
+        shards: all of them.
+        rejections: those of the join and the plan.
+        counts: numbers of the listing, the reading and the join.
+        of_rows: whether records are made of rows, without images.
+    """
+    in_order = tuple(splits) or splits_in_order(totals.images)
+    rank = {split: position for position, split in enumerate(in_order)}
+    added: Counter[str] = Counter()
+    for count in counts:
+        added[count.name] += count.value
+
+    def place(shard: ShardSummary) -> tuple[int, int]:
+        name = ShardName.parse(shard.file)
+        return rank[name.split], name.number
+
+    # Away from the process that built the graph, Beam decodes rows to a class of its own making.
+    planned = sorted(Rejection(*rejection) for rejection in rejections)
+    statistics = Statistics()
+    placed: list[ShardSummary] = []
+    for shard in shards:
+        statistics.merge(Statistics.from_json(shard.statistics))
+        placed.append(dataclasses.replace(shard, statistics={}))
+    placed.sort(key=place)
+    all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
+    return Gathered(in_order, totals, placed, planned, all_rejections, added, statistics, of_rows)

@@ -1,0 +1,167 @@
+"""What TensorFlow Datasets reads of a folder: `tfds.builder_from_directory(FOLDER)`.
+
+The files are those of `tfds.folder_dataset.write_metadata`, written as plain JSON, so nobody who
+converts needs tensorflow-datasets. Numbers of 64 bits are texts in them, as protobuf has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.dataset.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
+from transforms.core.features.layouts import EMBEDDING, Feature
+from transforms.core.planning.shards import ShardName
+
+# What `tfds.features.Image` decodes to pixels of one rank and the channels asked for. A GIF and a
+# WebP get one more dimension there, a JPEG XL is refused unless it has that many channels.
+DECODED = frozenset({"bmp", "jpeg", "png"})
+
+_CLASS_IDS = frozenset({"label.id", "label.ids", "object.ids"})
+_MODULE = "tensorflow_datasets.core.features."
+_DTYPES = {"bytes": "string", "int64": "int64", "float": "float32"}
+# Of a file's name, in bytes; while it is written, `.partial` follows it.
+_LONGEST_NAME = 255 - len(PARTIAL)
+
+
+def tfds_files(
+    features: Sequence[Feature],
+    shards: Sequence[ShardSummary],
+    splits: Sequence[str],
+    *,
+    class_names: Sequence[str] | None,
+    id_count: int | None,
+    formats: Collection[str],
+    image_shape: tuple[int | None, int | None, int],
+) -> dict[str, bytes]:
+    """The files by name; none where TensorFlow Datasets does not read the records.
+
+    It reads no compressed shards, and its names of files have no room for keys.
+
+    Args:
+        features: of the Examples.
+        shards: sorted by split and number.
+        splits: names in their order.
+        class_names: of the class ids from 0, or None when ids leave gaps.
+        id_count: lines of `labels.txt`, or None when the ids have none.
+        formats: that the images have.
+        image_shape: height, width and channels that images are decoded to, None for any.
+    """
+    if any(ShardName.parse(each.file).gzip or each.files is not None for each in shards):
+        return {}
+    described = {
+        feature.name: _feature(feature, formats, id_count, image_shape) for feature in features
+    }
+    files = {
+        FEATURES: _to_bytes(_connector("features_dict.FeaturesDict", featuresDict=described)),
+        INFO: _to_bytes(_info(features, shards, splits)),
+    }
+    for feature in features:
+        name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
+        if feature.source in _CLASS_IDS and class_names and len(name.encode()) <= _LONGEST_NAME:
+            files[name] = "".join(f"{each}\n" for each in class_names).encode()
+    return files
+
+
+def _connector(name: str, **content: Any) -> dict[str, Any]:
+    # `features` is the field of a FeaturesDict; the others hold their content themselves.
+    if "featuresDict" in content:
+        content = {"featuresDict": {"features": content["featuresDict"]}}
+    return {"pythonClassName": _MODULE + name, **content}
+
+
+def _feature(
+    feature: Feature,
+    formats: Collection[str],
+    id_count: int | None,
+    image_shape: tuple[int | None, ...],
+) -> dict[str, Any]:
+    if feature.encoding:
+        # Pixels of which each image has another size stay flat.
+        return _tensor(feature.encoding, feature.shape or (None,), encoding="bytes")
+    if feature.shape:
+        return _tensor(_DTYPES[feature.dtype], feature.shape)
+    if feature.source == "image.bytes":
+        return _image(formats, image_shape) if DECODED.issuperset(formats) else _tensor("string")
+    single = _single(feature, id_count)
+    if not feature.is_list:
+        return single
+    return _connector("sequence_feature.Sequence", sequence={"feature": single, "length": "-1"})
+
+
+def _single(feature: Feature, id_count: int | None) -> dict[str, Any]:
+    if feature.source in _CLASS_IDS and id_count:
+        # Without a file of names, the name of a class is its number.
+        label = {"numClasses": str(id_count)}
+        return _connector("class_label_feature.ClassLabel", classLabel=label)
+    if feature.dtype == "bytes":
+        return _connector("text_feature.Text", text={})
+    return _tensor(_DTYPES[feature.dtype], name="scalar.Scalar")
+
+
+def _tensor(
+    dtype: str,
+    shape: Sequence[int | None] = (),
+    *,
+    encoding: str = "none",
+    name: str = "tensor_feature.Tensor",
+) -> dict[str, Any]:
+    content = {"dtype": dtype, "encoding": encoding, "shape": _dimensions(shape)}
+    return _connector(name, tensor=content)
+
+
+def _image(formats: Collection[str], shape: tuple[int | None, ...]) -> dict[str, Any]:
+    image: dict[str, Any] = {"dtype": "uint8", "shape": _dimensions(shape)}
+    for only in ("jpeg", "png"):
+        if set(formats) == {only}:
+            image["encodingFormat"] = only
+    return _connector("image_feature.Image", image=image)
+
+
+def _dimensions(shape: Sequence[int | None]) -> dict[str, Any]:
+    return {"dimensions": ["-1" if size is None else str(size) for size in shape]}
+
+
+def _info(
+    features: Sequence[Feature], shards: Sequence[ShardSummary], splits: Sequence[str]
+) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "name": "image_tfrecords",
+        "version": "1.0.0",
+        "fileFormat": "tfrecord",
+        "splits": [_split(split, shards) for split in splits],
+    }
+    keys = supervised_keys(features)
+    if keys is not None:
+        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in keys]}}
+    return info
+
+
+def _split(split: str, shards: Sequence[ShardSummary]) -> dict[str, Any]:
+    own = [shard for shard in shards if ShardName.parse(shard.file).split == split]
+    return {
+        "name": split,
+        "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+        "shardLengths": [str(shard.records) for shard in own],
+        "numBytes": str(sum(shard.bytes for shard in own)),
+    }
+
+
+def supervised_keys(features: Sequence[Feature]) -> tuple[str, str] | None:
+    """The names of what a classifier sees and of what it learns, if there is one of each.
+
+    >>> from transforms.core.features.layouts import LAYOUTS
+    >>> supervised_keys(LAYOUTS["slim"])
+    ('image/encoded', 'image/class/label')
+    """
+    seen = [f.name for f in features if f.source in ("image.bytes", "image.pixels", EMBEDDING)]
+    learnt = [f.name for f in features if f.source == "label.id"]
+    if len(seen) != 1 or len(learnt) != 1:
+        return None
+    return seen[0], learnt[0]
+
+
+def _to_bytes(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()

@@ -1,0 +1,261 @@
+"""Equal and similar images, found from fingerprints alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transforms.core.duplicates.fingerprints import pack, unpack, unpack_prints
+from transforms.core.planning.shards import ShardName
+from transforms.core.records import Found, Prints
+
+MODES = ("off", "report", "drop")
+
+# What `statistics.json` lists.
+MAX_GROUPS = 100
+MAX_IMAGES = 20
+MAX_PAIRS = 100
+
+# Bits in which the looks of similar images differ at most: a photo and its half differ in 0 to 3,
+# two photos in 8 and more. Four bands of 16 bits: one of them is then equal.
+MAX_DISTANCE = 3
+_BANDS = (0, 16, 32, 48)
+_BAND_MASK = np.uint64(0xFFFF)
+
+# Images that are compared by look; of more, a fair sample.
+MAX_COMPARED = 1_000_000
+
+# Images with one equal band that each is compared with.
+_WINDOW = 100
+
+_LOOK = np.dtype([("content", "<u8"), ("look", "<u8"), ("file", "<u4"), ("record", "<u4")])
+
+Record = tuple[str, int]
+"""A record: the name of its shard and its number there."""
+
+
+class Equal(NamedTuple):
+    """Groups of images with equal content, counted; the first `MAX_GROUPS` of them one by one.
+
+    Attributes:
+        groups: how many there are.
+        images: in all of them.
+        across_splits: groups with images of several splits.
+        conflicts: groups whose images have different classes.
+        dropped: images that were left out because another one is equal.
+        listed: groups as JSON objects: `conflict`, `across_splits`, and `images`, which are either
+            records `[file, number]` or, outside of all shards, what `statistics.json` says of them.
+    """
+
+    groups: int = 0
+    images: int = 0
+    across_splits: int = 0
+    conflicts: int = 0
+    dropped: int = 0
+    listed: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """All numbers."""
+        return self.groups, self.images, self.across_splits, self.conflicts, self.dropped
+
+
+class Near(NamedTuple):
+    """Pairs of similar images with unequal content.
+
+    Attributes:
+        pairs: how many were found.
+        across_splits: of two splits.
+        compared: images that have a look and were compared.
+        listed: `(distance, record, record)` of the first `MAX_PAIRS`.
+    """
+
+    pairs: int
+    across_splits: int
+    compared: int
+    listed: tuple[tuple[int, Record, Record], ...]
+
+
+def find_equal(batches: Iterable[Prints]) -> Found:
+    """Finds equal images in one bucket; the order of the batches makes no difference."""
+    in_order = sorted(batches)
+    files = tuple(dict.fromkeys(batch.file for batch in in_order))
+    number = {file: at for at, file in enumerate(files)}
+    parts = [unpack_prints(batch) for batch in in_order]
+    rows = np.concatenate(parts)
+    file = np.repeat([number[batch.file] for batch in in_order], [len(part) for part in parts])
+    order = np.lexsort((rows["record"], file, rows["content2"], rows["content"]))
+    rows, file = rows[order], file[order]
+    with_look = rows["has_look"] > 0
+    looks = np.zeros(int(with_look.sum()), _LOOK)
+    for name in ("content", "look", "record"):
+        looks[name] = rows[name][with_look]
+    looks["file"] = file[with_look]
+    equal = merge_equal(_equal_rows(rows, file, files))
+    return Found(json.dumps(equal), json.dumps(files), pack(looks))
+
+
+def _equal_rows(rows: Any, file: Any, files: Sequence[str]) -> Iterable[Equal]:
+    """Each group of sorted rows with the same content."""
+    same = (rows["content"][1:] == rows["content"][:-1]) & (
+        rows["content2"][1:] == rows["content2"][:-1]
+    )
+    starts = np.flatnonzero(np.concatenate(([True], ~same)))
+    ends = np.append(starts[1:], len(rows))
+    several = ends - starts > 1
+    for start, end in zip(starts[several], ends[several], strict=True):
+        splits = {ShardName.parse(files[at]).split for at in np.unique(file[start:end])}
+        yield equal_group(
+            [
+                (files[file[at]], int(rows["record"][at]))
+                for at in range(start, min(end, start + MAX_IMAGES))
+            ],
+            size=int(end - start),
+            across=len(splits) > 1,
+            conflict=len(np.unique(rows["classes"][start:end])) > 1,
+        )
+
+
+def equal_group(
+    images: Sequence[Any], *, size: int, across: bool, conflict: bool, dropped: int = 0
+) -> Equal:
+    """One group.
+
+    Args:
+        images: the first `MAX_IMAGES`, see `Equal.listed`.
+        size: how many there are.
+        across: whether they are of several splits.
+        conflict: whether they have different classes.
+        dropped: how many of them were left out for the sake of another.
+    """
+    listed = {"conflict": conflict, "across_splits": across, "images": list(images)}
+    return Equal(1, size, int(across), int(conflict), dropped, (listed,))
+
+
+def merge_equal(parts: Iterable[Equal]) -> Equal:
+    """Adds groups up; of those that are listed, conflicts and groups across splits come first."""
+    counts = [0] * 5
+    listed: list[dict[str, Any]] = []
+    for part in parts:
+        counts = [one + other for one, other in zip(counts, part.counts, strict=True)]
+        listed += part.listed
+        if len(listed) > 4 * MAX_GROUPS:
+            listed = sorted(listed, key=_urgency)[:MAX_GROUPS]
+    groups, images, across, conflicts, dropped = counts
+    first = tuple(sorted(listed, key=_urgency)[:MAX_GROUPS])
+    return Equal(groups, images, across, conflicts, dropped, first)
+
+
+def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, str]:
+    return not group["conflict"], not group["across_splits"], json.dumps(group["images"])
+
+
+def equal_of(found: Found) -> Equal:
+    """The groups of a bucket."""
+    groups, images, across, conflicts, dropped, listed = json.loads(found.equal)
+    return Equal(groups, images, across, conflicts, dropped, tuple(listed))
+
+
+def find_near(found: Iterable[Found], *, images: int, max_compared: int = MAX_COMPARED) -> Near:
+    """Finds similar images among the looks of all buckets, in any order.
+
+    Two images are similar when their looks differ in `MAX_DISTANCE` bits at most; all such pairs
+    are found, but for more than `_WINDOW` images that share 16 bits of their looks.
+
+    Args:
+        found: all buckets.
+        images: in all of them.
+        max_compared: how many are compared at most; of more, those whose content's hash is
+            smallest: a fair sample, and the same in every run.
+    """
+    files: dict[str, int] = {}
+    parts = [np.zeros(0, _LOOK)]
+    limit = None if images <= max_compared else (max_compared << 64) // images
+    for bucket in found:
+        looks = unpack(bucket.looks, _LOOK).copy()
+        numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
+        looks["file"] = np.array(numbers, "<u4")[looks["file"]] if numbers else 0
+        # The low bits chose the bucket; those that count here are shared evenly by all buckets.
+        parts.append(looks if limit is None else looks[looks["content"] < np.uint64(limit)])
+    return _similar(np.concatenate(parts), list(files))
+
+
+def _similar(looks: Any, files: Sequence[str]) -> Near:
+    rank = {file: at for at, file in enumerate(sorted(files))}
+    place = np.array([rank[file] for file in files] or [0], np.int64)[looks["file"]]
+    order = np.lexsort((looks["record"], place))
+    looks, place = looks[order], place[order]
+    names = sorted(files)
+    splits = np.unique(
+        [ShardName.parse(name).split for name in names] or [""], return_inverse=True
+    )[1]
+    # One image of each content and split stands for all.
+    own = np.rec.fromarrays([looks["content"], splits[place]])
+    kept = np.sort(np.unique(own, return_index=True)[1])
+    compared = len(looks)
+    looks, place = looks[kept], place[kept]
+    pairs = _pairs(looks["look"], looks["content"], splits[place])
+    listed = tuple(
+        (
+            int(distance),
+            (names[place[one]], int(looks["record"][one])),
+            (names[place[other]], int(looks["record"][other])),
+        )
+        for distance, one, other in pairs.listed
+    )
+    return Near(pairs.count, pairs.across, compared, listed)
+
+
+class _Pairs:
+    """Pairs that were found: their numbers, and the first ones of them.
+
+    Attributes:
+        count: all of them.
+        across: those of two splits.
+        listed: `[distance, index, index]` of the first `MAX_PAIRS`.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.across = 0
+        self._rows = np.zeros((0, 4), np.int64)
+
+    def add(self, distance: Any, one: Any, other: Any, within: Any) -> None:
+        self.count += len(distance)
+        self.across += int((~within).sum())
+        rows = np.stack([within, distance, one, other], axis=1).astype(np.int64)
+        rows = np.concatenate([self._rows, rows])
+        self._rows = rows[np.lexsort(rows.T[::-1])][:MAX_PAIRS]
+
+    @property
+    def listed(self) -> Any:
+        return self._rows[:, 1:]
+
+
+def _pairs(looks: Any, contents: Any, splits: Any) -> _Pairs:
+    """All pairs in which one band is equal; a pair counts where the first such band is."""
+    pairs = _Pairs()
+    bands = [(looks >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
+    for at, band in enumerate(bands):
+        # Among those that share the band, those that share the bits below it are close.
+        turn = np.uint64(_BANDS[at])
+        turned = (looks >> turn) | (looks << ((np.uint64(64) - turn) & np.uint64(63)))
+        order = np.argsort((turned << np.uint64(48)) | (turned >> np.uint64(16)), kind="stable")
+        ordered = band[order]
+        first = np.arange(len(order))
+        for step in range(1, _WINDOW + 1):
+            first = first[first + step < len(order)]
+            first = first[ordered[first] == ordered[first + step]]
+            if not len(first):
+                break
+            one = np.minimum(order[first], order[first + step])
+            other = np.maximum(order[first], order[first + step])
+            distance = np.bitwise_count(looks[one] ^ looks[other])
+            good = (distance <= MAX_DISTANCE) & (contents[one] != contents[other])
+            for former in bands[:at]:
+                good &= former[one] != former[other]
+            one, other = one[good], other[good]
+            pairs.add(distance[good], one, other, splits[one] == splits[other])
+    return pairs

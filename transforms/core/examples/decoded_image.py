@@ -1,0 +1,111 @@
+"""All that is decoded of one image file, in one call: what is stored, its pixels, a model's input.
+
+A pure function of bytes and options, so that it can be called in another process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from transforms.core.features.layouts import PIXELS, Feature
+from transforms.core.images.check import ImageInfo, Limits, examine_image
+from transforms.core.images.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
+from transforms.core.rejections import Reason, RejectedImageError
+
+
+class Decoding(NamedTuple):
+    """What is made of each image.
+
+    Attributes:
+        features: of the Examples.
+        limits: bytes and pixels an image may have.
+        check: `full` or `header`.
+        pixels: what is done to the pixels.
+        looks: whether to take the look of pixels that are decoded.
+        model_shape: height, width and channels of a model's input, or None without a model.
+    """
+
+    features: tuple[Feature, ...]
+    limits: Limits
+    check: str
+    pixels: PixelOptions = AS_THEY_ARE
+    looks: bool = False
+    model_shape: tuple[int, int, int] | None = None
+
+    @property
+    def stores_pixels(self) -> bool:
+        """Whether decoded pixels are stored."""
+        return any(feature.source == PIXELS for feature in self.features)
+
+    @property
+    def stores_files(self) -> bool:
+        """Whether image files are stored; they are where pixels are not."""
+        sources = {feature.source for feature in self.features}
+        return "image.bytes" in sources or PIXELS not in sources
+
+
+class Decoded(NamedTuple):
+    """What one image file holds.
+
+    Attributes:
+        stored: what is stored of it.
+        raw: its pixels, for a layout that asks for them; else empty.
+        model_pixels: float32 `[height, width, channels]` for a model; None without one.
+    """
+
+    stored: StoredImage
+    raw: bytes = b""
+    model_pixels: Any = None
+
+
+def decode_image(data: bytes, decoding: Decoding) -> Decoded:
+    """Decodes a file.
+
+    Args:
+        data: the file, whole.
+        decoding: what to make of it.
+
+    Raises:
+        RejectedImageError: see `check_image`, `change_pixels`, `raw_pixels` and `input_pixels`;
+            with reason `BAD_SHAPE` when its pixels are not of the shape of their feature.
+    """
+    stored = _stored(data, decoding)
+    _check_shape(decoding, stored.info)
+    decoded = Decoded(stored)
+    if decoding.stores_pixels:
+        shown = stored
+        if decoding.stores_files:
+            from transforms.core.images.pixels import raw_pixels
+
+            shown = raw_pixels(stored.data, AS_THEY_ARE, limits=decoding.limits)
+        decoded = decoded._replace(raw=shown.data)
+    if decoding.model_shape is not None:
+        from transforms.core.images.embeddings import input_pixels
+
+        model_pixels = input_pixels(stored.data, stored.info.format, decoding.model_shape)
+        decoded = decoded._replace(model_pixels=model_pixels)
+    return decoded
+
+
+def _stored(data: bytes, decoding: Decoding) -> StoredImage:
+    pixels, limits = decoding.pixels, decoding.limits
+    if not decoding.stores_files:
+        # Nothing is encoded only to be decoded again.
+        from transforms.core.images.pixels import raw_pixels
+
+        return raw_pixels(data, pixels, limits=limits)
+    if pixels.changes_nothing:
+        info, look = examine_image(data, limits=limits, mode=decoding.check, looks=decoding.looks)
+        return StoredImage(data, info, Original(info.height, info.width, 1), (), look)
+    # It brings Pillow, which other runs do without.
+    from transforms.core.images.pixels import change_pixels
+
+    return change_pixels(data, pixels, limits=limits, check=decoding.check, looks=decoding.looks)
+
+
+def _check_shape(decoding: Decoding, info: ImageInfo) -> None:
+    """Rejects an image whose pixels have not the shape of their feature."""
+    for feature in decoding.features:
+        if feature.source == PIXELS and feature.shape not in ((), info[1:]):
+            wanted = f"{feature.name!r} has shape {list(feature.shape or ())}"
+            raise RejectedImageError(Reason.BAD_SHAPE, f"{list(info[1:])}, but {wanted}")

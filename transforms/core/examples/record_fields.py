@@ -1,0 +1,94 @@
+"""Which features of a record hold its image, its class and its key; guessed without a manifest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.formats.headers import image_format
+
+_CLASS_SOURCES = frozenset(
+    f"{kind}.{part}" for kind in ("label", "object") for part in ("id", "ids", "text", "texts")
+)
+_KEY_SOURCES = frozenset({"image.key", "image.path"})
+
+# Names that other writers of TFRecords give to such features.
+_CLASS_NAME = re.compile(r"(?:^|[/_])(?:label|class|category)s?(?:$|[/_])", re.IGNORECASE)
+_KEY_NAME = re.compile(
+    r"(?:^|[/_])(?:id|key|name|file_?name|path|source_id|uri|url)$", re.IGNORECASE
+)
+
+
+class RecordFields(NamedTuple):
+    """How to look into the records of one dataset.
+
+    Attributes:
+        sources: source of each feature by its name, None when no manifest says it.
+        labels: class names by class id; empty when they are not known.
+    """
+
+    sources: Mapping[str, str] | None = None
+    labels: Mapping[int, str] = {}
+
+    def class_features(self, names: Sequence[str]) -> list[str]:
+        """Those of the features that hold a class: its id or its text."""
+        if self.sources is None:
+            return [name for name in names if _CLASS_NAME.search(name)]
+        return [name for name in names if self.sources.get(name) in _CLASS_SOURCES]
+
+    def key_features(self, names: Sequence[str]) -> list[str]:
+        """Those of the features that name the record: the join key, the image's path or an id."""
+        sources = self.sources
+        if sources is None:
+            return [n for n in names if _KEY_NAME.search(n) and not _CLASS_NAME.search(n)]
+        known = [name for name in names if sources.get(name) in _KEY_SOURCES]
+        columns = [name for name in names if sources.get(name, "").startswith("csv.")]
+        return known + [name for name in columns if _KEY_NAME.search(name)]
+
+    def has_class(self, example: Mapping[str, Any], wanted: str) -> bool:
+        """Whether a record is of a class, or holds an object of it.
+
+        Args:
+            example: as `decode_example` gives it.
+            wanted: the class's text or id.
+        """
+        ids = {int(wanted)} if re.fullmatch(r"-?\d+", wanted) else set()
+        ids |= {number for number, label in self.labels.items() if label == wanted}
+        return any(
+            value == wanted.encode() if isinstance(value, bytes) else value in ids
+            for name in self.class_features(list(example))
+            for value in _values(example, name)
+        )
+
+    def has_key(self, example: Mapping[str, Any], wanted: str) -> bool:
+        """Whether a record has a key: one of its names, or that without folder or extension."""
+        return any(
+            wanted in _spellings(value)
+            for name in self.key_features(list(example))
+            for value in _values(example, name)
+        )
+
+    def image_feature(self, example: Mapping[str, Any]) -> str | None:
+        """The feature that holds the image, None when there is none."""
+        if self.sources is not None:
+            return next((n for n, source in self.sources.items() if source == "image.bytes"), None)
+        found = (name for name, values in sorted(example.items()) if _is_image(values))
+        return next(found, None)
+
+
+def _values(example: Mapping[str, Any], name: str) -> Sequence[Any]:
+    values: Sequence[Any] | None = example[name]
+    return () if values is None else values
+
+
+def _spellings(value: Any) -> Iterator[str]:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    file = text.rpartition("/")[2]
+    yield from (text, file, file.rpartition(".")[0] or file)
+
+
+def _is_image(values: Sequence[Any] | None) -> bool:
+    if values is None or len(values) != 1 or not isinstance(values[0], bytes):
+        return False
+    return bool(image_format(values[0]))

@@ -1,0 +1,1 @@
+"""The features of an Example: layouts, cells, columns and boxes."""

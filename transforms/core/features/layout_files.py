@@ -1,0 +1,194 @@
+"""Layouts of a user's own, from YAML, checked line by line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import yaml
+
+from transforms.core.features.cells import TYPES, split_cell
+from transforms.core.features.column_types import column_parts, fits
+from transforms.core.features.layouts import (
+    COLUMN,
+    IMAGE_SOURCES,
+    LABEL_SOURCES,
+    LIST_SOURCES,
+    PIXELS,
+    RAW,
+    Feature,
+)
+from transforms.core.labels.label_kinds import MISSING_LABELS
+
+_KEYS = ("source", "type", "list", "separator", "default", "shape")
+_KNOWN = IMAGE_SOURCES | LABEL_SOURCES | LIST_SOURCES
+
+
+class LayoutError(ValueError):
+    """A layout that cannot be used: file, line, what is wrong and what to do, in one line."""
+
+
+def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
+    """Reads a layout: `features:`, and below it the source of each feature, by its name.
+
+    A source is a text, or a mapping with `source` and any of `type`, `list`, `separator`, `default`
+    and `shape` (docs/layouts.md).
+
+    Args:
+        text: YAML.
+        path: what to call the file in messages.
+
+    Returns:
+        The features in their order; the dtype of a column whose type is not given is empty.
+
+    Raises:
+        LayoutError: it is no YAML, or no layout.
+
+    >>> parse_layout("features: {height: image.height}", "a.yaml")[0].dtype
+    'int64'
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise LayoutError(f"--layout {path} line {line}: no YAML: {error.problem}") from error
+    except RecursionError as error:
+        raise LayoutError(f"--layout {path} is no layout: it is nested too deeply") from error
+    except yaml.YAMLError as error:
+        raise LayoutError(f"--layout {path} is no YAML: {str(error).splitlines()[0]}") from error
+    if root is None:
+        raise LayoutError(f"--layout {path} is empty: write the features below `features:`")
+    return _Reader(path).layout(root)
+
+
+class _Reader:
+    """Reads the nodes of one file, which know their lines."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def layout(self, root: yaml.Node) -> tuple[Feature, ...]:
+        top = dict(self._items(root, "the layout"))
+        for key, (key_node, _) in top.items():
+            if key != "features":
+                raise self._unknown(key_node, "key", key, ("features",))
+        if "features" not in top:
+            raise self._error(root, "there is no `features:`")
+        features = [
+            self._feature(name, node)
+            for name, (_, node) in self._items(top["features"][1], "features")
+        ]
+        if not features:
+            raise self._error(top["features"][1], "there is no feature: write NAME: SOURCE")
+        return tuple(features)
+
+    def _feature(self, name: str, node: yaml.Node) -> Feature:
+        if isinstance(node, yaml.ScalarNode):
+            return self._described(name, {"source": (node, node)})
+        given = dict(self._items(node, f"the feature {name!r}"))
+        for key, (key_node, _) in given.items():
+            if key not in _KEYS:
+                raise self._unknown(key_node, "key", key, _KEYS)
+        if "source" not in given:
+            raise self._error(node, f"the feature {name!r} has no source")
+        return self._described(name, given)
+
+    def _described(self, name: str, given: dict[str, tuple[yaml.Node, yaml.Node]]) -> Feature:
+        texts = {key: self._text(key, node) for key, (_, node) in given.items() if key != "shape"}
+        shape = self._shape(given["shape"][1]) if "shape" in given else None
+        source, type_ = texts["source"], texts.get("type", "")
+        if "type" in texts and type_ not in TYPES:
+            raise self._unknown(given["type"][1], "type", type_, tuple(TYPES))
+        dtype = TYPES.get(type_, "")
+        if not source.startswith(COLUMN) or source == COLUMN:
+            if source not in _KNOWN:
+                known = (*_KNOWN, "csv.COLUMN")
+                raise self._unknown(given["source"][1], "source", source, known)
+            if only := next((key for key in ("list", "separator", "default") if key in texts), ""):
+                raise self._error(given[only][0], f"{only} is for sources csv.COLUMN, not {source}")
+            if dtype not in ("", _KNOWN[source]):
+                raise self._error(given["type"][1], f"{source} is {_KNOWN[source]}, not {dtype}")
+            if source == PIXELS:
+                return self._pixels(name, given, shape)
+            if shape:
+                wanted = f"shape is for {PIXELS} and lists of csv.COLUMN, not {source}"
+                raise self._error(given["shape"][0], wanted)
+            return Feature(name, source, _KNOWN[source], None if source in LIST_SOURCES else ())
+        separator, default = texts.get("separator", ""), texts.get("default")
+        is_list = self._is_true(given["list"][1]) if "list" in given else bool(separator)
+        if "separator" in texts and not (separator and is_list):
+            raise self._error(given["separator"][0], "a separator needs a text, and a list")
+        if shape and not is_list:
+            raise self._error(given["shape"][0], "a shape needs a separator, or list: true")
+        feature = Feature(name, source, dtype, shape if is_list else (), default, separator)
+        feature = feature._replace(type="" if type_ == dtype else type_)
+        if default in MISSING_LABELS and dtype != "bytes":
+            wrong = (
+                f"the default {default!r} is a missing value itself: write a number, or add "
+                "type: text if it is a text"
+            )
+            raise self._error(given["default"][1], wrong)
+        for value in column_parts(feature, [feature.default or ""]) if dtype else ():
+            if not fits(value, type_):
+                raise self._error(given["default"][1], f"the default {value!r} is no {type_}")
+        if default and shape and separator and len(split_cell(default, separator)) != prod(shape):
+            wrong = f"the default {default!r} has not the {prod(shape)} values of its shape"
+            raise self._error(given["default"][1], wrong)
+        return feature
+
+    def _pixels(
+        self,
+        name: str,
+        given: dict[str, tuple[yaml.Node, yaml.Node]],
+        shape: tuple[int, ...] | None,
+    ) -> Feature:
+        if shape and (len(shape) != 3 or shape[2] > 4):
+            wrong = f"the shape of {PIXELS} is [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
+            raise self._error(given["shape"][1], wrong)
+        return Feature(name, PIXELS, _KNOWN[PIXELS], shape or (), encoding=RAW)
+
+    def _shape(self, node: yaml.Node) -> tuple[int, ...]:
+        wrong = "shape is a list of whole numbers from 1, such as [2, 3]"
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            raise self._error(node, wrong)
+        sides = [str(side.value) for side in node.value]
+        if not all(re.fullmatch(r"[1-9][0-9]{0,8}", side, re.ASCII) for side in sides):
+            raise self._error(node, wrong)
+        return tuple(map(int, sides))
+
+    def _items(self, node: yaml.Node, what: str) -> list[tuple[str, tuple[yaml.Node, yaml.Node]]]:
+        """Key to its node and the value's; no key is there twice."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self._error(node, f"{what} must be written as NAME: VALUE")
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key_node, value in node.value:
+            key = self._text("a name", key_node)
+            if not key:
+                raise self._error(key_node, "a name is empty")
+            if key in found:
+                first = found[key][0].start_mark.line + 1
+                raise self._error(key_node, f"{key!r} is there already, in line {first}")
+            found[key] = key_node, value
+        return list(found.items())
+
+    def _text(self, what: str, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._error(node, f"{what} must be a single value")
+        return str(node.value)
+
+    def _is_true(self, node: yaml.Node) -> bool:
+        value = str(node.value).lower()
+        if value not in ("true", "false"):
+            raise self._error(node, f"list is true or false, not {node.value!r}")
+        return value == "true"
+
+    def _unknown(self, node: yaml.Node, what: str, value: str, known: Sequence[str]) -> LayoutError:
+        near = difflib.get_close_matches(value, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(known)}"
+        return self._error(node, f"unknown {what} {value!r}; {hint}")
+
+    def _error(self, node: Any, message: str) -> LayoutError:
+        return LayoutError(f"--layout {self._path} line {node.start_mark.line + 1}: {message}")

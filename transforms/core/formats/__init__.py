@@ -1,0 +1,1 @@
+"""Image files before any pixel is decoded: headers, tags and orientation."""

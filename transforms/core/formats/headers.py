@@ -1,0 +1,347 @@
+"""What an image file says about itself before any pixel is decoded.
+
+Each reader walks its format just as far as TensorFlow's decoder would walk it to learn the size,
+and needs only the standard library. A file whose header cannot be read here cannot be read by
+`tf.io.decode_image` either, so it is never decoded to find out.
+
+What makes a small file very slow to decode is found on the way: `CostlyImageError`.
+
+Layout references: ISO/IEC 10918-1 (JPEG), W3C PNG, GIF89a, BITMAPINFOHEADER, the WebP container
+specification.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from transforms.core.formats import jxl
+
+MAX_PARTS = 1 << 20
+"""Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
+ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
+
+MAX_SCANS = 24
+"""Scans of a JPEG. Encoders write 10, 18 for CMYK; each costs a pass over all pixels, although 100
+bytes can hold it."""
+
+MAX_PACKED_TEXTS = 100
+"""Compressed texts of a PNG. libpng inflates each up to 8 MB, twice, out of 8 KB."""
+
+# TensorFlow counts the bytes of a decoded JPEG and the pixels of a PNG and refuses this many.
+_TF_SIZE_LIMIT = 1 << 29
+
+_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+_PNG_MAX_SIDE = 1_000_000
+_PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
+
+_SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_SOF_PLAIN = frozenset({0xC0, 0xC1, 0xC2})
+_SOF_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
+_SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
+# A marker that a segment may follow; not a stuffed zero, a restart or a fill byte.
+_MARKER = re.compile(rb"\xff[^\xff\x00\x01\xd0-\xd7]")
+
+_JXL_CONTAINER = b"\x00\x00\x00\x0cJXL \r\n\x87\n"
+
+
+class Header(NamedTuple):
+    """What the header of an image says.
+
+    Attributes:
+        format: `jpeg`, `png`, `gif`, `bmp`, `webp` or `jxl`.
+        height: in pixels; for a GIF, of its highest frame.
+        width: in pixels; for a GIF, of its widest frame.
+        channels: of the image that TensorFlow would make of it.
+        frames: images in the file; 1 but for animations.
+        plain: nothing unusual about it; a decoder other than TensorFlow may vouch for it.
+        planes: how often a decoder goes over all pixels; extra channels of a JPEG XL count.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+    frames: int = 1
+    plain: bool = False
+    planes: int = 1
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of all frames and planes, as a decoder goes through them."""
+        return self.height * self.width * self.frames * self.planes
+
+
+class BrokenHeaderError(Exception):
+    """The bytes begin like an image, but the header cannot be read."""
+
+
+class CostlyImageError(BrokenHeaderError):
+    """The file is made so that decoding takes far longer than its size in bytes and pixels says."""
+
+
+def image_format(data: bytes) -> str:
+    r"""The format of `data` by its first bytes, as TensorFlow tells it; empty when unknown.
+
+    >>> image_format(b"\xff\xd8\xff\xe0"), image_format(b"II*\0")
+    ('jpeg', '')
+    """
+    if data.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if data.startswith(_PNG_MAGIC):
+        return "png"
+    if data.startswith(b"GIF8"):
+        return "gif"
+    if data.startswith(b"BM"):
+        return "bmp"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP" and len(data) > 12:
+        return "webp"
+    if data.startswith((b"\xff\x0a", _JXL_CONTAINER)):
+        return "jxl"
+    return ""
+
+
+def read_header(data: bytes, format_: str) -> Header:
+    r"""Reads the header of `data`, which begins like `format_` (see `image_format`).
+
+    >>> bmp = b"BM" + bytes(16) + b"\x02\0\0\0\x03\0\0\0\x01\0\x18\0" + bytes(40)
+    >>> read_header(bmp, "bmp")
+    Header(format='bmp', height=3, width=2, channels=3, frames=1, plain=False, planes=1)
+
+    Raises:
+        BrokenHeaderError: the header ends too soon or contradicts its format.
+        CostlyImageError: more parts, scans or compressed texts than any image needs.
+    """
+    try:
+        header = _READERS[format_](data)
+    except (struct.error, IndexError):
+        raise BrokenHeaderError("the file ends inside its header") from None
+    except ValueError as error:
+        raise BrokenHeaderError(str(error)) from None
+    if header.height < 1 or header.width < 1:
+        raise BrokenHeaderError(f"its size is {header.width}x{header.height} pixels")
+    return header
+
+
+def _read_jpeg(data: bytes) -> Header:
+    """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
+    markers = _jpeg_markers(data)
+    for marker, position in markers:
+        if marker in (_SOI, _EOI, _SOS):
+            raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
+        (length,) = struct.unpack_from(">H", data, position)
+        if marker in _SOF:
+            body = data[position + 2 : position + length]
+            header = _jpeg_frame(marker, body, length)
+            _count_scans(data, markers, components=body[5], several=marker in _SOF_PROGRESSIVE)
+            return header
+    raise BrokenHeaderError("no frame header")
+
+
+def _jpeg_markers(data: bytes) -> Iterator[tuple[int, int]]:
+    """Each marker and where its segment begins; entropy-coded data is passed over.
+
+    libjpeg passes over an APPn that is shorter than its length.
+    """
+    position = 2
+    for _ in range(MAX_PARTS):
+        found = _MARKER.search(data, position)
+        if not found:
+            return
+        position = found.end()
+        yield data[position - 1], position
+        length = int.from_bytes(data[position : position + 2], "big")
+        position += max(length, 2)
+    raise CostlyImageError(f"more than {MAX_PARTS} markers")
+
+
+def _count_scans(
+    data: bytes, markers: Iterator[tuple[int, int]], *, components: int, several: bool
+) -> None:
+    """Counts the scans up to the end of the image; one of all components is the only one.
+
+    Raises:
+        CostlyImageError: there are more than `MAX_SCANS`.
+    """
+    scans = 0
+    for marker, position in markers:
+        if marker == _EOI:
+            return
+        if marker == _SOS:
+            scans += 1
+            several = several or data[position + 2 : position + 3] != bytes([components])
+            if not several:
+                return
+            if scans > MAX_SCANS:
+                raise CostlyImageError(f"more than {MAX_SCANS} scans")
+
+
+def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
+    """Reads a frame header (SOF); only 8-bit Huffman-coded grey or three-channel ones are plain."""
+    precision, height, width, components = struct.unpack_from(">BHHB", body)
+    factors = [
+        (sampling >> 4, sampling & 15) for sampling in (body[7 + 3 * i] for i in range(components))
+    ]
+    plain = (
+        marker in _SOF_PLAIN
+        and precision == 8
+        and components in (1, 3)
+        and length == 8 + 3 * components
+        and all(side in (1, 2, 4) for factor in factors for side in factor)
+        and height * width * components < _TF_SIZE_LIMIT
+    )
+    return Header("jpeg", height, width, min(components, 3), plain=plain)
+
+
+def _read_png(data: bytes) -> Header:
+    """Reads IHDR; a palette has a fourth channel when a tRNS chunk comes before the pixels."""
+    length, kind, width, height, depth, color, compression, filter_, interlace = struct.unpack_from(
+        ">I4sIIBBBBB", data, 8
+    )
+    if kind != b"IHDR" or length != 13:
+        raise BrokenHeaderError("it does not begin with an IHDR chunk")
+    if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
+        raise BrokenHeaderError("its IHDR chunk has an impossible value")
+    channels = _PNG_CHANNELS[color]
+    if _walk_png(data) and color == 3:
+        channels = 4
+    plain = max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
+    return Header("png", height, width, channels, plain=plain)
+
+
+def _walk_png(data: bytes) -> bool:
+    """Whether a tRNS chunk that is not empty comes before the pixels.
+
+    Raises:
+        CostlyImageError: there are too many chunks, or too many compressed texts.
+    """
+    transparent: bool | None = None
+    position, texts = 8, 0
+    for _ in range(MAX_PARTS):
+        if position + 8 > len(data):
+            return bool(transparent)
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if transparent is None and kind in (b"tRNS", b"IDAT", b"IEND"):
+            transparent = kind == b"tRNS" and length > 0
+        texts += kind in (b"zTXt", b"iTXt")
+        if texts > MAX_PACKED_TEXTS:
+            raise CostlyImageError(f"more than {MAX_PACKED_TEXTS} compressed texts")
+        if kind == b"IEND":
+            return bool(transparent)
+        position += 12 + length
+    raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+
+
+def _read_gif(data: bytes) -> Header:
+    """Walks all blocks: TensorFlow gives every frame the size of the largest."""
+    flags = data[10]
+    position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+    frames = height = width = 0
+    blocks = iter(range(MAX_PARTS))
+    while position < len(data):
+        introducer = data[position]
+        if introducer == 0x21:
+            position = _skip_gif_blocks(data, position + 2, blocks)
+        elif introducer == 0x2C and position + 10 <= len(data):
+            wide, high, flags = struct.unpack_from("<HHB", data, position + 5)
+            frames, height, width = frames + 1, max(height, high), max(width, wide)
+            position += 10 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+            position = _skip_gif_blocks(data, position + 1, blocks)
+        else:
+            break
+    if not frames:
+        raise BrokenHeaderError("it has no frame")
+    return Header("gif", height, width, 3, frames)
+
+
+def _skip_gif_blocks(data: bytes, position: int, blocks: Iterator[int]) -> int:
+    """Where what follows a chain of blocks begins; `blocks` has an item for each one allowed."""
+    for _ in blocks:
+        if position >= len(data) or not data[position]:
+            return position + 1
+        position += 1 + data[position]
+    raise CostlyImageError(f"more than {MAX_PARTS} blocks")
+
+
+def _read_bmp(data: bytes) -> Header:
+    """Reads the fields TensorFlow reads; a negative height means rows from the top."""
+    width, height, _, bits = struct.unpack_from("<iihh", data, 18)
+    if len(data) < 32:
+        raise BrokenHeaderError("the file ends inside its header")
+    channels = bits // 8
+    if channels not in (1, 3, 4):
+        raise BrokenHeaderError(f"{bits} bits a pixel; TensorFlow reads 8, 24 and 32")
+    return Header("bmp", abs(height), width, channels)
+
+
+def _read_webp(data: bytes) -> Header:
+    """Reads the canvas (VP8X) or the only frame (VP8 or VP8L)."""
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return _read_webp_canvas(data)
+    return _webp_frame(kind, data[20:30])
+
+
+def _read_webp_canvas(data: bytes) -> Header:
+    flags, width, height = data[20], _uint24(data, 24) + 1, _uint24(data, 27) + 1
+    frames, alpha, still = 0, bool(flags & 0x10), None
+    position = 12
+    chunks = iter(range(MAX_PARTS))
+    while position + 8 <= len(data) and still is None:
+        if next(chunks, None) is None:
+            raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+        kind, size = struct.unpack_from("<4sI", data, position)
+        frames += kind == b"ANMF"
+        alpha |= kind == b"ALPH"
+        if kind in (b"VP8 ", b"VP8L") and not flags & 0x02:
+            still = _webp_frame(kind, data[position + 8 : position + 18])
+        position += 8 + size + (size & 1)
+    if flags & 0x02:
+        if not flags & 0x10:
+            # TensorFlow 2.21 reserves 3 bytes a pixel and writes 4: it must never see this file.
+            raise BrokenHeaderError("an animated WebP without alpha, which TensorFlow cannot hold")
+        return Header("webp", height, width, 4, max(frames, 1))
+    if still is None:
+        raise BrokenHeaderError("it has no frame")
+    if (still.height, still.width) != (height, width):
+        raise BrokenHeaderError("its frame is not as large as its canvas")
+    if kind == b"VP8L":
+        return still
+    return still._replace(channels=4 if alpha else 3)
+
+
+def _webp_frame(kind: bytes, body: bytes) -> Header:
+    """Reads the size from the first ten bytes of a VP8 or VP8L chunk."""
+    if kind == b"VP8L":
+        signature, bits = struct.unpack_from("<BI", body)
+        if signature != 0x2F or bits >> 29:
+            raise BrokenHeaderError("its VP8L chunk has a wrong signature")
+        channels = 4 if bits >> 28 & 1 else 3
+        return Header("webp", (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, channels)
+    if kind != b"VP8 " or body[3:6] != b"\x9d\x01\x2a":
+        raise BrokenHeaderError("it has no frame")
+    width, height = struct.unpack_from("<HH", body, 6)
+    return Header("webp", height & 0x3FFF, width & 0x3FFF, 3)
+
+
+def _uint24(data: bytes, position: int) -> int:
+    return int(data[position + 2]) << 16 | data[position + 1] << 8 | data[position]
+
+
+def _read_jxl(data: bytes) -> Header:
+    size = jxl.read_size(data)
+    channels = (1 if size.gray else 3) + size.alpha
+    return Header("jxl", size.height, size.width, channels, planes=1 + size.extra)
+
+
+_READERS = {
+    "jpeg": _read_jpeg,
+    "png": _read_png,
+    "gif": _read_gif,
+    "bmp": _read_bmp,
+    "webp": _read_webp,
+    "jxl": _read_jxl,
+}

@@ -1,0 +1,56 @@
+"""PPM and PGM files that Pillow would read sample by sample in Python, half a second a megabyte.
+
+Reference: the Netpbm formats `ppm(5)` and `pgm(5)`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image, ImageFile
+
+from transforms.core.formats.headers import CostlyImageError
+
+MAX_PLAIN_SAMPLES = 1 << 22
+"""Samples of a file in plain text; Pillow takes a microsecond for each."""
+
+_TOP = {"I": 65_535, "L": 255, "RGB": 255}
+
+
+def check_portable_map(opened: ImageFile.ImageFile) -> None:
+    """Refuses files in plain text that are too large.
+
+    Raises:
+        CostlyImageError: more samples than `MAX_PLAIN_SAMPLES`.
+    """
+    samples = opened.width * opened.height * len(opened.getbands())
+    if opened.tile and opened.tile[0].codec_name == "ppm_plain" and samples > MAX_PLAIN_SAMPLES:
+        raise CostlyImageError(f"{samples} samples in plain text, more than {MAX_PLAIN_SAMPLES}")
+
+
+def is_scaled(opened: ImageFile.ImageFile) -> bool:
+    """Whether this is a binary file whose largest value is neither 255 nor 65,535."""
+    return bool(opened.tile) and opened.tile[0].codec_name == "ppm"
+
+
+def decode_scaled(opened: ImageFile.ImageFile) -> Image.Image:
+    """The image of a binary file, its values scaled to 8 or 16 bits as Pillow scales them.
+
+    Args:
+        opened: for which `is_scaled` holds.
+
+    Returns:
+        An image of mode `L`, `RGB` or `I;16`.
+
+    Raises:
+        ValueError: the file ends too soon.
+    """
+    _, _, start, arguments = opened.tile[0]
+    assert isinstance(arguments, tuple) and opened.fp is not None
+    opened.fp.seek(start)
+    maxval, top = int(arguments[-1]), _TOP[opened.mode]
+    shape = (opened.height, opened.width, *([3] if opened.mode == "RGB" else []))
+    values = np.frombuffer(opened.fp.read(), ">u2" if maxval > 255 else "u1", int(np.prod(shape)))
+    # Halves are rounded to even numbers, as Python's `round` does.
+    table = np.minimum(np.rint(np.arange(maxval + 1) / maxval * top), top)
+    scaled = table.astype(np.uint16 if opened.mode == "I" else np.uint8)
+    return Image.fromarray(scaled[np.minimum(values, maxval)].reshape(shape))

@@ -1,0 +1,1 @@
+"""Decoders that crash or hang cost one image, not the run."""

@@ -1,0 +1,310 @@
+"""A child process that decodes foreign files with limits on memory and time, one after the other.
+
+What a decoder does there costs the image that it decodes: it may crash, hang, or fill the memory.
+The limits are set in the child by itself, for each call, so that the kernel enforces them in
+whatever code the decoder is:
+
+- the address space (`RLIMIT_AS`) may grow by `Budget.bytes` and eight times the arguments' bytes
+  over what the process has mapped when the call begins, and by 2 GB more once TensorFlow is
+  imported;
+- processor time (`ITIMER_PROF`) is limited to `Budget.seconds`, and the time on the clock
+  (`ITIMER_REAL`) to five times as much, for a decoder that waits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import functools
+import importlib.abc
+import math
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple, ParamSpec, TypeVar
+
+from transforms.core.rejections import Reason, RejectedImageError
+
+_MODULE = "transforms.core.guard.decoding_child"
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+# Address space of a call for each pixel that an image may have, and besides.
+_PIXEL_BYTES = 16
+_LEAST_BYTES = 512 << 20
+_TIMES_OF_ARGUMENTS = 8
+_TENSORFLOW_BYTES = 2 << 30
+
+# Processor seconds of a call for as many pixels as are allowed by default, and for fewer; for more
+# they grow in proportion, up to an hour.
+_SECONDS = 60.0
+_PIXELS_IN_TIME = 178_956_970
+_MOST_SECONDS = 3600.0
+_TIMES_ON_THE_CLOCK = 5
+
+# Threads of TensorFlow and arenas of malloc each map memory that is never used.
+_ENVIRONMENT = {
+    "MALLOC_ARENA_MAX": "2",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+}
+
+# Starts a child with the modules of this process, whatever its working directory holds.
+_START = "import sys; sys.path[:] = sys.argv[1:]; from {} import answer; answer()"
+
+# Signals of the limits. SIGXCPU is sent where an administrator limits processor time, too.
+_TIME_LIMITS = {signal.SIGPROF, signal.SIGALRM, signal.SIGXCPU}
+
+
+class Budget(NamedTuple):
+    """What one call may take.
+
+    Attributes:
+        bytes: of address space, besides what the process has and the arguments take.
+        seconds: of processor time.
+    """
+
+    bytes: int
+    seconds: float
+
+    @classmethod
+    def of_pixels(cls, max_pixels: int) -> Budget:
+        """What decoding an image of at most so many pixels may take.
+
+        >>> Budget.of_pixels(1_000_000)
+        Budget(bytes=552870912, seconds=60.0)
+        """
+        # A number out of a manifest need not make sense.
+        size = min(_PIXEL_BYTES * max_pixels, _physical_memory()) + _LEAST_BYTES
+        seconds = _SECONDS * max(1.0, max_pixels / _PIXELS_IN_TIME)
+        return cls(size, min(seconds, _MOST_SECONDS))
+
+    @property
+    def clock_seconds(self) -> float:
+        """How long it may take on the clock."""
+        return _TIMES_ON_THE_CLOCK * self.seconds
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 16 << 30
+
+
+class DecoderFailure(RejectedImageError):
+    """What a decoder did to its process, not what it said of the image."""
+
+
+class DecodingChild:
+    """A process that is started for the first call, and again after one that ended it.
+
+    It ends with this process. Threads take turns.
+
+    Attributes:
+        started: how many processes were started.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.started = 0
+
+    def call(
+        self,
+        budget: Budget,
+        function: Callable[Parameters, Result],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result:
+        """Calls a function of a module in the child.
+
+        Raises:
+            RejectedImageError: what the function raises.
+            DecoderFailure: with reason `TOO_COSTLY` when it exceeds the budget, with
+                `DECODER_CRASH` when the process dies otherwise.
+            Exception: any other that the function raises.
+        """
+        with self._lock:
+            answer = self._ask((budget, function, args, kwargs))
+        if isinstance(answer, Exception):
+            raise answer
+        result: Result = answer
+        return result
+
+    def _ask(self, task: tuple[Budget, Any, Any, Any]) -> Any:
+        process = self._running()
+        asks, answers = _pipes(process)
+        try:
+            pickle.dump(task, asks)
+            asks.flush()
+            return pickle.load(answers)
+        except (BrokenPipeError, EOFError, pickle.UnpicklingError):
+            code = process.wait()
+            self._forget()
+            return _explained(code, task[0])
+        except BaseException:
+            # Interrupted between question and answer: the next answer would be that of this one.
+            self._end()
+            raise
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START.format(_MODULE), *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **_ENVIRONMENT},
+                # What interrupts this process must not interrupt its imports, with a traceback.
+                start_new_session=True,
+            )
+            if not self.started:
+                atexit.register(self.kill)
+            self.started += 1
+        return self._process
+
+    def kill(self) -> None:
+        """Ends the process, even in the middle of a call; the next call starts another."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """Ends the process after the call that is under way."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._forget()
+
+    def _forget(self) -> None:
+        assert self._process is not None
+        for pipe in _pipes(self._process):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._process = None
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin and process.stdout
+    return process.stdin, process.stdout
+
+
+def _explained(code: int, budget: Budget) -> Exception:
+    """Why there is no answer of a process that ended with this code."""
+    if code >= 0:
+        return RuntimeError(f"the process of {_MODULE} ended with {code}")
+    number = signal.Signals(-code)
+    if number not in _TIME_LIMITS:
+        detail = f"a decoder ends its process with {number.name}"
+        return DecoderFailure(Reason.DECODER_CRASH, detail)
+    if number is signal.SIGALRM:
+        detail = f"decoding does not end in {budget.clock_seconds:.0f} s"
+    else:
+        detail = f"decoding takes more than {budget.seconds:.0f} s of a processor"
+    return DecoderFailure(Reason.TOO_COSTLY, detail)
+
+
+@functools.lru_cache(maxsize=1)
+def decoding_child() -> DecodingChild:
+    """The child that all guards of this process share."""
+    return DecodingChild()
+
+
+class _RoomForTensorFlow(importlib.abc.MetaPathFinder):
+    """Widens the limit of memory when TensorFlow is imported, and finds no module."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        """Called with the name of each module that is not imported yet."""
+        if fullname == "tensorflow":
+            soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+            if soft != resource.RLIM_INFINITY:
+                _limit_memory(soft + _TENSORFLOW_BYTES)
+
+
+def _limit_memory(size: int | None) -> None:
+    """Sets the limit of the address space, which what limits this process from outside may cut."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    known = [each for each in (size, hard) if each not in (None, resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(known, default=resource.RLIM_INFINITY), hard))
+
+
+def _mapped_bytes() -> int | None:
+    """The address space that this process has mapped; None where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def _limited(budget: Budget, arguments: int) -> Iterator[None]:
+    mapped = _mapped_bytes()
+    if mapped is not None:
+        _limit_memory(mapped + budget.bytes + _TIMES_OF_ARGUMENTS * arguments)
+    signal.setitimer(signal.ITIMER_PROF, budget.seconds)
+    signal.setitimer(signal.ITIMER_REAL, math.ceil(budget.clock_seconds))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _limit_memory(None)
+
+
+def _result(budget: Budget, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What a function returns, or the exception that it raises."""
+    arguments = sum(len(each) for each in args if isinstance(each, bytes))
+    try:
+        with _limited(budget, arguments):
+            return function(*args, **kwargs)
+    except MemoryError:
+        pass
+    except Exception as error:
+        # TensorFlow's error of this name says that an allocation failed.
+        is_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
+        if type(error).__name__ != "ResourceExhaustedError" and not is_memory:
+            return error
+    detail = f"decoding takes more than {budget.bytes >> 20} MB of memory"
+    return DecoderFailure(Reason.TOO_COSTLY, detail)
+
+
+def answer() -> None:
+    """Does what `DecodingChild` asks for on the standard input until it ends."""
+    for number in _TIME_LIMITS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TIME_LIMITS)
+    # A decoder that crashes leaves no file of its memory: the image is what tells.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    sys.meta_path.insert(0, _RoomForTensorFlow())
+    # What libraries print must not get into the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    # Whoever asks may be gone meanwhile.
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            result = _result(*pickle.load(sys.stdin.buffer))
+            answers.write(_pickled(result))
+            answers.flush()
+
+
+def _pickled(result: Any) -> bytes:
+    try:
+        data = pickle.dumps(result)
+        if isinstance(result, Exception):
+            # Some exceptions cannot be made again of their arguments.
+            pickle.loads(data)
+        return data
+    except Exception:
+        return pickle.dumps(RuntimeError(f"{type(result).__name__}: {result}"))

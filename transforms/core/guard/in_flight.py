@@ -1,0 +1,300 @@
+"""Remembers the images that were being decoded when a process died.
+
+A decoder that crashes takes its process along, and a rerun would meet the same image again. So
+each process notes in a memory-mapped file which images its threads decode right now: the kernel
+keeps that file when the process dies, whatever killed it. The next process on the machine finds
+the notes of dead ones and decodes those few images in a child process, where a crash costs one
+image (`transforms.core.guard.decoder_guard`). An image that decodes soundly there is cleared.
+
+The owner of a file holds a lock on it (`flock`), which the kernel releases with the process. The
+files are in a folder that only this user may enter, below the folder for temporary files. Whatever
+else is found there or in its place is neither opened, followed nor removed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import hashlib
+import mmap
+import os
+import re
+import stat
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+# Bytes of a note, and how many threads can leave one at a time.
+_NOTE = 16
+_THREADS = 256
+_NOTHING = bytes(_NOTE)
+
+# Behind the notes: after how many seconds one of them is of a decoder that hangs.
+_PATIENCE = struct.Struct("<d8x")
+_FILE = _NOTE * _THREADS + _PATIENCE.size
+
+# What dead processes left is forgotten after this time; a file without bytes, whose owner died
+# while it made it, sooner.
+_FORGET_SECONDS = 7 * 24 * 3600
+_MADE_SECONDS = 60
+
+# Names of files of notes, those of version 0.1 too, and how many are read: there are as many as
+# processes that run or were killed.
+_NAME = re.compile(r"notes-\d+-[0-9a-f]{16}-\w*|tmp\w{8}")
+_MAX_FILES = 10_000
+
+RUN_VARIABLE = "IMAGE_TFRECORDS_RUN"
+"""The environment variable with the name of a supervised run, for its workers' notes."""
+
+
+def image_note(uri: str, version: int) -> bytes:
+    """The note of one image, 16 bytes; an image that is replaced gets another."""
+    return hashlib.blake2b(f"{version} {uri}".encode(errors="replace"), digest_size=_NOTE).digest()
+
+
+def _own_folders() -> list[Path]:
+    """The folders of this user for notes, sorted; there is one, unless two were made at once."""
+    prefix = _prefix()
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        # Version 0.1 had one without the end that nobody can guess.
+        return sorted(Path(entry) for entry in entries if f"{entry.name}-".startswith(prefix))
+    return []
+
+
+def _prefix() -> str:
+    return f"images-in-flight-{os.getuid()}-"
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """A descriptor of a folder that belongs to this user alone.
+
+    Raises:
+        OSError: it is no folder, a link, or another user can enter it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            raise PermissionError(f"{folder} can be entered by others")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _opened_file(folder: int, name: str, flags: int) -> Iterator[int]:
+    """A descriptor of a file of notes.
+
+    Raises:
+        OSError: it cannot be opened, or is a link, a FIFO, a device, or larger than notes are.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE:
+            raise FileNotFoundError(f"{name} is no file of notes")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _files(folder: int) -> list[str]:
+    names = sorted(os.listdir(folder))
+    return [name for name in names if _NAME.fullmatch(name)][:_MAX_FILES]
+
+
+def _is_alive(descriptor: int) -> bool:
+    """Whether the owner of an opened file of notes runs."""
+    try:
+        # Shared: others may do the same at this moment.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _notes_of(data: bytes) -> dict[bytes, int]:
+    """The notes in the content of a file, and the byte where each begins."""
+    found = {data[at : at + _NOTE]: at for at in range(0, _NOTE * _THREADS, _NOTE)}
+    return {note: at for note, at in found.items() if len(note) == _NOTE and note != _NOTHING}
+
+
+class Suspects:
+    """The images that processes were decoding when they died."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, list[tuple[Path, str, int]]] = {}
+        for folder in _own_folders():
+            with contextlib.suppress(OSError), _opened(folder) as descriptor:
+                for name in _files(descriptor):
+                    with contextlib.suppress(OSError):
+                        self._read(folder, descriptor, name)
+
+    def _read(self, folder: Path, descriptor: int, name: str) -> None:
+        with _opened_file(descriptor, name, os.O_RDONLY) as file:
+            if _is_alive(file):
+                return
+            data = os.read(file, _FILE)
+            notes = _notes_of(data)
+            age = time.time() - os.fstat(file).st_mtime
+        # A file without bytes is one that its owner has just made.
+        if age > _FORGET_SECONDS or (not notes and (data or age > _MADE_SECONDS)):
+            _remove(folder / name)
+            return
+        for note, at in notes.items():
+            self._places.setdefault(note, []).append((folder, name, at))
+
+    def __contains__(self, note: bytes) -> bool:
+        return note in self._places
+
+    @property
+    def notes(self) -> frozenset[bytes]:
+        """The notes of all of them."""
+        return frozenset(self._places)
+
+    def clear(self, note: bytes) -> None:
+        """Forgets an image that decoded soundly, for later processes too."""
+        for folder, name, at in self._places.pop(note, ()):
+            with (
+                contextlib.suppress(OSError),
+                _opened(folder) as descriptor,
+                _opened_file(descriptor, name, os.O_RDWR) as file,
+            ):
+                # Its owner is dead: nobody moves notes in it, and this one cannot be another.
+                os.pwrite(file, _NOTHING, at)
+                if not _notes_of(os.pread(file, _FILE, 0)):
+                    _remove(folder / name)
+
+
+class InFlight:
+    """The notes of this process; where no file can be made, none are taken."""
+
+    def __init__(self) -> None:
+        self._slots = threading.local()
+        self._lock = threading.Lock()
+        self._used = 0
+        self._notes: mmap.mmap | bytearray = bytearray(_FILE)
+        with contextlib.suppress(OSError):
+            self._open()
+
+    def _open(self) -> None:
+        for folder in _own_folders():
+            with contextlib.suppress(OSError), _opened(folder) as descriptor:
+                return self._make(folder, descriptor)
+        # Made with mode 0700, under a name that nobody can have taken.
+        made = Path(tempfile.mkdtemp(prefix=_prefix()))
+        with _opened(made) as descriptor:
+            self._make(made, descriptor)
+
+    def _make(self, folder: Path, descriptor: int) -> None:
+        run = os.environ.get(RUN_VARIABLE, "")
+        name = f"notes-{os.getpid()}-{os.urandom(8).hex()}-{run}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Held until the process ends: closing it would release the lock.
+        self._descriptor = os.open(name, flags, 0o600, dir_fd=descriptor)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        os.ftruncate(self._descriptor, _FILE)
+        self._notes = mmap.mmap(self._descriptor, _FILE)
+        atexit.register(_remove_own, folder / name, os.getpid())
+
+    def wait(self, seconds: float) -> None:
+        """Says how long a note may stand until its decoder hangs; the longest wait counts."""
+        with self._lock:
+            (longest,) = _PATIENCE.unpack_from(self._notes, _NOTE * _THREADS)
+            _PATIENCE.pack_into(self._notes, _NOTE * _THREADS, max(longest, seconds))
+
+    @contextlib.contextmanager
+    def noted(self, note: bytes) -> Iterator[None]:
+        """Keeps the note of an image until the block ends."""
+        at = self._slot() * _NOTE
+        if at >= _NOTE * _THREADS:
+            yield
+            return
+        self._notes[at : at + _NOTE] = note
+        try:
+            yield
+        finally:
+            self._notes[at : at + _NOTE] = _NOTHING
+
+    def _slot(self) -> int:
+        slot: int | None = getattr(self._slots, "number", None)
+        if slot is None:
+            with self._lock:
+                slot = self._slots.number = self._used
+                self._used += 1
+        return slot
+
+
+@functools.lru_cache(maxsize=1)
+def in_flight() -> InFlight:
+    """The notes of this process."""
+    return InFlight()
+
+
+def _remove(path: Path) -> None:
+    """Removes a file of notes, and its folder with the last one."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+        path.parent.rmdir()
+
+
+def _remove_own(path: Path, owner: int) -> None:
+    # A fork of this process does the same at its end.
+    if os.getpid() == owner:
+        _remove(path)
+
+
+class HangWatch:
+    """Finds the processes of one run in which a note stands for too long.
+
+    A process that is stopped does not count its time.
+    """
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._seen: dict[tuple[str, int], tuple[bytes, float]] = {}
+
+    def hanging(self, seconds: float) -> list[int]:
+        """The process ids, after `seconds` have passed since the last call."""
+        seen: dict[tuple[str, int], tuple[bytes, float]] = {}
+        found = []
+        for name, data in self._running():
+            (patience,) = _PATIENCE.unpack_from(data, _NOTE * _THREADS)
+            process = int(name.split("-")[1])
+            for note, at in _notes_of(data).items():
+                former, age = self._seen.get((name, at), (b"", 0.0))
+                age = age + seconds if former == note and not _is_stopped(process) else 0.0
+                seen[name, at] = note, age
+                if age > patience > 0 and process not in found:
+                    found.append(process)
+        self._seen = seen
+        return found
+
+    def _running(self) -> Iterator[tuple[str, bytes]]:
+        """Name and content of the files of this run whose owners run."""
+        for folder in _own_folders():
+            with contextlib.suppress(OSError), _opened(folder) as descriptor:
+                for name in _files(descriptor):
+                    if not name.endswith(f"-{self._run}"):
+                        continue
+                    with (
+                        contextlib.suppress(OSError),
+                        _opened_file(descriptor, name, os.O_RDONLY) as file,
+                    ):
+                        if _is_alive(file) and len(data := os.read(file, _FILE)) == _FILE:
+                            yield name, data
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether a process was suspended, such as by SIGSTOP; False where the system does not say."""
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        return state in "Tt"
+    return False

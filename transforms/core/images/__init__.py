@@ -1,0 +1,1 @@
+"""Pixels: checked, decoded, changed, encoded, hashed, and as a model takes them."""

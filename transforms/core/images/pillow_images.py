@@ -1,0 +1,258 @@
+"""Reading images with Pillow: what TensorFlow cannot read, and EXIF orientations.
+
+Pillow alone decides here whether a file is sound: it refuses truncated data, as it does by default.
+What is wrong with a file is a `RejectedImageError`, whatever Pillow raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import re
+import struct
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+from PIL import Image, ImageFile, UnidentifiedImageError, _imaging
+from PIL.TiffImagePlugin import TiffImageFile
+
+from transforms.core.formats.exif import orientation_of as orientation_in
+from transforms.core.formats.headers import BrokenHeaderError, CostlyImageError
+from transforms.core.formats.jpeg2000 import COST as JPEG2000_COST
+from transforms.core.formats.jpeg2000 import check_jpeg2000
+from transforms.core.formats.portable_maps import check_portable_map, decode_scaled, is_scaled
+from transforms.core.formats.tiff import MAGIC as TIFF_MAGIC
+from transforms.core.formats.tiff import ORIENTATION, check_tiff
+from transforms.core.images.check import Limits
+from transforms.core.rejections import Reason, RejectedImageError
+
+# TGA has no signature: it comes last.
+FOREIGN = ("TIFF", "AVIF", "JPEG2000", "ICO", "PPM", "TGA")
+
+# How to turn pixels so that they are upright, by EXIF orientation.
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_BACK = TURNS | {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+
+_SIDEWAYS = (5, 6, 7, 8)
+
+# A TIFF's page that is a smaller version of another page.
+_SUBFILE_TYPE = 0x00FE
+_THUMBNAIL = 1
+
+# The entry of an AVIF that says that an item is EXIF. Its orientation is not used: that of the
+# picture is a property of its own (`irot` and `imir`).
+_AVIF_EXIF = re.compile(rb"(infe[\x02\x03].{3}(?:.{4}|.{6}))Exif", re.DOTALL)
+# How a segment of a JPEG begins that holds EXIF.
+_JPEG_EXIF = re.compile(rb"(\xff\xe1..)Exif", re.DOTALL)
+
+_GREY = ("1", "L", "LA", "La")
+_SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
+_COLOR = ("RGB", "RGBX", "RGBA", "RGBa", "P", "PA", "CMYK", "YCbCr", "LAB")
+
+_DETAIL_LENGTH = 200
+
+# Registers every format now; the first `Image.open` would, in several threads at once.
+Image.init()
+
+
+def quiet_pillow() -> None:
+    """Keeps Pillow and its libtiff from writing about odd files to the standard error.
+
+    For the whole process: whoever opens files with Pillow still gets its exceptions.
+    """
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    # libtiff is among the libraries that Pillow is linked to, unless it is inside of it.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler(None)
+
+
+def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFile.ImageFile:
+    """Reads the header of an image.
+
+    Args:
+        data: the file, whole.
+        formats: names of Pillow's formats, the only ones that are tried.
+        limits: checked before anything is decoded.
+
+    Returns:
+        The image; its pixels are not decoded.
+
+    Raises:
+        RejectedImageError: with reason `NOT_AN_IMAGE`, `UNSUPPORTED_IMAGE`, `CORRUPT_IMAGE`,
+            `TOO_MANY_PIXELS` or `TOO_COSTLY`.
+    """
+    if "ICO" in formats and data.startswith(b"\0\0\1\0"):
+        _check_pixels(*_largest_icon(data), limits)
+    with _rejecting():
+        safe = _without_tags(data)
+        try:
+            image = Image.open(io.BytesIO(safe), formats=formats)
+        except UnidentifiedImageError:
+            raise _unidentified(data, formats) from None
+        if image.format == "PPM":
+            check_portable_map(image)
+    if isinstance(image, TiffImageFile) and image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
+        detail = "its first page is a thumbnail, as in raw files of cameras"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    _check_pixels(*image.size, limits, times=JPEG2000_COST if image.format == "JPEG2000" else 1)
+    return image
+
+
+def _without_tags(data: bytes) -> bytes:
+    """The file without tags that Pillow would copy one by one; those of a TIFF are checked.
+
+    Raises:
+        BrokenHeaderError: a TIFF has no directory.
+        CostlyImageError: a TIFF or a JPEG 2000 is made to be slow or large.
+    """
+    if data.startswith(TIFF_MAGIC):
+        check_tiff(data)
+    elif data.startswith(b"\xff\xd8"):
+        return _JPEG_EXIF.sub(rb"\1skip", data)
+    elif data[4:8] == b"ftyp":
+        return _AVIF_EXIF.sub(rb"\1skip", data)
+    elif data.startswith((b"\xff\x4f\xff\x51", b"\0\0\0\x0cjP")):
+        check_jpeg2000(data)
+    return data
+
+
+def frame_count(image: ImageFile.ImageFile) -> int:
+    """How many frames or pages an opened file has; of a TIFF 2 stands for all above 1."""
+    with _rejecting():
+        if isinstance(image, TiffImageFile):
+            return 2 if image.tag_v2.next else 1
+        return int(getattr(image, "n_frames", 1))
+
+
+def orientation_of(image: ImageFile.ImageFile) -> int:
+    """The orientation of an opened image by its tags, 1 to 8; 1 when there is none."""
+    if isinstance(image, TiffImageFile):
+        tag = image.tag_v2.get(ORIENTATION)
+        if tag is not None:
+            return tag if tag in TURNS else 1
+    exif, xmp = image.info.get("exif", b""), image.info.get("xmp", b"")
+    return orientation_in(bytes(exif), xmp if isinstance(xmp, bytes) else b"") or 1
+
+
+def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
+    """Height and width of an opened image's pixels before anything turns them."""
+    width, height = image.size
+    # Pillow gives the size of the turned picture, if the tag is where TIFF has it.
+    is_swapped = isinstance(image, TiffImageFile) and image.tag_v2.get(ORIENTATION) in _SIDEWAYS
+    return (width, height) if is_swapped else (height, width)
+
+
+def exif_of(orientation: int) -> bytes:
+    """An EXIF block with nothing but an orientation, as JPEG has it in its APP1 segment."""
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    return exif.tobytes()
+
+
+def decode(image: ImageFile.ImageFile) -> Image.Image:
+    """Decodes the first frame of an opened image, the pixels as they are in the file.
+
+    Returns:
+        An image of mode `L`, `LA`, `RGB`, `RGBA` or `I;16` (grey of 16 bits).
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`, or `UNSUPPORTED_IMAGE` when its samples
+            are neither 8 nor 16 bits.
+    """
+    # Pillow turns a TIFF while it decodes, and forgets the tag.
+    orientation = orientation_of(image) if isinstance(image, TiffImageFile) else 1
+    with _rejecting():
+        if is_scaled(image):
+            return decode_scaled(image)
+        image.load()
+        plain = _in_mode(image, _plain_mode(image))
+    plain.info.clear()  # what Pillow would write again, such as a colour profile
+    return plain if orientation == 1 else plain.transpose(_BACK[orientation])
+
+
+def _plain_mode(image: ImageFile.ImageFile) -> str:
+    """The mode of `decode` that holds all of an image, but for 16 bits of colour."""
+    if image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format == "PPM"):
+        return "I;16"
+    if image.mode not in _GREY + _COLOR:
+        detail = f"its samples are of Pillow's mode {image.mode}, neither 8 nor 16 bits"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    if image.has_transparency_data:
+        return "LA" if image.mode in _GREY else "RGBA"
+    return "L" if image.mode in _GREY else "RGB"
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    if image.mode == mode:
+        return image
+    if mode == "I;16":  # Pillow's own conversion cuts the values off at 255
+        return Image.fromarray(np.asarray(image).astype(np.uint16))
+    return image.convert(mode)
+
+
+def _check_pixels(width: int, height: int, limits: Limits, *, times: int = 1) -> None:
+    if width * height * times > limits.max_pixels:
+        counted = f", which count {times} times" if times > 1 else ""
+        detail = f"{width}x{height} pixels{counted}, more than {limits.max_pixels}"
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
+
+
+def _largest_icon(data: bytes) -> tuple[int, int]:
+    """Width and height of the largest picture in an icon, which Pillow decodes to open the file."""
+    sizes = [(0, 0)]
+    with contextlib.suppress(struct.error):
+        for number in range(struct.unpack_from("<H", data, 4)[0]):
+            (start,) = struct.unpack_from("<I", data, 6 + 16 * number + 12)
+            if data[start : start + 8] == b"\x89PNG\r\n\x1a\n":
+                sizes.append(struct.unpack_from(">II", data, start + 16))
+            else:
+                width, height = struct.unpack_from("<II", data, start + 4)
+                sizes.append((width, height // 2))  # the other half is its mask
+    return max(sizes, key=lambda size: size[0] * size[1])
+
+
+def _unidentified(data: bytes, formats: tuple[str, ...]) -> RejectedImageError:
+    """Why Pillow does not open a file: it is none of the formats, damaged, or needs a decoder."""
+    for format_ in formats:
+        accept = Image.OPEN[format_][1]
+        accepted = accept(data[:16]) if accept else False
+        if isinstance(accepted, str):
+            return RejectedImageError(Reason.UNSUPPORTED_IMAGE, accepted)
+        if accepted:
+            detail = f"begins like {format_}, but its header cannot be read"
+            return RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+    detail = f"begins with the bytes {data[:8].hex(' ')}"
+    return RejectedImageError(Reason.NOT_AN_IMAGE, detail)
+
+
+@contextlib.contextmanager
+def _rejecting() -> Iterator[None]:
+    """Turns what Pillow raises about a file into a rejection."""
+    try:
+        yield
+    except (RejectedImageError, MemoryError):
+        raise
+    except CostlyImageError as error:
+        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from None
+    except BrokenHeaderError as error:
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, str(error)) from None
+    except Image.DecompressionBombError as error:
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, _one_line(error)) from None
+    except Exception as error:  # of every kind: OSError, ValueError, SyntaxError, struct.error ...
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, _one_line(error)) from None
+
+
+def _one_line(error: Exception) -> str:
+    message = " ".join(str(error).split()) or type(error).__name__
+    message = re.sub(r" at 0x\w+", "", message)  # an address is another one in every run
+    return f"Pillow: {message}"[:_DETAIL_LENGTH]

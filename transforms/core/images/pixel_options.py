@@ -1,0 +1,231 @@
+"""What to do to the pixels of every image, and what positions in it have to follow; no Pillow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from transforms.core.arguments import one_of, whole_number
+from transforms.core.images.check import ImageInfo
+
+TRANSCODINGS = ("keep", "auto", "jpeg", "png")
+COLORS = ("keep", "rgb", "gray")
+ORIENTATIONS = ("keep", "apply")
+
+# What changed images are counted as; `untouched` excludes the rest.
+CHANGES = (
+    "untouched",
+    "transcoded",
+    "reencoded",
+    "resized",
+    "turned",
+    "recolored",
+    "flattened",
+    "first_frame",
+)
+
+DEFAULT_QUALITY = 95
+
+# libjpeg's limit, whatever the format.
+MAX_SIDE = 65_500
+
+_RESIZE = re.compile(r"(?:(shorter|longer)=(\d{1,5})|(\d{1,5})x(\d{1,5}))(,never_enlarge)?", re.A)
+
+
+class Resize(NamedTuple):
+    """The size that images get.
+
+    Attributes:
+        rule: `shorter` or `longer`, the side that gets the size, or `exact`.
+        height: in pixels; for `shorter` and `longer` both are that side's size.
+        width: in pixels.
+        never_enlarge: an image of which a side would grow keeps its size.
+    """
+
+    rule: str
+    height: int
+    width: int
+    never_enlarge: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Resize:
+        """Reads `shorter=256`, `longer=512` or `640x480` (width first), or these `,never_enlarge`.
+
+        Raises:
+            ValueError: when it is none of them, or a side is not in 1..65500.
+
+        >>> Resize.parse("640x480,never_enlarge")
+        Resize(rule='exact', height=480, width=640, never_enlarge=True)
+        """
+        match = _RESIZE.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(
+                f"{text!r} is not a size: write it like shorter=256, longer=512 or 640x480 "
+                "(width x height), and ,never_enlarge behind it if small images are to stay small"
+            )
+        rule, side, width, height, never_enlarge = match.groups()
+        resize = cls(rule or "exact", int(side or height), int(side or width), bool(never_enlarge))
+        if not 1 <= min(resize.height, resize.width) <= max(resize[1:3]) <= MAX_SIDE:
+            raise ValueError(f"{text!r}: a side has 1 to {MAX_SIDE} pixels")
+        return resize
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of an image that was so large before.
+
+        >>> Resize.parse("shorter=256").size(375, 500)
+        (256, 341)
+        """
+        if self.rule == "exact":
+            new = self.height, self.width
+        else:
+            side = min(height, width) if self.rule == "shorter" else max(height, width)
+            new = _scaled(height, self.height, side), _scaled(width, self.width, side)
+        is_larger = new[0] > height or new[1] > width
+        return (height, width) if self.never_enlarge and is_larger else new
+
+    @property
+    def fixed(self) -> tuple[int, int] | None:
+        """Height and width that every image gets; None when they may differ."""
+        return None if self.rule != "exact" or self.never_enlarge else (self.height, self.width)
+
+    def __str__(self) -> str:
+        """What `parse` reads."""
+        exact = f"{self.width}x{self.height}"
+        size = exact if self.rule == "exact" else f"{self.rule}={self.height}"
+        return f"{size},never_enlarge" if self.never_enlarge else size
+
+
+def stored_shape(options: Mapping[str, Any]) -> tuple[int | None, int | None, int]:
+    """Height, width and channels of every image of a dataset; None for what differs.
+
+    Images are read as RGB, unless all of them were made gray.
+
+    Args:
+        options: of its manifest.
+
+    >>> stored_shape({"resize": "640x480", "color": "gray"})
+    (480, 640, 1)
+    >>> stored_shape({"resize": "shorter=256", "color": "keep"})
+    (None, None, 3)
+    """
+    channels = 1 if options.get("color") == "gray" else 3
+    resize = Resize.parse(options["resize"]) if options.get("resize") else None
+    height, width = (resize and resize.fixed) or (None, None)
+    return height, width, channels
+
+
+def _scaled(length: int, to: int, of: int) -> int:
+    """`length * to / of`, halves rounded up, at least 1."""
+    return max(1, (2 * length * to + of) // (2 * of))
+
+
+class Original(NamedTuple):
+    """The image in the file, and how it was turned: what positions in it have to follow.
+
+    Attributes:
+        height: in pixels, before it was turned or resized.
+        width: likewise.
+        orientation: the EXIF orientation that was applied, 1 (not turned) to 8.
+    """
+
+    height: int
+    width: int
+    orientation: int
+
+
+class StoredImage(NamedTuple):
+    """What is stored of an image.
+
+    Attributes:
+        data: the bytes to store; `tf.io.decode_image` decodes them.
+        info: what they hold.
+        original: what the file held.
+        changes: what was done, names from `pixel_options.CHANGES`.
+        look: of the stored pixels, see `looks`; None when it is unknown.
+        tagged: the EXIF orientation of the file, whether it was applied or not; 0 when it was not
+            read.
+    """
+
+    data: bytes
+    info: ImageInfo
+    original: Original
+    changes: tuple[str, ...]
+    look: int | None = None
+    tagged: int = 0
+
+
+class _PixelOptions(NamedTuple):
+    transcode: str
+    resize: Resize | None
+    color: str
+    quality: int
+    exif_orientation: str
+    reencode: bool
+
+
+class PixelOptions(_PixelOptions):
+    """What to do to every image. Those that are right already are stored byte for byte.
+
+    Attributes:
+        transcode: `keep` the format; `auto`: convert what TensorFlow cannot read or misreads; or
+            store everything as `jpeg` or `png`.
+        resize: the size they get, or None.
+        color: `keep`, `rgb` (three channels) or `gray` (one).
+        quality: of the JPEGs that are written, 1 to 100.
+        exif_orientation: `apply` turns the pixels as the file's tag says; `keep` leaves them, and
+            the tag.
+        reencode: whether JPEGs are encoded again with the quality, too; for `transcode="jpeg"`.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        transcode: str = "keep",
+        resize: Resize | None = None,
+        color: str = "keep",
+        quality: int = DEFAULT_QUALITY,
+        exif_orientation: str = "keep",
+        reencode: bool = False,
+    ) -> PixelOptions:
+        """Refuses with TypeError or ValueError what is none of these."""
+        one_of("transcode", transcode, TRANSCODINGS)
+        one_of("color", color, COLORS)
+        one_of("exif_orientation", exif_orientation, ORIENTATIONS)
+        whole_number("quality", quality, 1, 100)
+        if resize is not None and not isinstance(resize, Resize):
+            raise TypeError(
+                f"resize is a Resize or None, not the {type(resize).__name__} {resize!r}"
+            )
+        if reencode and transcode != "jpeg":
+            raise ValueError(f"reencode needs transcode 'jpeg', not {transcode!r}")
+        fields = (transcode, resize, color, quality, exif_orientation)
+        return super().__new__(cls, *fields, bool(reencode))
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every image is stored as it is."""
+        return self._replace(quality=DEFAULT_QUALITY) == AS_THEY_ARE
+
+    @property
+    def fixed_shape(self) -> tuple[int, int, int] | None:
+        """Height, width and channels that every image gets, or None when they may differ.
+
+        >>> PixelOptions(resize=Resize.parse("640x480"), color="gray").fixed_shape
+        (480, 640, 1)
+        """
+        size = self.resize and self.resize.fixed
+        channels = {"rgb": 3, "gray": 1}.get(self.color)
+        return None if size is None or channels is None else (*size, channels)
+
+    @property
+    def may_write_jpeg(self) -> bool:
+        """Whether the quality matters."""
+        return not self.changes_nothing and self.transcode != "png"
+
+
+AS_THEY_ARE = PixelOptions()
+
+UNTOUCHED = ("untouched",)
+"""`StoredImage.changes` of an image that is stored as it is, where others are changed."""

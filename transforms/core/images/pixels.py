@@ -1,0 +1,376 @@
+"""Changes an image's pixels: format, size, colour and orientation, and says what was done.
+
+An image that is right already is stored byte for byte. Any other is decoded once to the pixels
+that TensorFlow would make of it, changed, and encoded as JPEG or PNG. What TensorFlow cannot read,
+Pillow decodes.
+
+All functions may be called from several threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import simplejpeg
+from PIL import Image, ImageFile
+
+from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.headers import Header, image_format
+from transforms.core.images import pillow_images
+from transforms.core.images.check import (
+    ImageInfo,
+    Limits,
+    check_image,
+    checked_header,
+    decode_pixels,
+    examine_image,
+)
+from transforms.core.images.encode import encode_image
+from transforms.core.images.perceptual_hash import look_of_pixels
+from transforms.core.images.pillow_images import TURNS, open_image
+from transforms.core.images.pixel_options import UNTOUCHED, Original, PixelOptions, StoredImage
+from transforms.core.rejections import Reason, RejectedImageError
+
+# Formats whose files are nearly always lossy: as PNG they would be several times as large.
+_PHOTO_FORMATS = ("jpeg", "webp", "avif", "jpeg2000", "jxl")
+
+# What of a header that TensorFlow does not take Pillow may still read.
+_SECOND_CHANCE = {"": pillow_images.FOREIGN, "bmp": ("BMP",), "webp": ("WEBP",)}
+_MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
+
+# A JPEG is decoded at the smallest of the scales 1, 1/2, 1/4 and 1/8 that is this many times as
+# large as its new size: the difference to decoding all of it is far below what encoding loses.
+_OVERSAMPLING = 2
+
+_FILTER = Image.Resampling.LANCZOS
+
+
+class _Source(NamedTuple):
+    """An image before it is changed, as its header describes it.
+
+    Attributes:
+        format: `jpeg`, `png` ... in lower case.
+        height: of the pixels as they are in the file.
+        width: likewise.
+        channels: that TensorFlow would give; 0 when it cannot read the file.
+        orientation: of its EXIF tag.
+        frames: frames or pages.
+        header: None when TensorFlow cannot read the file.
+        opened: by Pillow, when TensorFlow cannot read the file.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+    orientation: int
+    frames: int
+    header: Header | None = None
+    opened: ImageFile.ImageFile | None = None
+
+
+class _Target(NamedTuple):
+    """The size to give the pixels before they are turned, and the turn (1 to 8)."""
+
+    height: int
+    width: int
+    turn: int
+
+
+def change_pixels(
+    data: bytes,
+    options: PixelOptions,
+    *,
+    limits: Limits,
+    check: str = "full",
+    looks: bool = False,
+) -> StoredImage:
+    """Gives the bytes to store of an image.
+
+    The same options and library versions give the same bytes. Metadata of a changed image is left
+    out, but for an orientation that is kept. Colour profiles are not applied: TensorFlow ignores
+    them too.
+
+    Args:
+        data: the file, whole.
+        options: what to do.
+        limits: checked before anything is decoded, and on what is to be stored.
+        check: mode of `check_image` for images that are stored as they are; others are always
+            decoded and so checked.
+        looks: whether to take the look of pixels that are decoded.
+
+    Raises:
+        RejectedImageError: as `check_image`, and `UNSUPPORTED_IMAGE` for an image that cannot be
+            converted.
+    """
+    source = _examine(data, options, limits)
+    target = _target(source, options)
+    if _is_right(source, target, options):
+        info, look = examine_image(data, limits=limits, mode=check, looks=looks)
+        return StoredImage(data, info, Original(info.height, info.width, 1), UNTOUCHED, look)
+    if options.exif_orientation == "keep" and source.header is not None:
+        source = source._replace(orientation=orientation_tag(data, source.format) or 1)
+    image, scale = _decode_whole(data, source, target, options, limits)
+    recolored = _recolored(image, options)
+    stored_format = _stored_format(data, source, recolored, options)
+    fitting = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
+    final = _resized_and_turned(fitting, source, target, scale)
+    kept = source.orientation if options.exif_orientation == "keep" else 1
+    stored, info = encode_image(final, stored_format, options.quality, kept, limits)
+    was_done = {
+        "transcoded": stored_format != source.format,
+        **_was_done(source, target, options, image, final),
+    }
+    changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
+    original = Original(source.height, source.width, target.turn)
+    look = _look(final) if looks else None
+    return StoredImage(stored, info, original, changes, look, source.orientation)
+
+
+def _look(image: Image.Image) -> int | None:
+    pixels = np.asarray(_fitting_jpeg(image))
+    return look_of_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None])
+
+
+def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredImage:
+    """Gives the pixels of an image as they are decoded and changed, without encoding them.
+
+    Args:
+        data: the file, whole.
+        options: what to do; with none, the pixels are those of `tf.io.decode_image` (of an
+            animation, the first frame).
+        limits: checked before anything is decoded, and on what is to be stored.
+
+    Returns:
+        `data` is uint8 of height x width x channels, as `info` has them; its format is that of the
+        file.
+
+    Raises:
+        RejectedImageError: as `change_pixels`.
+    """
+    source = _examine(data, options, limits)
+    target = _target(source, options)
+    image, scale = _decode_whole(data, source, target, options, limits)
+    is_plain = not _has_alpha(image) and len(image.getbands()) == source.channels
+    if options.color == "keep" and source.header is not None and not is_plain:
+        # Pillow knows of transparent colors and of palettes that TensorFlow passes over.
+        shown = decode_pixels(data, source.format, expand_animations=False)
+        image = _image_of(shown.numpy())
+    recolored = _recolored(image, options)
+    fitting = _fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
+    final = _resized_and_turned(fitting, source, target, scale)
+    info = ImageInfo(source.format, final.height, final.width, len(final.getbands()))
+    was_done = _was_done(source, target, options, image, final)
+    changes = tuple(name for name, is_so in was_done.items() if is_so) or UNTOUCHED
+    original = Original(source.height, source.width, target.turn)
+    tagged = source.orientation if source.header is None else 0
+    return StoredImage(final.tobytes(), info, original, changes, tagged=tagged)
+
+
+def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
+    """Reads the header: with Pillow where TensorFlow could not, or would misread the file."""
+    try:
+        header = checked_header(data, limits)
+    except RejectedImageError as refused:
+        if options.transcode == "keep" or refused.reason not in _MAY_BE_FOREIGN:
+            raise
+        return _examine_foreign(data, limits, refused)
+    if options.transcode != "keep" and header.format == "bmp":
+        opened = open_image(data, ("BMP",), limits)
+        if not _is_plain_bmp(opened, len(data)):
+            return _foreign(opened)
+    orientation = 1
+    if options.exif_orientation == "apply":
+        orientation = orientation_tag(data, header.format) or 1
+    return _Source(*header[:4], orientation=orientation, frames=header.frames, header=header)
+
+
+def _is_plain_bmp(opened: ImageFile.ImageFile, size: int) -> bool:
+    """Whether TensorFlow sees the same in a BMP of `size` bytes.
+
+    It passes over palettes, masks and compression, and refuses a file with bytes at its end.
+    """
+    codec, _, start, arguments = opened.tile[0]
+    layout: Any = arguments
+    return (
+        codec == "raw"
+        and layout[0] in ("L", "BGR", "BGRX", "BGRA")
+        and start + layout[1] * opened.height == size
+    )
+
+
+def _examine_foreign(data: bytes, limits: Limits, refused: RejectedImageError) -> _Source:
+    formats = _SECOND_CHANCE.get(image_format(data))
+    if formats is None:
+        raise refused
+    return _foreign(open_image(data, formats, limits))
+
+
+def _foreign(opened: ImageFile.ImageFile) -> _Source:
+    return _Source(
+        str(opened.format).lower(),
+        *pillow_images.size_in_file(opened),
+        channels=0,
+        orientation=pillow_images.orientation_of(opened),
+        frames=pillow_images.frame_count(opened),
+        opened=opened,
+    )
+
+
+def _target(source: _Source, options: PixelOptions) -> _Target:
+    turn = source.orientation if options.exif_orientation == "apply" else 1
+    height, width = source.height, source.width
+    if options.resize is not None:
+        if turn > 4:
+            width, height = options.resize.size(width, height)
+        else:
+            height, width = options.resize.size(height, width)
+    return _Target(height, width, turn)
+
+
+def _is_right(source: _Source, target: _Target, options: PixelOptions) -> bool:
+    """Whether the file can be stored as it is."""
+    return (
+        source.header is not None
+        and not options.reencode
+        and options.transcode in ("keep", "auto", source.format)
+        and target == (source.height, source.width, 1)
+        and options.color in ("keep", {1: "gray", 3: "rgb"}.get(source.channels))
+    )
+
+
+def _check_target(target: _Target, limits: Limits) -> None:
+    """Refuses what enlarging makes too large, before it is made."""
+    if target.height * target.width > limits.max_pixels:
+        size = f"{target.width}x{target.height} pixels"
+        detail = f"{size} when it is resized, more than {limits.max_pixels}"
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
+
+
+def _was_done(
+    source: _Source,
+    target: _Target,
+    options: PixelOptions,
+    image: Image.Image,
+    final: Image.Image,
+) -> dict[str, bool]:
+    """What was done between `image`, as it was decoded, and `final`."""
+    channels = source.channels or len(image.getbands())
+    return {
+        "resized": _is_resized(source, target),
+        "turned": target.turn != 1,
+        "recolored": options.color != "keep" and len(final.getbands()) != channels,
+        "flattened": _has_alpha(image) and not _has_alpha(final),
+        "first_frame": source.frames > 1,
+    }
+
+
+def _is_resized(source: _Source, target: _Target) -> bool:
+    return (target.height, target.width) != (source.height, source.width)
+
+
+def _resized_and_turned(
+    image: Image.Image, source: _Source, target: _Target, scale: int
+) -> Image.Image:
+    if _is_resized(source, target):
+        # Rows and columns that a smaller scale rounded up to lie outside of the picture.
+        box = (0, 0, source.width / scale, source.height / scale)
+        image = image.resize((target.width, target.height), _FILTER, box)
+    return image if target.turn == 1 else image.transpose(TURNS[target.turn])
+
+
+def _decode_whole(
+    data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
+) -> tuple[Image.Image, int]:
+    """As `_decode`, if the new size is within the limits and the header tells the true size."""
+    if _is_resized(source, target):
+        _check_target(target, limits)
+    image, scale = _decode(data, source, target, options, limits)
+    if image.size != (-(-source.width // scale), -(-source.height // scale)):
+        detail = f"{image.width}x{image.height} pixels, but its header says otherwise"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+    return image, scale
+
+
+def _decode(
+    data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
+) -> tuple[Image.Image, int]:
+    """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
+    if source.opened is not None:
+        return pillow_images.decode(source.opened), 1
+    if source.format == "jpeg" and source.header is not None and source.header.plain:
+        scale = _decoding_scale(source, target)
+        pixels = _decode_jpeg(data, source, scale, is_grey=options.color == "gray")
+        if pixels is not None:
+            return pixels, scale
+    elif source.format in ("png", "bmp"):
+        check_image(data, limits=limits)
+        try:
+            opened = open_image(data, (source.format.upper(),), limits)
+            return pillow_images.decode(opened), 1
+        except RejectedImageError:
+            pass  # TensorFlow decodes it, as was just seen
+    shown = decode_pixels(data, source.format).numpy()
+    return _image_of(shown[0] if shown.ndim == 4 else shown), 1
+
+
+def _decoding_scale(source: _Source, target: _Target) -> int:
+    """How many times smaller a JPEG can be decoded: 8, 4, 2 or 1."""
+    times = min(source.height // target.height, source.width // target.width)
+    return next((scale for scale in (8, 4, 2) if scale * _OVERSAMPLING <= times), 1)
+
+
+def _decode_jpeg(data: bytes, source: _Source, scale: int, *, is_grey: bool) -> Image.Image | None:
+    """A JPEG as TensorFlow decodes it, so many times smaller; None when in doubt."""
+    height, width = -(-source.height // scale), -(-source.width // scale)
+    try:
+        pixels = simplejpeg.decode_jpeg(
+            data,
+            "GRAY" if is_grey or source.channels == 1 else "RGB",
+            fastdct=True,
+            fastupsample=False,
+            min_height=height,
+            min_width=width,
+            min_factor=scale,
+            strict=True,
+        )
+    except ValueError:
+        return None
+    return _image_of(pixels) if pixels.shape[:2] == (height, width) else None
+
+
+def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Image.Image:
+    """The image with the pixels `[height, width, channels]`."""
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _recolored(image: Image.Image, options: PixelOptions) -> Image.Image:
+    if options.color == "keep" or (options.color == "gray" and image.mode == "I;16"):
+        return image
+    flat = _fitting_jpeg(image)
+    return flat.convert("RGB" if options.color == "rgb" else "L")
+
+
+def _fitting_jpeg(image: Image.Image) -> Image.Image:
+    """The image in 8 bits and without alpha: over white, where it was transparent."""
+    if image.mode == "I;16":
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if not _has_alpha(image):
+        return image
+    white = Image.new("RGBA", image.size, "white")
+    flat = Image.alpha_composite(white, image.convert("RGBA"))
+    return flat.convert("L" if image.mode == "LA" else "RGB")
+
+
+def _has_alpha(image: Image.Image) -> bool:
+    return image.mode in ("LA", "RGBA")
+
+
+def _stored_format(data: bytes, source: _Source, image: Image.Image, options: PixelOptions) -> str:
+    """`jpeg` or `png`: as asked for, or JPEG for what was a photo and PNG for everything else."""
+    if options.transcode in ("jpeg", "png"):
+        return options.transcode
+    is_lossless_webp = source.format == "webp" and b"VP8L" in data
+    is_photo = source.format in _PHOTO_FORMATS and not is_lossless_webp
+    return "jpeg" if is_photo and image.mode in ("L", "RGB") else "png"

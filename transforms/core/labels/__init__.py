@@ -1,0 +1,1 @@
+"""Labels: their kinds, their ids, and what paths say about them."""

@@ -1,0 +1,207 @@
+"""What a column of labels is: integers or text, which cells are missing, which do not fit."""
+
+# Without postponed annotations: `LabelCells` crosses a shuffle, and RowCoder reads its types.
+
+import json
+import numbers
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from transforms.core.label_errors import LabelsError
+from transforms.core.tables.csv_rows import label_text
+
+LABEL_KINDS = ("auto", "integer", "text")
+
+MISSING_LABELS = frozenset(
+    "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|None|n/a"
+    "|nan|null".split("|")
+)
+"""Cells that say that there is no value: those that `pandas.read_csv` reads as missing."""
+
+NEARLY_ALL = 0.8
+"""The share of integers from which labels that are none look like a mistake."""
+
+# Cells that a message shows.
+_MAX_ODD = 3
+
+_INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0+)?", re.ASCII)
+_LENIENT_INTEGER = re.compile(r"([+-]?[0-9]{1,30})(?:\.0*)?", re.ASCII)
+
+LabelPlace = tuple[str, int, str]
+"""The file and line of a label, or the path of its image and 0; and the label."""
+
+
+def integer_of(label: str, *, lenient: bool = False) -> int | None:
+    """The integer that a label stands for, an int64; None when it is none.
+
+    Args:
+        label: as `label_text` gives it.
+        lenient: whether leading zeros and a plus are taken, as in `--label_kind integer`.
+
+    >>> [integer_of(label) for label in ("7", "14950.0", "-3", "007", "7.5", "9223372036854775808")]
+    [7, 14950, -3, None, None, None]
+    >>> integer_of("007", lenient=True)
+    7
+    """
+    found = (_LENIENT_INTEGER if lenient else _INTEGER).fullmatch(label)
+    value = int(found[1]) if found else None
+    return value if value is not None and -(2**63) <= value < 2**63 else None
+
+
+def given_label(label: object) -> str:
+    """The text of a label that a program gives; empty for None and NaN.
+
+    >>> given_label(7.0), given_label(float("nan")), given_label("7.0"), given_label(None)
+    ('7', '', '7.0', '')
+    """
+    if label is None:
+        return ""
+    if isinstance(label, numbers.Real) and not isinstance(label, numbers.Integral):
+        value = float(label)
+        if value != value:
+            return ""
+        if value.is_integer():
+            return str(int(value))
+    return label_text(str(label))
+
+
+def missing_labels(kind: str, class_names: Iterable[str] | None = None) -> frozenset[str]:
+    """The cells that are no label, besides empty ones.
+
+    Args:
+        kind: of `LABEL_KINDS`; with `text` every text is a label.
+        class_names: the classes, if they are given; a name among them is a label.
+    """
+    if kind == "text":
+        return frozenset()
+    return MISSING_LABELS - frozenset(class_names or ())
+
+
+def labels_in(cell: str, missing: frozenset[str], separator: str = "") -> list[str]:
+    """The labels in one cell; none when it is empty or says that there is none.
+
+    >>> labels_in("a| |nan|b", MISSING_LABELS, "|"), labels_in("NA", MISSING_LABELS)
+    (['a', 'b'], [])
+    """
+    parts = [part.strip() for part in cell.split(separator)] if separator else [cell]
+    return [part for part in parts if part and part not in missing]
+
+
+class LabelCells(NamedTuple):
+    """How many labels are of which kind.
+
+    Attributes:
+        integers: that are integers.
+        others: that are none.
+        missing: cells without a label.
+        odd: the first that are no integers, a JSON list of `LabelPlace`.
+        spellings: what stands in the missing cells, a sorted JSON list.
+    """
+
+    integers: int = 0
+    others: int = 0
+    missing: int = 0
+    odd: str = "[]"
+    spellings: str = "[]"
+
+
+class LabelCounter:
+    """Counts labels as they are read, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._integers = 0
+        self._others = 0
+        self._missing = 0
+        self._odd: list[LabelPlace] = []
+        self._spellings: set[str] = set()
+
+    def add(self, label: str, path: str, line: int = 0) -> None:
+        """Counts one label that is not empty, with its place."""
+        if integer_of(label) is not None:
+            self._integers += 1
+            return
+        self._others += 1
+        if len(self._odd) < _MAX_ODD:
+            self._odd.append((path, line, label))
+
+    def add_missing(self, cell: str) -> None:
+        """Counts one cell that is no label."""
+        self._missing += 1
+        self._spellings.add(cell)
+
+    def counted(self) -> LabelCells:
+        """What was counted."""
+        return LabelCells(
+            self._integers,
+            self._others,
+            self._missing,
+            json.dumps(self._odd),
+            json.dumps(sorted(self._spellings)),
+        )
+
+
+def merge_cells(counted: Iterable[LabelCells]) -> LabelCells:
+    """The sum of counts; their order does not matter."""
+    integers = others = missing = 0
+    odd: list[LabelPlace] = []
+    spellings: set[str] = set()
+    for cells in counted:
+        integers += cells.integers
+        others += cells.others
+        missing += cells.missing
+        spellings.update(json.loads(cells.spellings))
+        if cells.odd != "[]":
+            odd = sorted([*odd, *map(tuple, json.loads(cells.odd))])[:_MAX_ODD]
+    return LabelCells(integers, others, missing, json.dumps(odd), json.dumps(sorted(spellings)))
+
+
+def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
+    """Whether labels are integers or text.
+
+    All integers are integers, and labels of which some are none are text. If nearly all
+    (`NEARLY_ALL`) are integers, neither can be guessed.
+
+    Args:
+        cells: what was counted of all labels.
+        kind: of `LABEL_KINDS`; all but `auto` decide.
+
+    Returns:
+        `integer`, `text`, or `none` when there is no label.
+
+    Raises:
+        LabelsError: nearly all are integers, and some are not.
+    """
+    count = cells.integers + cells.others
+    if kind != "auto":
+        return kind if count else "none"
+    if not cells.others:
+        return "integer" if count else "none"
+    if cells.integers < NEARLY_ALL * count:
+        return "text"
+    raise LabelsError(
+        f"{cells.integers} of {count} labels are integers, but {_shown(cells)}: correct or empty "
+        "these cells, or give --label_kind text (every label is the name of a class) or "
+        "--label_kind integer (rejects images whose label is none)"
+    )
+
+
+def _shown(cells: LabelCells) -> str:
+    """The first labels that are no integers, with their places."""
+    odd = [
+        f"{label[:40]!r} ({path}:{line})" if line else f"{label[:40]!r} ({path})"
+        for path, line, label in json.loads(cells.odd)
+    ]
+    more = cells.others - len(odd)
+    verb = "is" if cells.others == 1 else "are"
+    return f"{', '.join(odd)}{f' and {more} more' if more > 0 else ''} {verb} not"
+
+
+def class_order(name: str) -> tuple[int, int, str]:
+    """What classes are sorted by where they are listed: integers as numbers, then text.
+
+    >>> sorted(["cat", "10", "9"], key=class_order)
+    ['9', '10', 'cat']
+    """
+    value = integer_of(name)
+    return (1, 0, name) if value is None else (0, value, name)

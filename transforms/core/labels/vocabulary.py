@@ -1,0 +1,295 @@
+"""The vocabulary: what turns labels into class ids, and `labels.txt`, which names the ids.
+
+Line *n* of `labels.txt`, counted from 0, is the class with the id *n*: its name, or the number
+itself. A line is empty where no class has its number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from transforms.core.label_errors import LabelsError
+from transforms.core.labels.label_kinds import LabelCells, decide_kind, integer_of
+from transforms.core.planning.keys import nfc
+from transforms.core.tables.csv_rows import label_text
+
+MAX_LINES = 10_000_000
+"""The lines that `labels.txt` has room for; it is empty when a class id is larger, or below 0."""
+
+BACKGROUND = "background"
+"""The name of the id 0, where readers keep it for what is no object."""
+
+_ID_AND_NAME = re.compile(r"([0-9]+):(.*\S.*)", re.ASCII)
+
+
+class LabelRules(NamedTuple):
+    """What flags say of labels and their ids.
+
+    Attributes:
+        kind: of `LABEL_KINDS`.
+        class_names: the classes in the order of their ids, or None for sorted labels.
+        dense: whether integers are numbered from the first id.
+        first_id: the id of the first class that is counted: 1 where readers keep 0 for the
+            background.
+    """
+
+    kind: str = "auto"
+    class_names: tuple[str, ...] | None = None
+    dense: bool = False
+    first_id: int = 0
+
+    @property
+    def unknown(self) -> str:
+        """What is wrong with a label that gets no id."""
+        if self.class_names is None:
+            return "is no integer (--label_kind integer)"
+        return "is not in --class_names"
+
+    def decide(self, cells: LabelCells) -> str:
+        """What the labels are; class names say themselves what a label may be.
+
+        Raises:
+            LabelsError: see `decide_kind`.
+        """
+        kind = self.kind
+        if self.class_names is not None and kind == "auto":
+            kind = "integer" if not cells.others else "text"
+        return decide_kind(cells, kind)
+
+    def vocabulary(self, labels: Iterable[str], kind: str) -> Vocabulary:
+        """The vocabulary of these labels.
+
+        Args:
+            labels: the labels of a dataset.
+            kind: what `decide_kind` says of them.
+        """
+        is_open = self.class_names is not None or kind not in ("integer", "text")
+        decided = self.kind if is_open else kind
+        return Vocabulary.build(
+            labels, self.class_names, kind=decided, dense=self.dense, first_id=self.first_id
+        )
+
+
+ANY_LABELS = LabelRules()
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The classes of a dataset; built by `build`, small and picklable.
+
+    Text labels get the ids 0, 1, 2 … in the order of their code points, or of the given class
+    names. Integer labels stay as they are, unless class names say what they stand for, or they are
+    to be dense.
+
+    Attributes:
+        is_named: ids count the lines of `lines()` from 0; otherwise labels are their own ids.
+        is_integer: whether labels are integers.
+        first_id: where ids that count begin.
+    """
+
+    is_named: bool
+    is_integer: bool
+    _ids: dict[str, int] = dataclasses.field(repr=False)
+    _lines: tuple[str, ...] = dataclasses.field(repr=False)
+    first_id: int = 0
+
+    @classmethod
+    def build(
+        cls,
+        labels: Iterable[str],
+        class_names: Sequence[str] | None = None,
+        *,
+        kind: str = "auto",
+        dense: bool = False,
+        first_id: int = 0,
+    ) -> Vocabulary:
+        """The vocabulary of these labels, whatever their order and repetitions.
+
+        Args:
+            labels: the labels of a dataset.
+            class_names: what `read_class_names` gives; then no other class is known. A label is one
+                of the names, or the index of a name, from 0. Names that are all integers are the
+                integers allowed, in which case nothing is an index.
+            kind: `text`; `integer`, in which case labels that are none are unknown; or `auto`:
+                integers if all labels are.
+            dense: whether integers are numbered from `first_id` in their order.
+            first_id: the id of the first class that is counted. With 1, the id 0 is that of the
+                background, which no label has; given names may have it in their first line.
+
+        Raises:
+            LabelsError: an integer is below `first_id`, or above what readers of boxes take.
+
+        >>> Vocabulary.build(["dog", "cat", "dog"]).lines()
+        ('cat', 'dog')
+        >>> Vocabulary.build(["10", "9.0"]).id_of("9.0")
+        9
+        >>> Vocabulary.build(["10", "9"], dense=True).id_of("10")
+        1
+        """
+        distinct = {label_text(label) for label in labels}
+        distinct.discard("")  # an image without a label
+        integers = {label: integer_of(label, lenient=kind == "integer") for label in distinct}
+        if class_names is not None:
+            names = tuple(map(label_text, class_names))
+            return cls._of_names(names, integers, kind, dense, first_id)
+        if kind == "auto":
+            kind = "integer" if None not in integers.values() and distinct else "text"
+        if kind == "text":
+            return cls(True, False, {}, (), first_id)._with(tuple(sorted(distinct)), {})
+        values = sorted({value for value in integers.values() if value is not None})
+        return cls(dense, True, {}, (), first_id)._with(tuple(map(str, values)), integers)
+
+    @classmethod
+    def _of_names(
+        cls,
+        names: tuple[str, ...],
+        integers: Mapping[str, int | None],
+        kind: str,
+        dense: bool,
+        first_id: int,
+    ) -> Vocabulary:
+        """The vocabulary of given names."""
+        if kind != "text" and all(str(integer_of(name)) == name for name in names):
+            if dense:
+                return cls(True, True, {}, (), first_id)._with(names, integers)
+            lines = tuple(sorted(names, key=int))
+            return cls(False, True, {}, (), first_id)._with(lines, integers)
+        # Where the file names the background, too, indexes count it.
+        first_index = 1 if first_id and names[0] == BACKGROUND else 0
+        names = names[first_index:]
+        named = cls(True, False, {}, (), first_id)._with(names, {})
+        if kind == "text":
+            return named
+        indices = {str(at + first_index): at + first_id for at in range(len(names))}
+        spelt = {label: indices.get(str(value)) for label, value in integers.items()}
+        ids = indices | {label: at for label, at in spelt.items() if at is not None}
+        return dataclasses.replace(named, _ids=ids if kind == "integer" else ids | named._ids)
+
+    def _with(self, lines: tuple[str, ...], integers: Mapping[str, int | None]) -> Vocabulary:
+        """The vocabulary of these lines, which knows every spelling of an integer, too."""
+        counted = enumerate(lines, self.first_id)
+        ids = {line: at if self.is_named else int(line) for at, line in counted}
+        odd = [number for number in ids.values() if self.first_id and not 0 < number < 2**31]
+        if odd:
+            raise LabelsError(
+                f"the label {min(odd)} cannot be a class id of --layout detection, whose readers "
+                "keep 0 for the background: --dense_labels numbers the labels from 1, and "
+                "--class_names FILE names the label 0 in its first line, which gets the id 1"
+            )
+        spelt = {label: ids.get(str(value)) for label, value in integers.items()}
+        ids |= {label: id_ for label, id_ in spelt.items() if id_ is not None}
+        return dataclasses.replace(self, _ids=ids, _lines=lines)
+
+    def id_of(self, label: str) -> int | None:
+        """The label's class id, an int64; None when the label is unknown.
+
+        >>> Vocabulary.build(["3"], ["cat", "dog"]).id_of("1")
+        1
+        """
+        known = self._ids.get(label)
+        return self._ids.get(label_text(label)) if known is None else known
+
+    def text_of(self, label: str) -> str:
+        """The class name: of an index the name it stands for, of an integer its digits.
+
+        >>> Vocabulary.build(["1"], ["cat", "dog"]).text_of("1")
+        'dog'
+        """
+        class_id = self.id_of(label)
+        if class_id is None:
+            return label_text(label)
+        return self._lines[class_id - self.first_id] if self.is_named else str(class_id)
+
+    def lines(self) -> tuple[str, ...]:
+        """The names of the classes in the order of their ids; of integers, their digits."""
+        return self._lines
+
+    @property
+    def ids(self) -> Sequence[int]:
+        """The class ids in their order."""
+        if self.is_named:
+            return range(self.first_id, self.first_id + len(self._lines))
+        return [int(line) for line in self._lines]
+
+    @property
+    def id_names(self) -> tuple[str, ...] | None:
+        """The name of each id from 0; None when the ids are other numbers, or there is no class.
+
+        Where ids count from 1, the background has the first name.
+
+        >>> Vocabulary.build(["1", "0"]).id_names, Vocabulary.build(["7"]).id_names
+        (('0', '1'), None)
+        """
+        names = self._lines
+        counts = names == tuple(map(str, range(len(names))))
+        if self.first_id and self.is_named and BACKGROUND not in names:
+            names = (*[BACKGROUND] * self.first_id, *names)
+        elif self.first_id:
+            return None
+        return names if self._lines and (self.is_named or counts) else None
+
+    @property
+    def id_count(self) -> int | None:
+        """The lines of `labels.txt`: one more than the largest id; None when it has none.
+
+        >>> Vocabulary.build(["7", "2"]).id_count, Vocabulary.build(["-1"]).id_count
+        (8, None)
+        """
+        ids = self.ids
+        return ids[-1] + 1 if ids and ids[0] >= 0 and ids[-1] < MAX_LINES else None
+
+    def labels_text(self) -> str:
+        """The content of `labels.txt`, which `parse_labels` reads.
+
+        >>> Vocabulary.build(["3", "1"]).labels_text().split(chr(10))
+        ['', '1', '', '3', '']
+        """
+        if self.id_count is None:
+            return ""
+        parts = []
+        line = 0
+        for class_id, name in zip(self.ids, self._lines, strict=True):
+            parts += ["\n" * (class_id - line), name, "\n"]
+            line = class_id + 1
+        return "".join(parts)
+
+
+def parse_labels(text: str) -> dict[int, str]:
+    """The names in `labels.txt` by class id, in the order of the ids.
+
+    >>> parse_labels(chr(10) + "cat" + chr(10))
+    {1: 'cat'}
+    """
+    return {number: line for number, line in enumerate(text.split("\n")) if line}
+
+
+def read_class_names(text: str) -> tuple[str, ...]:
+    """The names in a `--class_names` file: one a line, blank lines left out.
+
+    Lines `0:cat`, `1:dog` … are read as TF-Slim writes them, if all are so and count from 0.
+
+    Raises:
+        LabelsError: no name, or one that is there twice.
+
+    >>> read_class_names("0:cat" + chr(10) + "1:dog"), read_class_names("cat" + chr(10))
+    (('cat', 'dog'), ('cat',))
+    """
+    lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
+    numbered = [(at, nfc(line.strip())) for at, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
+        raise LabelsError("--class_names holds no name: write one class a line")
+    slim = [_ID_AND_NAME.fullmatch(name) for _, name in numbered]
+    if all(match and match[1] == str(at) for at, match in enumerate(slim)):
+        numbered = [
+            (at, match[2].strip()) for (at, _), match in zip(numbered, slim, strict=True) if match
+        ]
+    first_line: dict[str, int] = {}
+    for at, name in numbered:
+        if first_line.setdefault(name, at) != at:
+            raise LabelsError(
+                f"--class_names line {at} repeats {name!r} of line {first_line[name]}: keep one"
+            )
+    return tuple(first_line)

@@ -1,0 +1,1 @@
+"""What is decided before any image is read: keys, joins, splits, shards."""

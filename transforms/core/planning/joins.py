@@ -1,0 +1,184 @@
+"""What one key's images and label rows amount to: an image with its label, or rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from transforms.core.planning.image_lists import MISSING, OUTSIDE
+from transforms.core.planning.row_cells import (
+    ONE_LABEL,
+    RowUse,
+    lists_no_object,
+    row_place,
+    rows_text,
+)
+from transforms.core.records import Count, JoinSide
+from transforms.core.rejections import Reason, Rejection
+
+# Rows and images named in one detail; a key that matches thousands is still one line.
+_MAX_NAMED = 5
+
+# Why an image brings no label of its own.
+_NO_LABEL = {
+    "directory": "it lies in no folder of a class",
+    "regex": "--label_regex finds no label in its path",
+    "given": "its label is empty",
+}
+
+
+class Match(NamedTuple):
+    """One image and the label rows that agree on it.
+
+    Attributes:
+        image: the image.
+        label: label text; empty when the dataset has no labels.
+        rows: label rows that named it; 0 when labels need no CSV.
+        split: what its rows, or its folder, say of the split.
+        group: what its rows say of the group.
+        cells: its rows, for `LabelledImage`; empty when the layout asks for none.
+    """
+
+    image: JoinSide
+    label: str
+    rows: int
+    split: str = ""
+    group: str = ""
+    cells: str = ""
+
+
+def join_group(
+    key: str, group: Iterable[JoinSide], *, label_from: str, use: RowUse = ONE_LABEL
+) -> Iterator[Match | Rejection | Count]:
+    """Joins everything that has one key.
+
+    An image found twice (overlapping globs) is one image, in the newest version that was listed.
+    Rows that say the same are one label. Rows that contradict each other reject the image, and so
+    do several labels of one image and several images with one key: none can be guessed.
+
+    Args:
+        key: the join key.
+        group: the images and rows that have it.
+        label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
+            an image brings its own, or needs none. Rows may still list these images.
+        use: what the layout asks of the rows.
+
+    Yields:
+        at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
+        and a `Count` for what the ledger must know besides.
+    """
+    found, rows, unlabelled = _sides(group, label_from == "csv" and use.has_label, use.boxes)
+    images = sorted(set(found))
+    labels: set[str] = set()
+    if len(images) > 1:
+        if label_from not in ("csv", "none"):
+            labels = {image.label for image in images}
+        newest = {image.path: image for image in sorted(images, key=lambda each: each.version)}
+        images = sorted(newest.values())
+    if len(images) < len(found):
+        yield Count("images_found_again", len(found) - len(images))
+    if len(images) > 1:
+        names = _names(repr(image.path) for image in images)
+        for image in images:
+            detail = f"{len(images)} images have the key {key!r}: {names}"
+            yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
+    elif images:
+        result: Match | Rejection
+        if len(labels) > 1:
+            detail = f"its folders or pairs label it {_names(map(repr, labels))}"
+            detail += ": which one is right cannot be told"
+            result = _reject_image(Reason.AMBIGUOUS_LABEL, detail, images[0], key)
+        else:
+            result = _label_image(key, images[0], rows, unlabelled, label_from=label_from, use=use)
+        yield result
+        if isinstance(result, Rejection):
+            if rows or unlabelled:
+                yield Count("rows_rejected", len(rows) + len(unlabelled))
+        else:
+            for row in unlabelled:
+                reason = Reason.MALFORMED_ROW.value
+                yield Rejection("row", reason, "its label is missing", row.where, key)
+    else:
+        for row in (*rows, *unlabelled):
+            detail = f"no image has the key {key!r}"
+            yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
+    if (rows or unlabelled) and len(images) > 1:
+        yield Count("rows_rejected", len(rows) + len(unlabelled))
+
+
+def _sides(
+    group: Iterable[JoinSide], needs_label: bool, boxes: Sequence[int]
+) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
+    """The images, the rows, and the rows that have no label but should have one."""
+    images: list[JoinSide] = []
+    rows: list[JoinSide] = []
+    unlabelled: list[JoinSide] = []
+    for side in group:
+        if not side.where:
+            images.append(side)
+        else:
+            is_row = side.label or not needs_label or lists_no_object(side, boxes)
+            (rows if is_row else unlabelled).append(side)
+    return images, rows, unlabelled
+
+
+def _label_image(
+    key: str,
+    image: JoinSide,
+    rows: list[JoinSide],
+    unlabelled: list[JoinSide],
+    *,
+    label_from: str,
+    use: RowUse,
+) -> Match | Rejection:
+    if image.version == MISSING:
+        return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
+    if image.version == OUTSIDE:
+        return _reject_image(Reason.OUTSIDE_ROOT, "--allow_outside would read it", image, key)
+    if label_from == "none" and not rows:
+        return Match(image, "", 0, image.split)
+    from_path = label_from not in ("csv", "none")
+    if from_path and not image.label:
+        return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
+    if from_path and not rows:
+        return Match(image, image.label, 0, image.split)
+    if not rows and unlabelled:
+        detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
+        return _reject_image(Reason.NO_LABEL, detail, image, key)
+    if not rows:
+        return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
+    labels = {row.label for row in rows}
+    if len(labels) > 1 and not use.many_labels:
+        said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
+        return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
+    row = rows[0]
+    if len(rows) > 1 and any(
+        (other.split, other.group) != (row.split, row.group) for other in rows
+    ):
+        return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
+    label = image.label if from_path else "" if use.many_labels else row.label
+    cells = _kept_rows(rows, use) if use.is_asked else ""
+    return Match(image, label, len(rows), row.split or image.split, row.group, cells)
+
+
+def _kept_rows(rows: list[JoinSide], use: RowUse) -> str:
+    """The rows in the order of their files; of those that say the same, one, unless all count."""
+    kept = sorted(rows, key=row_place)
+    if not use.many:
+        kept = list({(row.label, row.cells): row for row in reversed(kept)}.values())[::-1]
+    return rows_text(kept, use)
+
+
+def _places(rows: list[JoinSide]) -> str:
+    said = (f"split {row.split!r}, group {row.group!r} ({row.where})" for row in sorted(rows))
+    return f"its rows say {_names(said)}"
+
+
+def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:
+    return Rejection("image", reason.value, detail, image.path, key)
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = len(listed) - _MAX_NAMED
+    return ", ".join(listed[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

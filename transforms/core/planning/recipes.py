@@ -1,0 +1,111 @@
+"""Shard recipes: inputs, options, and the libraries whose versions decide a shard's bytes.
+
+An image that is stored as it is depends on no library: its bytes are those of its file. One that is
+changed, and every feature of pixels or of a model, is made by decoders and encoders, and another
+version of these may give other bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from transforms.core.planning.shards import shard_recipe
+from transforms.core.records import ShardImage, ShardRow
+
+PIXEL_LIBRARIES = ("pillow", "simplejpeg", "tensorflow")
+"""Distributions that decode and encode pixels."""
+
+MODEL_LIBRARIES = (*PIXEL_LIBRARIES, "keras", "numpy")
+"""Distributions that decide what a model makes of an image."""
+
+# What Pillow may be linked to; wheels bring their own, a distribution's package may not.
+_PILLOW_PARTS = ("jpg", "jpg_2000", "zlib", "libtiff", "webp", "avif")
+
+
+class Recipes(NamedTuple):
+    """The two recipes that a shard may have.
+
+    Attributes:
+        unchanged: when each of its images is stored as it is.
+        changed: when one is not; the same as `unchanged` where no library makes a difference.
+    """
+
+    unchanged: str
+    changed: str
+
+
+class Libraries(NamedTuple):
+    """The distributions that decide bytes.
+
+    Attributes:
+        always: of every record.
+        changed: of the records whose pixels were changed.
+        gzip: whether zlib compresses the shards.
+    """
+
+    always: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gzip: bool = False
+
+
+class RecipeMaker:
+    """Makes the recipes of shards, where the versions of the libraries are those of the worker."""
+
+    def __init__(self, options_digest: str, libraries: Libraries) -> None:
+        """Looks the versions up.
+
+        Args:
+            options_digest: of the options that decide bytes.
+            libraries: the libraries that do.
+        """
+        always = library_versions(libraries.always)
+        if libraries.gzip:
+            always["zlib"] = zlib.ZLIB_RUNTIME_VERSION
+        self._digest = f"{options_digest}{_as_text(always)}"
+        self._changed = _as_text(library_versions(libraries.changed))
+
+    def recipes(self, name: str, images: Iterable[ShardImage | ShardRow]) -> Recipes:
+        """The recipes of one shard; see `shard_recipe`."""
+        unchanged = shard_recipe(self._digest, name, images)
+        if not self._changed:
+            return Recipes(unchanged, unchanged)
+        text = f"{unchanged}{self._changed}".encode()
+        return Recipes(unchanged, hashlib.blake2b(text, digest_size=16).hexdigest())
+
+
+def library_versions(names: Iterable[str]) -> dict[str, str]:
+    """The versions of installed distributions, and of what Pillow was built with."""
+    versions = {name: distribution_version(name) for name in names}
+    if "pillow" in versions:
+        from PIL import features
+
+        parts = (f"{name} {features.version(name)}" for name in _PILLOW_PARTS)
+        versions["pillow"] += f" ({', '.join(parts)})"
+    return versions
+
+
+def changed_libraries(manifest: Mapping[str, Any]) -> list[str]:
+    """The libraries of pixels whose versions are not those that wrote a dataset, both named."""
+    versions = manifest["versions"]
+    return [
+        f"{name} {versions[name]}, here {now}"
+        for name in PIXEL_LIBRARIES
+        if (now := distribution_version(name)) != versions.get(name, now)
+    ]
+
+
+def distribution_version(name: str) -> str:
+    """The version of an installed distribution, `unknown` when there is none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        # Run from a source tree that is not installed.
+        return "unknown"
+
+
+def _as_text(versions: Mapping[str, str]) -> str:
+    return "".join(f"\n{name} {version}" for name, version in sorted(versions.items()))

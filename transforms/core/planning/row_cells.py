@@ -1,0 +1,129 @@
+"""The rows of an image: the cells they carry through the join, and the features they become.
+
+Cells travel as small JSON texts, which nothing looks into before the shard is written:
+
+- of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowUse.columns`;
+- of an image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`;
+- of an image of a shard, in `ShardImage`: the same with `[id, "text"]` for each label.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.records import JoinSide, ShardImage
+from transforms.core.rejections import Reason, RejectedImageError
+
+
+class RowUse(NamedTuple):
+    """What a layout asks of the rows.
+
+    Attributes:
+        columns: the columns whose cells it needs.
+        is_asked: whether it needs anything of the rows besides one label.
+        many: whether the rows of an image may differ; otherwise they must say the same.
+        many_labels: whether an image may have several labels.
+        separator: between the labels in one cell; empty when a cell is one label.
+        has_label: whether there is a column of labels.
+        boxes: which of the columns hold boxes: a row without them needs no label.
+    """
+
+    columns: tuple[str, ...] = ()
+    is_asked: bool = False
+    many: bool = False
+    many_labels: bool = False
+    separator: str = ""
+    has_label: bool = True
+    boxes: tuple[int, ...] = ()
+
+
+ONE_LABEL = RowUse()
+
+
+def cells_text(cells: Sequence[str]) -> str:
+    """The cells of one row as `JoinSide` carries them."""
+    return _to_text(list(cells))
+
+
+def rows_text(rows: Iterable[JoinSide], use: RowUse) -> str:
+    """The rows of one image as `LabelledImage` carries them, in the order of their files."""
+    return _to_text([[row.where, _labels(row, use), json.loads(row.cells)] for row in rows])
+
+
+def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:
+    """Whether a row without a label has no box either: it lists an image without objects.
+
+    >>> lists_no_object(JoinSide("", 0, 0, "", "a.csv:2", cells='["1",""]'), [1])
+    True
+    """
+    if not boxes or not row.cells:
+        return False
+    cells = json.loads(row.cells)
+    return not any(cells[at] for at in boxes)
+
+
+def row_place(row: JoinSide) -> tuple[str, int]:
+    """The file and the line of a row, to sort by.
+
+    >>> row_place(JoinSide("", 0, 0, "cat", "a.csv:12"))
+    ('a.csv', 12)
+    """
+    path, _, line = row.where.rpartition(":")
+    return path, int(line)
+
+
+def _labels(row: JoinSide, use: RowUse) -> list[str]:
+    parts = row.label.split(use.separator) if use.separator else [row.label]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def row_labels(rows: str) -> tuple[int, list[str]]:
+    """How many rows `rows_text` holds, and all of their labels."""
+    parsed = json.loads(rows)
+    return len(parsed), [label for _, labels, _ in parsed for label in labels]
+
+
+def with_ids(
+    rows: str,
+    id_of: Callable[[str], int | None],
+    text_of: Callable[[str], str],
+    unknown: str = "is not in --class_names",
+) -> str:
+    """The rows as `ShardImage` carries them: every label with its id.
+
+    Args:
+        rows: what `rows_text` gave.
+        id_of: a label's id, None for an unknown label.
+        text_of: a label's text.
+        unknown: what is wrong with an unknown label.
+
+    Raises:
+        RejectedImageError: with reason `UNKNOWN_LABEL`.
+    """
+    parsed = json.loads(rows)
+    for row in parsed:
+        path, _, line = row[0].rpartition(":")
+        # The folder of a CSV does not change what is written.
+        row[0] = f"{os.path.basename(path)}:{line}"
+        for at, label in enumerate(row[1]):
+            label_id = id_of(label)
+            if label_id is None:
+                detail = f"the label {label!r} ({row[0]}) {unknown}"
+                raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
+            row[1][at] = [label_id, text_of(label)]
+    return _to_text(parsed)
+
+
+def class_texts(image: ShardImage) -> list[str]:
+    """The classes that an image counts for: its label, or all labels of its rows, each once."""
+    if not image.cells:
+        return [image.label]
+    texts = dict.fromkeys(text for _, labels, _ in json.loads(image.cells) for _, text in labels)
+    return list(texts) or [""]
+
+
+def _to_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,160 @@
+"""Shards: how many, which image goes to which, and what their files are called."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from transforms.core.planning.splits import splits_in_order
+from transforms.core.records import ShardImage, ShardRow
+
+# The largest shard number that the file name has room for.
+MAX_SHARDS = 99_999
+
+# Bytes that a shard holds when nobody says otherwise.
+DEFAULT_SHARD_SIZE = 150_000_000
+
+_NAME = re.compile(
+    r"(?P<split>[A-Za-z][A-Za-z0-9_]*)-(?P<number>\d{5})-of-(?P<total>\d{5})\.tfrecord(?P<gz>\.gz)?"
+)
+
+
+class ShardName(NamedTuple):
+    """The name of one shard file, as TensorFlow Datasets and TF-Slim spell it.
+
+    >>> str(ShardName("train", 0, 8))
+    'train-00000-of-00008.tfrecord'
+    >>> ShardName.parse("train-00000-of-00008.tfrecord").total
+    8
+    """
+
+    split: str
+    number: int
+    total: int
+    gzip: bool = False
+
+    def __str__(self) -> str:
+        suffix = ".tfrecord.gz" if self.gzip else ".tfrecord"
+        return f"{self.split}-{self.number:05d}-of-{self.total:05d}{suffix}"
+
+    @classmethod
+    def parse(cls, name: str) -> ShardName:
+        """Reads a file name.
+
+        Raises:
+            ValueError: when it is not the name of a shard.
+        """
+        match = _NAME.fullmatch(name)
+        if not match:
+            raise ValueError(f"{name!r} is not the name of a shard")
+        number, total = int(match["number"]), int(match["total"])
+        if number >= total:
+            raise ValueError(f"{name!r}: shard {number} of {total} cannot be")
+        return cls(match["split"], number, total, match["gz"] is not None)
+
+
+def shard_count(total_bytes: int, records: int, *, shard_size: int, num_shards: int | None) -> int:
+    """How many shards a split gets: `num_shards` if given, else as many as its bytes fill.
+
+    Only `num_shards` makes more shards than there are records.
+
+    Args:
+        total_bytes: listed bytes of the split's images.
+        records: planned records of the split.
+        shard_size: bytes that one shard should hold.
+        num_shards: a fixed number for each split, or None.
+
+    >>> shard_count(430_000_000, 4000, shard_size=150_000_000, num_shards=None)
+    3
+    >>> shard_count(430_000_000, 2, shard_size=150_000_000, num_shards=None)
+    2
+    """
+    if num_shards is not None:
+        return num_shards
+    return max(1, min(MAX_SHARDS, records, -(-total_bytes // shard_size)))
+
+
+def empty_shards_warning(split: str, records: int, shards: int) -> str | None:
+    """What is wrong with more shards than records; None when there are enough records.
+
+    >>> empty_shards_warning("train", 47, 300)
+    "split 'train' has 47 records in 300 shards: at least 253 are empty; lower --num_shards"
+    """
+    if shards <= max(1, records):
+        return None
+    return (
+        f"split {split!r} has {records} records in {shards} shards: at least {shards - records} "
+        "are empty; lower --num_shards"
+    )
+
+
+def shard_index(order: int, count: int) -> int:
+    """The shard of an image: shards are equal ranges of the order, so a shard's images follow
+    each other and the next shard's follow them.
+
+    >>> shard_index(-(2**63), 8), shard_index(2**63 - 1, 8)
+    (0, 7)
+    """
+    return ((order + 2**63) * count) >> 64
+
+
+def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | ShardRow]) -> str:
+    """The digest of everything that decides a shard's bytes: its inputs and the options.
+
+    Two runs with equal recipes write equal files, so a shard with this recipe need not be
+    written again.
+
+    Args:
+        options_digest: digest of the options that change bytes.
+        name: the shard's file name.
+        images: the shard's images, or rows, in their order.
+
+    Returns:
+        32 hexadecimal digits.
+    """
+    digest = hashlib.blake2b(f"{options_digest}\n{name}\n".encode(), digest_size=16)
+    for image in images:
+        digest.update(repr(tuple(image)).encode())
+    return digest.hexdigest()
+
+
+class ShardPlan(NamedTuple):
+    """How a dataset is cut into shards.
+
+    Attributes:
+        splits: names of the splits, in the order given; empty when the images tell which there are.
+        shard_size: bytes a shard should hold.
+        num_shards: shards of each split, or None to plan them from the bytes.
+        gzip: whether the files are compressed.
+    """
+
+    splits: tuple[str, ...]
+    shard_size: int
+    num_shards: int | None
+    gzip: bool
+
+    def files(
+        self, split_bytes: Mapping[str, int], split_records: Mapping[str, int]
+    ) -> dict[str, list[str]]:
+        """The names of every split's shards, in their order.
+
+        Args:
+            split_bytes: listed bytes of each split's images; none is 0.
+            split_records: planned records of each split; none is 0.
+
+        Raises:
+            LabelsError: see `splits_in_order`.
+        """
+        splits = self.splits or splits_in_order(split_bytes)
+        return {
+            split: self._names(split, split_bytes.get(split, 0), split_records.get(split, 0))
+            for split in splits
+        }
+
+    def _names(self, split: str, total_bytes: int, records: int) -> list[str]:
+        count = shard_count(
+            total_bytes, records, shard_size=self.shard_size, num_shards=self.num_shards
+        )
+        return [str(ShardName(split, index, count, self.gzip)) for index in range(count)]

@@ -1,0 +1,187 @@
+"""Which split a key belongs to: `--splits train=0.8,validation=0.1,test=0.1`.
+
+A split is a range of the 64-bit split hash of a key, so adding or removing images moves no other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from transforms.core.label_errors import LabelsError
+from transforms.core.planning.keys import nfc
+from transforms.core.planning.rejection_limit import parse_number
+
+HASH_SPACE = 2**64
+"""The number of split hashes."""
+
+# Staged shards are called after their split, and file systems take names of 255 bytes.
+_MAX_NAME = 100
+
+KNOWN_SPLITS = ("train", "validation", "test")
+"""Splits that come first, in this order, and that any mix of upper and lower case names."""
+
+# What AutoML writes besides, and what it stands for.
+_AUTOML = {"unassigned": "", "training": "train"}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_EXAMPLE = "write it like train=0.8,validation=0.1,test=0.1"
+
+
+class Split(NamedTuple):
+    """One split: the split hashes below `upper`, from where the split before it ends.
+
+    Attributes:
+        name: as it stands in the shards' file names.
+        upper: the first split hash above it, in 1..2**64.
+    """
+
+    name: str
+    upper: int
+
+
+class Splits:
+    """All splits in order; together they take every split hash, each one exactly once.
+
+    Attributes:
+        names: the names in order.
+        bounds: each split with the end of its range; the last ends at 2**64.
+    """
+
+    def __init__(self, shares: Sequence[tuple[str, float]]) -> None:
+        """Lays the splits out.
+
+        Args:
+            shares: what `parse_splits` gives; the last split takes what the others leave.
+
+        Raises:
+            ValueError: there is none, or a share is not above 0.
+        """
+        if not shares or not all(share > 0 for _, share in shares):
+            raise ValueError(f"splits need shares above 0, not {tuple(shares)}")
+        self.bounds = tuple(_bounds(shares))
+        self.names = tuple(split.name for split in self.bounds)
+        self._inner_uppers = [split.upper for split in self.bounds[:-1]]
+
+    def of(self, split_hash: int) -> str:
+        """The name of the split that takes `split_hash`, an integer in 0..2**64-1.
+
+        >>> splits = Splits([("train", 0.75), ("test", 0.25)])
+        >>> splits.of(0), splits.of(2**63), splits.of(2**64 - 1)
+        ('train', 'train', 'test')
+        """
+        return self.names[bisect_right(self._inner_uppers, split_hash)]
+
+
+def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
+    """The names and shares of a text; a share is a number in 0..1 or a percentage.
+
+    Raises:
+        ValueError: in one line, what is wrong with it and what to write.
+
+    >>> parse_splits("train=80%,test=0.2")
+    (('train', 0.8), ('test', 0.2))
+    """
+    shares = tuple(_parse_one(part, text) for part in text.split(","))
+    seen: set[str] = set()
+    for name, _ in shares:
+        if name.casefold() in seen:  # some file systems do not tell 'Test' from 'test'
+            raise _usage(text, f"{name!r} stands there twice; name each split once")
+        seen.add(name.casefold())
+    total = math.fsum(share for _, share in shares)
+    if abs(round(total - 1, 9)) > 1e-6:
+        raise _usage(text, f"the shares add up to {total:.6g}; make them add up to 1")
+    return shares
+
+
+def is_split_name(name: str) -> bool:
+    """Whether shards can be called after a split.
+
+    >>> is_split_name("val_2"), is_split_name("2nd")
+    (True, False)
+    """
+    return len(name) <= _MAX_NAME and _NAME.fullmatch(name) is not None
+
+
+def split_text(said: str) -> str:
+    """What a cell or a folder says of the split; empty when the ratio split shall decide.
+
+    AutoML writes TRAIN or TRAINING, VALIDATION, TEST and, to leave it open, UNASSIGNED; every other
+    name stays as it is.
+
+    >>> split_text("TRAIN"), split_text("UNASSIGNED"), split_text(" Holdout ")
+    ('train', '', 'Holdout')
+    """
+    said = said.strip()
+    folded = said.casefold()
+    if folded in KNOWN_SPLITS:
+        return folded
+    return _AUTOML.get(folded, nfc(said))
+
+
+def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The splits that occur: train, validation and test first, the others by name.
+
+    Raises:
+        LabelsError: two differ in upper and lower case only, as their files then would.
+
+    >>> splits_in_order({"test", "a", "train"})
+    ('train', 'test', 'a')
+    """
+    distinct = set(names)
+    known = [name for name in KNOWN_SPLITS if name in distinct]
+    others = sorted(distinct.difference(KNOWN_SPLITS))
+    spelt: dict[str, str] = {}
+    for name in others:
+        if spelt.setdefault(name.casefold(), name) != name:
+            raise LabelsError(
+                f"the splits {spelt[name.casefold()]!r} and {name!r} differ in upper and lower "
+                "case only: spell them alike"
+            )
+    return (*known, *others)
+
+
+def _bounds(shares: Iterable[tuple[str, float]]) -> list[Split]:
+    """The end of each range, in exact arithmetic, so that no rounding loses a hash."""
+    total = Fraction(0)
+    bounds = []
+    for name, share in shares:
+        total += Fraction(share)
+        bounds.append(Split(name, min(round(total * HASH_SPACE), HASH_SPACE)))
+    bounds[-1] = bounds[-1]._replace(upper=HASH_SPACE)
+    return bounds
+
+
+def _parse_one(part: str, text: str) -> tuple[str, float]:
+    name, equals, number = (piece.strip() for piece in part.partition("="))
+    if not equals and _is_number(name):
+        raise _usage(text, f"{name!r} has no name; {_EXAMPLE}")
+    if not equals:
+        raise _usage(text, f"{part.strip()!r} has no '='; {_EXAMPLE}")
+    if not _NAME.fullmatch(name):
+        raise _usage(text, f"{name!r} is not a name; use a letter, then letters, digits and '_'")
+    if len(name) > _MAX_NAME:
+        problem = f"a name of {len(name)} characters is too long; use at most {_MAX_NAME}"
+        raise _usage(f"{text[:40]}...", problem)
+    try:
+        share = parse_number(number)
+    except (ArithmeticError, ValueError):
+        raise _usage(text, f"{number!r} is not a number; {_EXAMPLE}") from None
+    if not 0 < share < math.inf:
+        raise _usage(text, f"{name} has the share {number}; give it more than 0 or leave it out")
+    return name, share
+
+
+def _is_number(text: str) -> bool:
+    try:
+        parse_number(text)
+    except (ArithmeticError, ValueError):
+        return False
+    return True
+
+
+def _usage(text: str, problem: str) -> ValueError:
+    return ValueError(f"{text!r}: {problem}")

@@ -1,0 +1,249 @@
+"""The report of a dataset as one HTML page: a pure function of what lies in its folder."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from transforms.core.dataset.dataset_warnings import from_manifest as warnings_in
+from transforms.core.decisions import from_manifest
+from transforms.core.labels.label_kinds import class_order
+from transforms.core.rejections import Rejection
+from transforms.core.report.charts import Flow, flow, histogram, shares
+from transforms.core.report.report_tables import (
+    Place,
+    class_table,
+    duplicate_groups,
+    place_of,
+    reason_cards,
+    shard_table,
+    shown,
+)
+from transforms.core.shown_text import format_bytes
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_PAGE = Path(__file__).parent / "report_page"
+
+# Bytes of the page.
+_MAX_PAGE = 4_900_000
+
+# Names can be long, and odd characters take six for one: lists are halved this often, at most.
+_MIN_SHARE = 1 / 64
+
+# Splits that a flow names one by one.
+_MAX_TARGETS = 8
+
+_ROTATED = {str(orientation) for orientation in range(2, 9)}
+
+
+class Sources(NamedTuple):
+    """What a report is made of.
+
+    Attributes:
+        manifest: of the dataset.
+        statistics: the content of `statistics.json`, or an empty mapping.
+        rejections: the lines of `rejected.jsonl` that may be listed.
+        pictures: thumbnails of records, as data URIs, by their places.
+        rejected_pictures: thumbnails of rejected files by path.
+        missing: shards that are not there.
+        notes: what could not be read, a sentence each.
+    """
+
+    manifest: Mapping[str, Any]
+    statistics: Mapping[str, Any]
+    rejections: Sequence[Rejection]
+    pictures: Mapping[Place, str]
+    rejected_pictures: Mapping[str, str]
+    missing: Sequence[str]
+    notes: Sequence[str]
+
+
+def render(sources: Sources) -> str:
+    """The page, which needs nothing but itself; long lists are cut until it is small enough.
+
+    Raises:
+        ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError: the
+            statistics are not in the shape that they should have.
+    """
+    share, page = 1.0, _render(sources, 1.0)
+    while len(page.encode()) > _MAX_PAGE and share > _MIN_SHARE:
+        share /= 2
+        page = _render(sources, share)
+    return page
+
+
+def _render(sources: Sources, share: float) -> str:
+    script = (_PAGE / "script.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page_template().render(
+        **view(sources, share),
+        style=(_PAGE / "style.css").read_text("utf-8"),
+        script=script,
+        script_digest=digest,
+    )
+
+
+@functools.cache
+def page_template() -> Template:
+    """The template of the page, compiled once in a process: that takes longer than to fill it."""
+    # What brings it is a start-up that commands without a report do not need.
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_PAGE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"number": _number, "bytes": format_bytes, "shown": shown}
+    return environment.get_template("page.html")
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"
+
+
+def view(sources: Sources, share: float) -> dict[str, Any]:
+    """What the template shows, by name.
+
+    Args:
+        sources: what the report is made of.
+        share: of the room that long lists have at most.
+
+    Raises:
+        KeyError, TypeError, ValueError: as `render`.
+    """
+    manifest, statistics = sources.manifest, sources.statistics
+    splits = manifest["splits"]
+    return {
+        "manifest": manifest,
+        "splits": [shown(name) for name in splits],
+        "inputs": _settings({name: value for name, value in manifest["inputs"].items() if value}),
+        "options": _settings({k: v for k, v in manifest["options"].items() if v is not None}),
+        "versions": _settings(manifest["versions"]),
+        "decided": [[shown(text) for text in each] for each in from_manifest(manifest)],
+        "features": manifest["features"],
+        "shows_images": any(f["source"] == "image.bytes" for f in manifest["features"]),
+        "total_bytes": sum(split["bytes"] for split in splits.values()),
+        "image_bytes": sum(split.get("image_bytes", 0) for split in splits.values()),
+        "flows": _flows(manifest),
+        "classes": class_table(splits, share),
+        "sheets": _sheets(_part(statistics.get("samples", ()), share), sources.pictures),
+        "histograms": _histograms(statistics),
+        "formats": shares(statistics.get("formats", {})),
+        "rotated": sum(
+            count for tag, count in statistics.get("orientations", {}).items() if tag in _ROTATED
+        ),
+        "are_turned": manifest["options"].get("exif_orientation") == "apply",
+        "changes": [
+            (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
+        ],
+        "reasons": reason_cards(
+            manifest["rejected"],
+            sources.rejections,
+            sources.rejected_pictures,
+            share,
+            manifest["options"],
+        ),
+        "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
+        "shards": shard_table(splits, sources.missing, share),
+        "missing": [shown(name) for name in sources.missing],
+        "notes": sources.notes,
+        "warnings": [warning.text for warning in warnings_in(manifest)],
+    }
+
+
+def _settings(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values, for people."""
+    return [(shown(name), _setting(value)) for name, value in mapping.items()]
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{shown(name)}={shown(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(shown(each) for each in value[:20])
+    return shown(value)
+
+
+def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
+    """Images, and rows if any were read: what went in, and where it went."""
+    ledger, splits = manifest["ledger"], manifest["splits"]
+    written = [(shown(name), split["records"], "kept") for name, split in splits.items()]
+    if len(written) > _MAX_TARGETS:
+        more = sum(count for _, count, _ in written[_MAX_TARGETS - 1 :])
+        written[_MAX_TARGETS - 1 :] = [
+            (f"{len(written) - _MAX_TARGETS + 1} more splits", more, "kept")
+        ]
+    images = [*written, ("rejected", ledger.get("images_rejected", 0), "left_out")]
+    rows = [
+        (name, ledger.get(f"rows_{key}", 0), kind)
+        for key, name, kind in (
+            ("written", "written", "kept"),
+            ("used", "used", "kept"),
+            ("repeated", "repeated", "kept"),
+            ("unmatched", "without an image", "left_out"),
+            ("rejected", "rejected", "left_out"),
+        )
+    ]
+    flows = [
+        flow("images matched", images) if ledger.get("images_matched") else None,
+        flow("rows read", rows) if ledger.get("rows_read") else None,
+    ]
+    return [each for each in flows if each is not None]
+
+
+def _histograms(statistics: Mapping[str, Any]) -> list[Any]:
+    images = statistics.get("images", 0)
+    charts = (
+        ("width", "Width", lambda value: f"{value:,.0f} px"),
+        ("height", "Height", lambda value: f"{value:,.0f} px"),
+        ("aspect", "Width : height", lambda value: f"{value:.2f}"),
+        ("bytes", "File size", format_bytes),
+    )
+    return [
+        histogram(title, statistics[name], images, format_)
+        for name, title, format_ in charts
+        if statistics.get(name, {}).get("bins")
+    ]
+
+
+def _part(values: Sequence[Any], share: float) -> Sequence[Any]:
+    """So many of the values, from all of the sequence."""
+    return values[:: round(1 / share)]
+
+
+def _first(values: Sequence[Any], share: float) -> Sequence[Any]:
+    return values[: round(len(values) * share)]
+
+
+def _sheets(
+    samples: Sequence[Mapping[str, Any]], pictures: Mapping[Place, str]
+) -> list[tuple[str, list[dict[str, str]]]]:
+    """Classes with their pictures; a record that could not be read is left out."""
+    sheets: dict[str, list[dict[str, str]]] = {}
+    for sample in samples:
+        if uri := pictures.get(place_of(sample)):
+            picture = {"uri": uri, "key": shown(sample["key"]), "split": shown(sample["split"])}
+            sheets.setdefault(shown(sample["class"]), []).append(picture)
+    return sorted(sheets.items(), key=lambda sheet: class_order(sheet[0]))
+
+
+def _duplicates(
+    found: Mapping[str, Any] | None, pictures: Mapping[Place, str], share: float
+) -> dict[str, Any] | None:
+    if not found:
+        return None
+    sections = {}
+    for kind in ("exact", "near"):
+        if counted := found.get(kind):
+            groups = list(duplicate_groups(_first(counted["listed"], share), pictures))
+            sections[kind] = {**counted, "listed": groups}
+    return sections

@@ -1,0 +1,369 @@
+"""The rows of a label CSV, from any binary file: gzip or not, any encoding, RFC 4180 quoting.
+
+Rows stream in bounded memory and know the physical line they start on. What is wrong with one row
+is a `MalformedRow`; what is wrong with the file is one `LabelsError`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from transforms.core.label_errors import LabelsError
+from transforms.core.planning.keys import nfc
+from transforms.core.planning.splits import split_text
+from transforms.core.tables.csv_lines import MAX_ROW, ReadableBytes, read_lines, too_long_error
+from transforms.core.tables.csv_starts import read_start
+from transforms.core.tables.key_cells import AS_THEY_ARE, KeyCells
+
+MAX_CELL = 1 << 20
+"""The longest cell, in characters. A longer one is a quote that is never closed."""
+
+MAX_KEY = 4096
+"""The longest key, in characters: no path and no object name is longer."""
+
+NO_KEY = -1
+"""The key's column of a CSV whose rows name nothing."""
+
+
+class FirstRows(NamedTuple):
+    """The start of a CSV.
+
+    Attributes:
+        delimiter: between cells.
+        rows: its first rows, a header if there is one among them; blank lines are left out.
+        because: what shows the delimiter.
+    """
+
+    delimiter: str
+    rows: tuple[tuple[str, ...], ...]
+    because: str = ""
+
+
+class CsvColumns(NamedTuple):
+    """Where key and label stand in a CSV.
+
+    Attributes:
+        delimiter: between cells.
+        has_header: whether the first row holds names.
+        key: index of the key's column, from 0, or `NO_KEY`.
+        label: index of the label's column, or None when the rows carry no label.
+        key_name: the key's column as the header spells it, or `column N`; empty without one.
+        label_name: the same for the label, or None.
+        width: the number of columns.
+        split: index of the column that names the split, or None.
+        group: index of the column whose cells share a split, or None.
+        split_name: the split's column as the header spells it, or `column N`; None without one.
+        group_name: the same for the group.
+        cell_names: further columns whose cells rows carry.
+        cells: their indexes.
+        is_strict: whether a row must have a cell in every column.
+        because: why these columns were taken for the key's and the label's; empty if unknown.
+        boxes: which of `cells` hold boxes: a row without them needs no label.
+        key_cells: what makes keys of the key's cells.
+        because_delimiter: what shows the delimiter.
+    """
+
+    delimiter: str
+    has_header: bool
+    key: int
+    label: int | None
+    key_name: str
+    label_name: str | None
+    width: int
+    split: int | None = None
+    group: int | None = None
+    split_name: str | None = None
+    group_name: str | None = None
+    cell_names: tuple[str, ...] = ()
+    cells: tuple[int, ...] = ()
+    is_strict: bool = False
+    because: tuple[str, str] = ("", "")
+    boxes: tuple[int, ...] = ()
+    key_cells: KeyCells = AS_THEY_ARE
+    because_delimiter: str = ""
+
+
+class LabelRow(NamedTuple):
+    """One usable row.
+
+    Attributes:
+        key: the key's cell as it stands; `keys.row_key` makes a join key of it.
+        label: the label as `label_text` gives it; empty without a label column or a label.
+        line: the physical line on which the row starts, from 1.
+        split: the split's cell, as `split_text` gives it; empty without such a column.
+        group: the group's cell, as `label_text` gives it; empty without such a column.
+        cells: those of `CsvColumns.cells`, without whitespace at their ends; empty where there is
+            none.
+    """
+
+    key: str
+    label: str
+    line: int
+    split: str = ""
+    group: str = ""
+    cells: tuple[str, ...] = ()
+
+
+class MalformedRow(NamedTuple):
+    """One row that has no usable key, or that ends before its label.
+
+    Attributes:
+        line: the physical line on which the row starts, from 1.
+        detail: what is wrong with it, in one line.
+        key: the key's cell, empty when there is none, and its start when it is too long.
+    """
+
+    line: int
+    detail: str
+    key: str
+
+
+def first_rows(
+    binary_file: ReadableBytes, n: int, *, encoding: str = "utf-8", path: str
+) -> FirstRows:
+    """The delimiter and the first `n` rows, to resolve the columns from; fewer if they are long.
+
+    Raises:
+        LabelsError: the file cannot be read as CSV, as far as these rows go.
+    """
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path))
+    delimiter, lines = start.delimiter, start.lines
+    rows: list[tuple[str, ...]] = []
+    held = 0
+    for line, cells, problem in _parsed(lines, delimiter, path):
+        if problem and not rows:
+            raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
+        if not problem:
+            rows.append(tuple(cells))
+            held += len(cells) + sum(map(len, cells))
+        if len(rows) >= n or held > MAX_ROW:
+            break
+    return FirstRows(delimiter, tuple(rows), start.because)
+
+
+def read_rows(
+    binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
+) -> Iterator[LabelRow | MalformedRow]:
+    """Every row but the header and blank lines, in order, as it streams by.
+
+    With a header, `columns` counts by name: another file of the same glob may order its columns
+    differently.
+
+    Args:
+        binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
+        columns: what `labels.resolve_columns` gives.
+        encoding: a Python codec name; a byte order mark is always dropped.
+        path: what to call the file in messages.
+
+    Raises:
+        LabelsError: the file cannot be read as CSV, or lacks a column.
+    """
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path))
+    delimiter = start.delimiter if columns.has_header else columns.delimiter
+    rows = _parsed(start.lines, delimiter, path)
+    if columns.has_header:
+        header = next(rows, None)
+        if header is None:
+            return
+        columns = _columns_by_name(header_names(header[1]), columns, path)
+    key_at, label_at = columns.key, columns.label
+    is_spelt = columns.key_cells != AS_THEY_ARE
+    is_placed = columns.split is not None or columns.group is not None
+    for line, cells, problem in rows:
+        if problem := problem or _row_problem(cells, columns):
+            key = cells[key_at] if 0 <= key_at < len(cells) else ""
+            yield MalformedRow(line, problem, key[:MAX_KEY])
+        else:
+            label = "" if label_at is None else label_text(cells[label_at])
+            kept = tuple([_cell(cells, at) for at in columns.cells]) if columns.cells else ()
+            key = cells[key_at] if key_at >= 0 else ""
+            if is_spelt:
+                key = columns.key_cells.key(key)
+            row = LabelRow(key, label, line, cells=kept)
+            yield _placed(row, cells, columns) if is_placed else row
+
+
+def label_text(label: str) -> str:
+    """A label as it is compared and stored: in NFC, on one line, no whitespace at its ends.
+
+    >>> label_text(" big" + chr(10) + "cat")
+    'big cat'
+    """
+    if not label.isprintable() and len(label.splitlines()) > 1:
+        label = " ".join(label.split())
+    return nfc(label.strip())
+
+
+def header_names(cells: Sequence[str]) -> list[str]:
+    """The column names of a header row: without whitespace at the ends, in NFC.
+
+    >>> header_names([" id", "label "])
+    ['id', 'label']
+    """
+    return [nfc(cell.strip()) for cell in cells]
+
+
+def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
+    """The index of the column called `wanted`: spelt the same, else but for upper and lower case.
+
+    Raises:
+        LabelsError: several columns are called so.
+
+    >>> find_column(["ID", "label"], "id", path="a.csv"), find_column(["ID"], "x", path="a.csv")
+    (0, None)
+    """
+    wanted = nfc(wanted.strip())
+    found = [at for at, name in enumerate(names) if name == wanted]
+    if not found:
+        folded = wanted.casefold()
+        found = [at for at, name in enumerate(names) if name.casefold() == folded]
+    if len(found) > 1:
+        places = " and ".join(str(at + 1) for at in found)
+        raise LabelsError(f"CSV {path} calls columns {places} {wanted!r}: rename all but one")
+    return found[0] if found else None
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Column names for a message.
+
+    >>> listed(["id", "label"]), listed(["a", "b", "c"], most=2)
+    ("'id', 'label'", "'a', 'b' and 1 more")
+    """
+    text = ", ".join(repr(name[:60]) for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvColumns:
+    """`columns` as the header of this very file has them."""
+
+    def find(wanted: str) -> int:
+        at = find_column(names, wanted, path=path)
+        if at is None:
+            raise LabelsError(
+                f"CSV {path} has no column {wanted!r} but {listed(names)}: every file of --labels"
+                " needs the header of the first"
+            )
+        return at
+
+    def find_any(wanted: str | None) -> int | None:
+        return None if wanted is None else find(wanted)
+
+    return columns._replace(
+        key=find(columns.key_name) if columns.key_name else NO_KEY,
+        label=find_any(columns.label_name),
+        width=len(names),
+        split=find_any(columns.split_name),
+        group=find_any(columns.group_name),
+        cells=tuple(find(name) for name in columns.cell_names),
+    )
+
+
+def _cell(cells: list[str], at: int) -> str:
+    """A cell without whitespace at its ends; empty where there is none."""
+    return cells[at].strip() if at < len(cells) else ""
+
+
+def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
+    """A row with what it says of its split and its group; a cell that is missing is empty."""
+
+    def cell(at: int | None) -> str:
+        return cells[at] if at is not None and at < len(cells) else ""
+
+    split, group = split_text(cell(columns.split)), label_text(cell(columns.group))
+    return row._replace(split=split, group=group)
+
+
+def _row_problem(cells: list[str], columns: CsvColumns) -> str:
+    """What keeps a row from being used, empty when nothing does."""
+    count, key_at, label_at = len(cells), columns.key, columns.label
+    if count <= key_at or (label_at is not None and count <= label_at):
+        return "it ends before its key" if count <= key_at else "it ends before its label"
+    if count > columns.width and any(cell.strip() for cell in cells[columns.width :]):
+        return f"{count} cells for {columns.width} columns: quote a cell that holds the delimiter"
+    if columns.is_strict and count < columns.width:
+        return f"{count} cells for {columns.width} columns"
+    if key_at < 0:
+        return ""
+    if not cells[key_at].strip():
+        return "its key is empty"
+    if len(cells[key_at]) > MAX_KEY:
+        return f"its key has {len(cells[key_at])} characters: no image has so long a name"
+    return ""
+
+
+class _Row:
+    """The characters of the row that is being parsed, all of which are held in memory."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.start = 1
+        self.length = 0
+
+    def lines(self, lines: Iterator[str]) -> Iterator[str]:
+        """Counts the lines that the parser takes.
+
+        Raises:
+            LabelsError: the row is longer than `MAX_ROW`.
+        """
+        for line in lines:
+            self.length += len(line)
+            if self.length > MAX_ROW:
+                raise too_long_error(self.start, self._path)
+            yield line
+
+    def begin(self, start: int) -> None:
+        """The next row begins on the line `start`."""
+        self.start = start
+        self.length = 0
+
+
+def _parsed(
+    lines: Iterator[str], delimiter: str, path: str
+) -> Iterator[tuple[int, list[str], str]]:
+    """The line each row starts on, its cells, and what is wrong with its quotes if anything is.
+
+    Raises:
+        LabelsError: the file cannot be read further.
+    """
+    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # the module's, so only ever raised
+    row = _Row(path)
+    reader = csv.reader(row.lines(lines), delimiter=delimiter, strict=True, skipinitialspace=True)
+    while True:
+        try:
+            for cells in reader:
+                if "\0" in "".join(cells):
+                    raise _nul_error(row.start, path)
+                if len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
+                    yield row.start, cells, ""
+                row.begin(reader.line_num + 1)
+            return
+        except csv.Error as error:
+            problem = _quote_problem(error, row.start, path)
+        yield row.start, [], problem  # the reader goes on with the next line
+        row.begin(reader.line_num + 1)
+
+
+def _quote_problem(error: csv.Error, line: int, path: str) -> str:
+    """The detail of a row with wrong quotes.
+
+    Raises:
+        LabelsError: what follows cannot be told from the row.
+    """
+    text = str(error)
+    if "NUL" in text:  # Python 3.10
+        raise _nul_error(line, path)
+    if "expected after" in text:
+        return "text follows a closing quote: double the quotes inside a quoted cell"
+    raise LabelsError(
+        f"CSV {path} line {line}: a quote is not closed, or a cell exceeds {MAX_CELL} characters"
+        f" ({text}): close the quote, or double it"
+    )
+
+
+def _nul_error(line: int, path: str) -> LabelsError:
+    return LabelsError(
+        f"CSV {path} line {line} holds a NUL byte: it is not plain text; save it as UTF-8, or try"
+        " --csv_encoding utf-16-le"
+    )

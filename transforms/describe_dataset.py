@@ -1,0 +1,211 @@
+"""`statistics.json`: what the shards' sidecars say, put together when a dataset is published."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from transforms.core.dataset.image_statistics import Sample, Statistics, describe
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.dataset.manifest import DataFile
+from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
+from transforms.core.duplicates.fingerprints import ShardIndex, content_hash, md5_hash
+from transforms.core.labels.label_kinds import class_order
+from transforms.core.planning.keys import full_uri
+from transforms.core.planning.shards import ShardName, shard_index
+from transforms.core.records import Found
+from transforms.storage import files
+from transforms.storage.read_ahead import ReadAhead, reading_threads
+
+Wanted = tuple[str, int | str]
+"""A record: the name of its shard, and its number or its key there."""
+
+
+class DatasetDescriber:
+    """Makes the content of `statistics.json`.
+
+    Attributes:
+        output: the dataset's folder, whose staging folder holds the sidecars.
+        root: of the images' paths.
+        shards: all of them, sorted by split and number.
+        data: what `data_files` gave for them.
+    """
+
+    def __init__(
+        self, output: str, root: str, shards: Sequence[ShardSummary], data: Iterable[DataFile]
+    ) -> None:
+        self._output = output
+        self._root = root
+        self._recipes = {shard.file: shard.recipe for shard in shards}
+        self._records = sum(shard.records for shard in shards)
+        self._image_files = _image_files(shards, data)
+        self._files: dict[str, list[str]] = {}
+        for shard in shards:
+            self._files.setdefault(ShardName.parse(shard.file).split, []).append(shard.file)
+
+    def describe(self, statistics: Statistics, found: Iterable[Found] | None) -> bytes:
+        """The content, the same for the same dataset.
+
+        Args:
+            statistics: of all shards.
+            found: what was found of duplicates; None when nothing was compared.
+
+        Raises:
+            OSError: a sidecar is gone.
+        """
+        classes = statistics.samples.classes
+        samples = [
+            (name, sample) for name in sorted(classes, key=class_order) for sample in classes[name]
+        ]
+        wanted = {_place(sample) for _, sample in samples}
+        duplicates = None if found is None else _Duplicates(found, self)
+        places = self._look_up(wanted | (duplicates.wanted if duplicates else set()))
+        content = describe(
+            statistics,
+            records=self._records,
+            samples=[
+                {"class": name, **_without(places[_place(sample)], "class", "path", "content")}
+                for name, sample in samples
+            ],
+            duplicates=duplicates.describe(places) if duplicates else None,
+        )
+        return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+
+    def place_of_kept(self, image: Mapping[str, Any]) -> Wanted | None:
+        """Where an image is that was kept when others were dropped."""
+        shards = self._files.get(image["split"])
+        if "order" not in image or not shards:
+            return None
+        return shards[shard_index(image["order"], len(shards))], str(image["key"])
+
+    def sha256(self, image: Mapping[str, Any]) -> str | None:
+        """Of an image's file; None when it cannot be read any more, or has changed."""
+        uri = full_uri(self._root, image["path"])
+        if not files.is_regular(uri):
+            return None
+        with contextlib.suppress(OSError):
+            data = files.read_bytes(uri)
+            # A record has the one, an image that was left out the other.
+            is_content = image.get("content") in (None, content_hash(data))
+            if is_content and image.get("md5") in (None, md5_hash(data)):
+                return hashlib.sha256(data).hexdigest()
+        return None
+
+    def _look_up(self, wanted: Iterable[Wanted]) -> dict[Wanted, dict[str, Any]]:
+        """The records, one shard's index after the other: all of them would be too much."""
+        by_file: dict[str, list[int | str]] = {}
+        for file, record in sorted(wanted, key=repr):
+            by_file.setdefault(file, []).append(record)
+        ahead = ReadAhead(threads=reading_threads(self._output))
+        parts = ahead.map(self._look_up_in, by_file.items())
+        return {place: described for part in parts for place, described in part.items()}
+
+    def _look_up_in(self, of_file: tuple[str, Sequence[int | str]]) -> dict[Wanted, dict[str, Any]]:
+        file, records = of_file
+        index = self._index(file)
+        numbers: dict[int | str, int] = {number: number for number in range(len(index.keys))}
+        if any(isinstance(record, str) for record in records):
+            numbers.update({key: number for number, key in enumerate(index.keys)})
+        found: dict[Wanted, dict[str, Any]] = {}
+        for record in records:
+            # One that was kept may have been rejected afterwards.
+            if record in numbers:
+                number = numbers[record]
+                content = index.contents[number] if index.contents else None
+                found[file, record] = {**index.describe(file, number), "content": content}
+                if file in self._image_files:
+                    own = self._image_files[file][number]
+                    found[file, record] |= {"file": own, "offset": 0}
+        return found
+
+    def _index(self, file: str) -> ShardIndex:
+        path = files.sidecar(self._output, file, self._recipes[file])
+        sidecar = files.read_sidecar(path)
+        if sidecar is None:
+            raise FileNotFoundError(2, "the description of a staged shard is gone", path)
+        return sidecar.index
+
+
+class _Duplicates:
+    """The section `duplicates`, and the records that must be looked up for it."""
+
+    def __init__(self, found: Iterable[Found], describer: DatasetDescriber) -> None:
+        buckets = [Found(*each) for each in found]
+        self._describer = describer
+        self._equal = merge_equal(equal_of(bucket) for bucket in buckets)
+        self._near = find_near(buckets, images=describer._records)
+
+    @property
+    def wanted(self) -> set[Wanted]:
+        """All records that are listed."""
+        pairs = {place for _, *pair in self._near.listed for place in pair}
+        places = (self._place(image) for group in self._equal.listed for image in group["images"])
+        return pairs | {place for place in places if place is not None}
+
+    def describe(self, places: Mapping[Wanted, dict[str, Any]]) -> dict[str, Any]:
+        """The section, with the listed records looked up."""
+        equal, near = self._equal, self._near
+        return {
+            "exact": {
+                "groups": equal.groups,
+                "images": equal.images,
+                "across_splits": equal.across_splits,
+                "conflicts": equal.conflicts,
+                "dropped": equal.dropped,
+                "listed": [self._group(group, places) for group in equal.listed],
+            },
+            "near": {
+                "pairs": near.pairs,
+                "across_splits": near.across_splits,
+                "compared": near.compared,
+                "listed": [
+                    {"distance": distance, "images": [_shown(places[one]), _shown(places[other])]}
+                    for distance, one, other in near.listed
+                ],
+            },
+        }
+
+    def _place(self, image: Any) -> Wanted | None:
+        if isinstance(image, Mapping):
+            return self._describer.place_of_kept(image)
+        file, record = image
+        return file, record
+
+    def _group(
+        self, group: Mapping[str, Any], places: Mapping[Wanted, dict[str, Any]]
+    ) -> dict[str, Any]:
+        images = []
+        for image in group["images"]:
+            place = self._place(image)
+            images.append(places.get(place, image) if place is not None else image)
+        return {
+            "sha256": self._describer.sha256(images[0]),
+            "conflict": group["conflict"],
+            "images": [_shown(image) for image in images],
+        }
+
+
+def _image_files(shards: Iterable[ShardSummary], data: Iterable[DataFile]) -> dict[str, list[str]]:
+    """The files of single images, by shard and in the order of its records."""
+    names = (file.file for file in data)
+    return {
+        shard.file: list(islice(names, len(shard.files)))
+        for shard in shards
+        if shard.files is not None
+    }
+
+
+def _place(sample: Sample) -> Wanted:
+    return sample.file, sample.record
+
+
+def _without(image: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in image.items() if name not in names}
+
+
+def _shown(image: Mapping[str, Any]) -> dict[str, Any]:
+    return _without(image, "content", "md5", "order")

@@ -1,0 +1,191 @@
+"""FindEqualImages and DropDuplicates: equal images, found after writing or before planning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from transforms.core.duplicates.equal_images import find_equal
+from transforms.core.duplicates.fingerprints import md5_hash
+from transforms.core.duplicates.resolve_duplicates import decide
+from transforms.core.file_errors import check_final
+from transforms.core.planning.keys import full_uri
+from transforms.core.records import Count, Found, LabelledImage, Prints
+from transforms.core.rejections import Rejection
+from transforms.storage import gcs
+from transforms.storage.read_ahead import ReadAhead, read_file, reading_threads
+
+_CANDIDATES = "candidates"
+_REJECTIONS = "rejections"
+_COUNTS = "counts"
+_GROUPS = "groups"
+
+# Parts in which candidates are read: more workers than these are of no use.
+_PARTS = 256
+
+beam.coders.registry.register_coder(Found, beam.coders.RowCoder)
+
+
+class FindEqualImages(beam.PTransform):
+    """Finds images with equal content by their fingerprints.
+
+    Input: `(bucket, Prints)`. Output: `Found` for each bucket. What crosses the shuffle is 50
+    bytes an image; a bucket is a 32nd of all images and is held in memory, twice.
+    """
+
+    def expand(self, prints: beam.PCollection[tuple[int, Prints]]) -> beam.PCollection[Found]:
+        return (
+            prints
+            | "Group fingerprints" >> beam.GroupByKey()
+            | "Compare fingerprints" >> beam.ParDo(_FindEqualFn()).with_output_types(Found)
+        )
+
+
+class _FindEqualFn(beam.DoFn):
+    def process(self, bucket: tuple[int, Iterable[Prints]]) -> Iterator[Found]:
+        # Elsewhere than in this process, Beam decodes rows to a class of its own making.
+        yield find_equal(Prints(*prints) for prints in bucket[1])
+
+
+class UniqueImages(NamedTuple):
+    """The outputs of `DropDuplicates`; `groups` are those of equal images, as `Found`."""
+
+    images: beam.PCollection[LabelledImage]
+    rejections: beam.PCollection[Rejection]
+    counts: beam.PCollection[Count]
+    groups: beam.PCollection[Found]
+
+
+class DropDuplicates(beam.PTransform):
+    """Keeps one of several images with equal content, before shards are planned.
+
+    Files of equal content have equal sizes, so only images whose listed size another one has are
+    read; of an object in a bucket, its MD5 is asked for instead, if the bucket knows it. The image
+    whose key sorts first is kept, whatever the runner and the order. If the equal images have
+    different classes, all of them are rejected: choosing would be a guess.
+
+    Input: `LabelledImage`. Output: `UniqueImages`. What is grouped are names. A retry reads again.
+    A file that cannot be read here is not compared; the step that writes it says why.
+    """
+
+    def __init__(self, root: str, *, max_bytes: int, waits: bool = False) -> None:
+        """Takes what is known of the files.
+
+        Args:
+            root: common folder of the images.
+            max_bytes: larger files are rejected later on, and not compared.
+            waits: whether images may be remote though `root` is local.
+        """
+        super().__init__()
+        self._max_bytes = max_bytes
+        self._hash = _HashFn(root, max_bytes, waits=waits)
+
+    def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
+        sized = (
+            images
+            | "Name sizes" >> beam.ParDo(_NameSizeFn()).with_output_types(tuple[int, LabelledImage])
+            | "Group names by size" >> beam.GroupByKey()
+            | "Pick images that share a size"
+            >> beam.ParDo(_PickFn(self._max_bytes))
+            .with_output_types(LabelledImage, **{_CANDIDATES: tuple[int, LabelledImage]})
+            .with_outputs(_CANDIDATES, main="images")
+        )
+        decided = (
+            sized.candidates
+            | "Spread names" >> beam.GroupByKey()
+            | "Read images that share a size"
+            >> beam.ParDo(self._hash).with_output_types(tuple[str, LabelledImage])
+            | "Group names by content" >> beam.GroupByKey()
+            | "Choose one of equal images"
+            >> beam.ParDo(_ChooseFn())
+            .with_output_types(
+                LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count, _GROUPS: Found}
+            )
+            .with_outputs(_REJECTIONS, _COUNTS, _GROUPS, main="images")
+        )
+        kept = (sized.images, decided.images) | "All unique images" >> beam.Flatten()
+        return UniqueImages(kept, decided.rejections, decided.counts, decided.groups)
+
+
+class _NameSizeFn(beam.DoFn):
+    def process(self, image: LabelledImage) -> Iterator[tuple[int, LabelledImage]]:
+        yield image.size, image
+
+
+class _PickFn(beam.DoFn):
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
+    def process(
+        self, group: tuple[int, Iterable[LabelledImage]]
+    ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+        size, images = group
+        # What is empty or too large is rejected for that.
+        is_compared = 0 < size <= self._max_bytes
+        first: LabelledImage | None = None
+        several = False
+        for image in images:
+            if not is_compared:
+                yield image
+            elif first is None:
+                first = image
+            else:
+                several = True
+                yield _candidate(image)
+        if first is not None:
+            yield _candidate(first) if several else first
+
+
+def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
+    return beam.pvalue.TaggedOutput(_CANDIDATES, (image.order % _PARTS, image))
+
+
+class _HashFn(beam.DoFn):
+    """Reads candidates, as many at once as `WriteShards` does."""
+
+    def __init__(self, root: str, max_bytes: int, *, waits: bool) -> None:
+        self._root = root
+        self._max_bytes = max_bytes
+        self._waits = waits
+
+    def process(
+        self, part: tuple[int, Iterable[LabelledImage]]
+    ) -> Iterator[tuple[str, LabelledImage]]:
+        images = (LabelledImage(*image) for image in part[1])
+        ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
+        yield from ahead.map(self._hashed, images, size=lambda image: image.size)
+
+    def _hashed(self, image: LabelledImage) -> tuple[str, LabelledImage]:
+        uri = full_uri(self._root, image.path)
+        try:
+            return self._md5(uri, image), image
+        except OSError as error:
+            # Left out for a while only, it would be kept beside an equal one.
+            check_final(error, uri)
+            return f"unreadable {image.key}", image
+
+    def _md5(self, uri: str, image: LabelledImage) -> str:
+        known = gcs.md5(uri, generation=image.version) if gcs.is_gcs(uri) else None
+        if known is not None:
+            return known
+        data = read_file(uri, size=image.size, version=image.version, max_bytes=self._max_bytes)
+        return md5_hash(data)
+
+
+class _ChooseFn(beam.DoFn):
+    def process(
+        self, group: tuple[str, Iterable[LabelledImage]]
+    ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+        md5, images = group
+        decision = decide((LabelledImage(*image) for image in images), md5=md5)
+        if decision.kept is not None:
+            yield decision.kept
+        for rejection in decision.rejections:
+            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
+        if decision.rows:
+            yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", decision.rows))
+        if decision.equal is not None:
+            yield beam.pvalue.TaggedOutput(_GROUPS, Found(json.dumps(decision.equal)))

@@ -1,0 +1,202 @@
+"""Embeddings through Beam's ModelHandler API: one model a process, always in full batches."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+from apache_beam.ml.inference.base import ModelHandler
+from apache_beam.utils.shared import Shared
+
+from transforms.core.arguments import optional_path, path_text
+from transforms.core.examples.encoder import CheckedImage
+from transforms.core.images.embeddings import (
+    BATCH_IMAGES,
+    Embedding,
+    EmbeddingModel,
+    is_application,
+    load_embedding_model,
+    stored_embedding,
+)
+from transforms.core.rejections import Reason, Rejection
+from transforms.core.scratch import scratch_folder
+from transforms.storage import files
+from transforms.storage.listing import is_local, list_files
+
+_Array = np.ndarray[Any, Any]
+
+# One model a process, whoever asks for it: preflight, and every thread that converts a shard.
+_SHARED = Shared()
+
+# A model uses all cores by itself.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
+    """A Keras model, a SavedModel or a `keras.applications` model that turns pixels into arrays.
+
+    Goes with `RunInference`, too: elements are float32 images of the model's input size
+    (`transforms.core.images.embeddings.input_pixels`), predictions float32 arrays.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        weights: str | os.PathLike[str] | None = None,
+        *,
+        digests: tuple[str, str] | None = None,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            model: path or URL of a model, or a name in `keras.applications`.
+            weights: path or URL of the weights of a name.
+            digests: what the files must have, see `files_digest`; None takes any.
+        """
+        super().__init__(max_batch_size=BATCH_IMAGES)
+        self._model = path_text("model", model)
+        self._weights = optional_path("weights", weights)
+        self._digests = digests
+
+    def load_model(self) -> EmbeddingModel:
+        """Loads it, from copies of remote files.
+
+        Raises:
+            ModelError: see `load_embedding_model`.
+            OSError: a file cannot be read, or is another than that of the digests.
+        """
+        path = None if is_application(self._model) else self._model
+        with _as_local(path) as model, _as_local(self._weights) as weights:
+            # Of the copies: they are what is loaded, and need no second download.
+            found = ("" if each is None else files_digest(each) for each in (model, weights))
+            if self._digests is not None and self._digests != tuple(found):
+                raise OSError(f"the model {self._model} was changed while the job ran")
+            return load_embedding_model(model or self._model, weights)
+
+    def acquire(self) -> EmbeddingModel:
+        """The model of this process; the first call loads it."""
+        tag = (self._model, self._weights, self._digests)
+        return cast(EmbeddingModel, _SHARED.acquire(self.load_model, tag=tag))
+
+    def run_inference(
+        self,
+        batch: Sequence[_Array],
+        model: EmbeddingModel,
+        inference_args: dict[str, Any] | None = None,
+    ) -> Iterable[_Array]:
+        """The outputs for a batch of any size, in its order; the model's own batches are full."""
+        for start in range(0, len(batch), BATCH_IMAGES):
+            with _ONE_AT_A_TIME:
+                predicted = model.predict(batch[start : start + BATCH_IMAGES])
+            yield from predicted
+
+    def get_num_bytes(self, batch: Sequence[_Array]) -> int:
+        """Bytes of the pixels."""
+        return sum(image.nbytes for image in batch)
+
+
+class Embedder:
+    """Gives the images of a shard their embeddings, batch by batch in the shard's order.
+
+    Picklable; `setup` loads the model.
+    """
+
+    def __init__(self, embedding: Embedding) -> None:
+        self._handler = EmbeddingModelHandler(
+            embedding.model, embedding.weights, digests=embedding.digests
+        )
+        self._dtype = embedding.dtype
+        self.input_shape = embedding.input_shape
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of one image as the model takes it."""
+        return 4 * int(np.prod(self.input_shape))
+
+    def setup(self) -> None:
+        """Loads the model, once for the process."""
+        self._model = self._handler.acquire()
+
+    def embed(
+        self, loaded: Iterable[CheckedImage | Rejection]
+    ) -> Iterator[CheckedImage | Rejection]:
+        """The same in the same order, with embeddings in the place of pixels.
+
+        An image of which the model makes something that is not finite is rejected.
+        """
+        held: list[CheckedImage | Rejection] = []
+        images = 0
+        for each in loaded:
+            held.append(each)
+            images += isinstance(each, CheckedImage)
+            if images == BATCH_IMAGES:
+                yield from self._embed_batch(held)
+                held, images = [], 0
+        yield from self._embed_batch(held)
+
+    def _embed_batch(
+        self, held: Sequence[CheckedImage | Rejection]
+    ) -> Iterator[CheckedImage | Rejection]:
+        pixels = [each.pixels for each in held if isinstance(each, CheckedImage)]
+        values = iter(self._handler.run_inference(pixels, self._model))
+        for each in held:
+            yield each if isinstance(each, Rejection) else self._embedded(each, next(values))
+
+    def _embedded(self, checked: CheckedImage, values: _Array) -> CheckedImage | Rejection:
+        if not np.isfinite(values).all():
+            image = checked.image
+            detail = "the model makes values of it that are not finite"
+            reason = Reason.UNSUPPORTED_IMAGE.value
+            return Rejection("image", reason, detail, image.path, image.key)
+        stored = stored_embedding(values, self._dtype)
+        return checked._replace(pixels=None, embedding=stored)
+
+
+def files_digest(path: str) -> str:
+    """The digest of a file's content, or of all names and contents below a folder.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for name, uri in _files_of(path):
+        content = hashlib.blake2b(digest_size=16)
+        with files.open_reader(uri) as file:
+            while chunk := file.read(1 << 20):
+                content.update(chunk)
+        digest.update(f"{name}\n{content.hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _files_of(path: str) -> list[tuple[str, str]]:
+    """Name below the path (empty for a file) and URI of every file, sorted."""
+    path = path.rstrip("/")
+    if files.exists(path) and not (is_local(path) and os.path.isdir(path)):
+        return [("", path)]
+    below = sorted(file.uri for file in list_files(files.join(path, "**")))
+    if not below:
+        raise FileNotFoundError(2, "there is no such file", path)
+    return [(uri.removeprefix(f"{path}/"), uri) for uri in below]
+
+
+@contextlib.contextmanager
+def _as_local(path: str | None) -> Iterator[str | None]:
+    """The path, or that of a copy that lives as long as the block."""
+    if path is None or is_local(path):
+        yield path
+        return
+    with scratch_folder() as folder:
+        # Keras goes by the extension of a file.
+        copy = os.path.join(folder, os.path.basename(path.rstrip("/")))
+        for name, uri in _files_of(path):
+            target = os.path.join(copy, name) if name else copy
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with files.open_reader(uri) as source, open(target, "wb") as file:
+                shutil.copyfileobj(source, file)
+        yield copy

@@ -1,0 +1,93 @@
+"""Which listed files are images of the dataset, each with its key. No image is opened."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from transforms.core.labels.path_labels import PathRules
+from transforms.core.planning.image_globs import any_case
+from transforms.core.planning.keys import image_key, relative_path
+from transforms.core.records import Count, JoinSide
+from transforms.core.rejections import Reason, Rejection
+from transforms.core.tables.csv_rows import label_text
+from transforms.storage.listing import FoundFile, list_files
+
+
+class LeftOut(NamedTuple):
+    """Files that are no images, whatever glob matches them.
+
+    Attributes:
+        files: each in all spellings that a listing may give.
+        folders: likewise, with a slash at their ends.
+    """
+
+    files: frozenset[str] = frozenset()
+    folders: tuple[str, ...] = ()
+
+    def has(self, uri: str) -> bool:
+        """Whether a file is left out.
+
+        >>> LeftOut(frozenset(["a.csv"]), ("out/",)).has("out/labels.txt")
+        True
+        """
+        return uri in self.files or uri.startswith(self.folders)
+
+
+class ImageFinder:
+    """Finds the images of one dataset.
+
+    Attributes:
+        root: the folder below which paths and keys begin.
+        key: kind of the join key.
+        rules: what an image's path says of its label and its split.
+        left_out: what is no image.
+    """
+
+    def __init__(
+        self, *, root: str, key: str, rules: PathRules, left_out: LeftOut | None = None
+    ) -> None:
+        self._root = root
+        self._key = key
+        self._rules = rules
+        self._left_out = left_out or LeftOut()
+        self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
+
+    def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
+        """Lists one glob: every image with its key, and at the end how many there were."""
+        found = 0
+        folder = named_folder(pattern)
+        for file in list_files(any_case(pattern)):
+            if self._left_out.has(file.uri):
+                continue
+            found += 1
+            yield self._describe(file, folder)
+        yield Count("images_found", found)
+
+    def _describe(self, file: FoundFile, folder: str) -> tuple[str, JoinSide] | Rejection:
+        path = relative_path(file.uri, self._root)
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            detail = f"the name holds bytes that are not UTF-8: {shown}"
+            return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
+        key = image_key(file.uri, kind=self._key, root=self._root)
+        if not self._reads_paths:
+            return key, JoinSide(path, file.size, file.version, "", "")
+        label, split = self._rules.label(path, folder=folder), self._rules.split(path)
+        return key, JoinSide(path, file.size, file.version, label, "", split)
+
+
+def named_folder(pattern: str) -> str:
+    """The class that a glob itself names: the folder of `photos/cat/*.jpg`.
+
+    An image that lies straight in the root of `photos/*/*.jpg` or `photos/**` has no class.
+
+    >>> named_folder("photos/cat/*.jpg"), named_folder("photos/**/*.jpg")
+    ('cat', '')
+    """
+    folder = os.path.dirname(pattern)
+    return "" if glob.has_magic(folder) else label_text(os.path.basename(folder))

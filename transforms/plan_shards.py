@@ -1,0 +1,162 @@
+"""PlanShards: every labelled image gets its split, its shard and its place. Names only."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from transforms.core.arguments import whole_number
+from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.labels.label_kinds import LabelCells, merge_cells
+from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.planning.row_cells import with_ids
+from transforms.core.planning.shards import MAX_SHARDS, ShardPlan, shard_index
+from transforms.core.records import LabelledImage, ShardImage, ShardRow
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.metrics import PROGRESS
+
+beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
+
+
+class PlannedShards(NamedTuple):
+    """The outputs of `PlanShards`: a shard is its file name and its images, unordered.
+
+    A shard that gets no image is not among them.
+    """
+
+    shards: beam.PCollection[tuple[str, Iterable[ShardImage | ShardRow]]]
+    rejections: beam.PCollection[Rejection]
+
+
+class TotalImages(beam.CombineFn):
+    """Adds labelled images up to `PlanTotals`."""
+
+    def create_accumulator(self) -> PlanTotals:
+        return PlanTotals()
+
+    def add_input(self, accumulator: PlanTotals, image: LabelledImage) -> PlanTotals:
+        accumulator.add(image)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[PlanTotals]) -> PlanTotals:
+        merged = PlanTotals()
+        for accumulator in accumulators:
+            merged.merge(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: PlanTotals) -> PlanTotals:
+        return accumulator
+
+
+class TotalLabels(beam.PTransform):
+    """Adds images up to their totals, and decides what kind of labels they have.
+
+    Input: `LabelledImage`. Output: one `PlanTotals`.
+
+    Raises in the job:
+        LabelsError: labels contradict each other, see `decide_kind`.
+    """
+
+    def __init__(
+        self, labels: beam.PCollection[LabelCells] | None, rules: LabelRules = ANY_LABELS
+    ) -> None:
+        """Takes what was counted of the labels as they were read, if anybody did."""
+        super().__init__()
+        self._labels = labels
+        self._rules = rules
+
+    def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[PlanTotals]:
+        totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
+        if self._labels is None:
+            return totals
+        cells = self._labels | "Total labels" >> beam.CombineGlobally(merge_cells)
+        return totals | "Decide label kind" >> beam.Map(
+            _with_kind, beam.pvalue.AsSingleton(cells), self._rules
+        ).with_output_types(PlanTotals)
+
+
+def _with_kind(totals: PlanTotals, cells: LabelCells, rules: LabelRules) -> PlanTotals:
+    # Away from the process that built the graph, Beam decodes rows to a class of its own making.
+    cells = LabelCells(*cells)
+    return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))
+
+
+class _AssignShardFn(beam.DoFn):
+    REJECTIONS = "rejections"
+
+    def __init__(self, plan: ShardPlan, rules: LabelRules) -> None:
+        self._plan = plan
+        self._rules = rules
+        self._totals: PlanTotals | None = None
+
+    def process(
+        self, image: LabelledImage, totals: PlanTotals
+    ) -> Iterable[tuple[str, ShardImage] | beam.pvalue.TaggedOutput]:
+        if totals is not self._totals:
+            self._prepare(totals)
+        try:
+            planned = self._planned(image)
+        except RejectedImageError as error:
+            reason = error.reason.value
+            rejection = Rejection("image", reason, error.detail, image.path, image.key)
+            # It was planned, and is done: the stage ends with all of them.
+            PROGRESS.advance(1, 1)
+            yield beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
+            return
+        files = self._files[image.split]
+        yield files[shard_index(image.order, len(files))], planned
+
+    def _planned(self, image: LabelledImage) -> ShardImage:
+        vocabulary = self._vocabulary
+        label_id = vocabulary.id_of(image.label) if image.label else 0
+        if label_id is None:
+            detail = f"the label {image.label!r} {self._rules.unknown}"
+            raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
+        text = vocabulary.text_of(image.label) if image.label else ""
+        cells = image.cells
+        if cells:
+            unknown = self._rules.unknown
+            cells = with_ids(cells, vocabulary.id_of, vocabulary.text_of, unknown)
+        return ShardImage(
+            image.order, image.key, image.path, image.size, image.version, text, label_id, cells
+        )
+
+    def _prepare(self, totals: PlanTotals) -> None:
+        self._totals = totals
+        PROGRESS.plan(sum(totals.images.values()))
+        self._vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
+        self._files = self._plan.files(totals.bytes, totals.images)
+
+
+class PlanShards(beam.PTransform):
+    """Groups labelled images by shard.
+
+    Input: `LabelledImage`. Output: `PlannedShards`. What crosses the shuffle is names.
+    """
+
+    def __init__(
+        self,
+        plan: ShardPlan,
+        totals: beam.PCollection[PlanTotals],
+        *,
+        rules: LabelRules = ANY_LABELS,
+    ) -> None:
+        super().__init__()
+        whole_number("shard_size", plan.shard_size, 1)
+        if plan.num_shards is not None:
+            whole_number("num_shards", plan.num_shards, 1, MAX_SHARDS)
+        self._plan = plan
+        self._totals = totals
+        self._rules = rules
+
+    def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
+        assigned = images | "Assign shards" >> beam.ParDo(
+            _AssignShardFn(self._plan, self._rules), beam.pvalue.AsSingleton(self._totals)
+        ).with_output_types(
+            tuple[str, ShardImage], **{_AssignShardFn.REJECTIONS: Rejection}
+        ).with_outputs(_AssignShardFn.REJECTIONS, main="images")
+        shards = assigned.images | "Group names by shard" >> beam.GroupByKey()
+        return PlannedShards(shards, assigned.rejections)

@@ -1,0 +1,125 @@
+"""What the rows of the label files say, as small records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from transforms.core.labels.label_kinds import MISSING_LABELS, LabelCells, LabelCounter, labels_in
+from transforms.core.planning.image_lists import listed_problem
+from transforms.core.planning.keys import row_key
+from transforms.core.planning.row_cells import cells_text
+from transforms.core.records import Count, JoinSide
+from transforms.core.rejections import Reason, Rejection
+from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
+from transforms.storage import files
+from transforms.storage.image_lookup import RowImages
+
+
+class RowReader:
+    """Reads the label rows of one dataset.
+
+    Attributes:
+        columns: where key and label stand.
+        key: kind of the join key.
+        encoding: a Python codec name.
+        keeps_rows: whether the layout asks for more of the rows than one label.
+        missing: cells that are no label, see `missing_labels`.
+        separator: between the labels in one cell; empty when a cell is one label.
+        images: looks up the images that rows list, or None when globs find them.
+    """
+
+    def __init__(
+        self,
+        columns: CsvColumns,
+        *,
+        key: str,
+        encoding: str,
+        keeps_rows: bool = False,
+        missing: frozenset[str] = MISSING_LABELS,
+        separator: str = "",
+        images: RowImages | None = None,
+    ) -> None:
+        self._images = images
+        self._columns = columns
+        self._key = key
+        self._encoding = encoding
+        self._keeps_rows = keeps_rows
+        self._missing = missing
+        self._separator = separator
+
+    def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
+        """Reads one CSV: every row with its key, and at the end how many there were.
+
+        Raises:
+            LabelsError: the file cannot be read as CSV.
+        """
+        if self._images is not None:
+            yield from self._read_listing(path, self._images)
+            return
+        read = 0
+        labels = LabelCounter()
+        with files.open_reader(path) as file:
+            for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
+                read += 1
+                yield self._describe(row, path, labels)
+        yield Count("rows_read", read)
+        yield labels.counted()
+
+    def _read_listing(
+        self, path: str, images: RowImages
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
+        read = found = 0
+        labels = LabelCounter()
+        malformed: list[Rejection] = []
+
+        def usable(file: BinaryIO) -> Iterator[tuple[str, JoinSide]]:
+            nonlocal read, found
+            for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
+                read += 1
+                where = f"{path}:{row.line}"
+                problem = row.detail if isinstance(row, MalformedRow) else ""
+                problem = problem or listed_problem(row.key, path)
+                if isinstance(row, LabelRow) and not problem:
+                    found += 1
+                    yield row.key, self._side(row, path, labels)
+                else:
+                    reason = Reason.MALFORMED_ROW.value
+                    malformed.append(Rejection("row", reason, problem, where, row.key))
+
+        with files.open_reader(path) as file:
+            for side in images.find(usable(file), path):
+                yield side
+                # As they come: a file may hold little else.
+                yield from malformed
+                malformed.clear()
+        yield from malformed
+        yield Count("images_found", found)
+        yield Count("rows_read", read)
+        yield labels.counted()
+
+    def _describe(
+        self, row: LabelRow | MalformedRow, path: str, labels: LabelCounter
+    ) -> tuple[str, JoinSide] | Rejection:
+        key = row_key(row.key, kind=self._key)
+        if isinstance(row, LabelRow) and key:
+            return key, self._side(row, path, labels)
+        detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
+        where = f"{path}:{row.line}"
+        return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)
+
+    def _side(self, row: LabelRow, path: str, labels: LabelCounter) -> JoinSide:
+        cells = cells_text(row.cells) if self._keeps_rows else ""
+        label = "" if self._columns.label is None else self._label(row, path, labels)
+        where = f"{path}:{row.line}"
+        return JoinSide("", 0, 0, label, where, row.split, row.group, cells)
+
+    def _label(self, row: LabelRow, path: str, labels: LabelCounter) -> str:
+        """The label of a row, counted; empty when it is missing."""
+        kept = labels_in(row.label, self._missing, self._separator)
+        boxes = self._columns.boxes
+        if not kept and (not boxes or any(row.cells[at] for at in boxes)):
+            labels.add_missing(row.label)
+        for label in kept:
+            labels.add(label, path, row.line)
+        return self._separator.join(kept)

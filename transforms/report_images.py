@@ -1,0 +1,273 @@
+"""Reading what a report shows: records out of shards, by their offsets, and rejected files."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from transforms.core.dataset.manifest import manifest_shards
+from transforms.core.dataset.output_names import STATISTICS
+from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.tfrecord import read_records
+from transforms.core.guard.decoder_guard import DecoderGuard
+from transforms.core.guard.decoding_child import Budget, DecodingChild
+from transforms.core.guard.in_flight import image_note
+from transforms.core.planning.keys import is_inside
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.core.report.report_tables import SHOWN_TWINS, Place
+from transforms.storage import files, gcs
+from transforms.storage.listing import is_local
+from transforms.storage.read_ahead import ReadAhead, reading_threads
+
+# Bytes of all thumbnails of records, and of one; small enough for 1,400 of them in 5 MB of page.
+_PICTURE_BYTES = 1_600_000
+_MAX_PICTURE = 4096
+_MIN_PICTURE = 800
+
+# Pixels of the longer side of a thumbnail, and of one where there are many.
+_EDGE = 160
+_MANY = 150
+_EDGE_OF_MANY = 112
+
+# A record that is larger is not read for its thumbnail.
+_MAX_RECORD = 64 << 20
+
+# How far into compressed shards a report reads, in bytes before compression: no place in them can
+# be reached but through all before it.
+_MAX_GZIP = 256 << 20
+
+# Rejected files with a thumbnail: of one reason, of all, and the bytes read of them.
+_REASON_PICTURES = 8
+_REJECTED_PICTURES = 48
+_REJECTED_BYTES = 64 << 20
+_FILE_BYTES = 8 << 20
+
+# Processor seconds for a thumbnail of a rejected file, and how many files may end their child
+# before no more are tried.
+_SECONDS = 10.0
+_MAX_FAILURES = 3
+
+# Files of which there is nothing to see, or which were rejected because looking costs too much.
+_UNSEEN = {
+    Reason.UNREADABLE,
+    Reason.OUTSIDE_ROOT,
+    Reason.EMPTY_FILE,
+    Reason.TOO_MANY_BYTES,
+    Reason.TOO_MANY_PIXELS,
+    Reason.TOO_COSTLY,
+    Reason.DECODER_CRASH,
+    Reason.NAME_NOT_UTF8,
+}
+
+
+class _Wanted(NamedTuple):
+    """A record that is to be shown: its shard, its offset there and the length of its data."""
+
+    file: str
+    offset: int
+    length: int
+
+
+def picture_records(
+    output: str, manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
+) -> dict[Place, str]:
+    """Thumbnails of the samples and the duplicates of a dataset, read from its shards.
+
+    Args:
+        output: the dataset's folder.
+        manifest: of the dataset.
+        statistics: the content of `statistics.json`.
+        notes: gets a sentence about what cannot be read.
+
+    Returns:
+        data URIs by the places of the records.
+
+    Raises:
+        KeyError, TypeError: the statistics are not in the shape that they should have.
+    """
+    name = next((f["name"] for f in manifest["features"] if f["source"] == "image.bytes"), None)
+    occurrences = _occurrences(manifest, statistics, notes)
+    if name is None or not occurrences:
+        return {}
+    count = occurrences.total()
+    max_bytes = max(_MIN_PICTURE, min(_MAX_PICTURE, _PICTURE_BYTES // count))
+    edge = _EDGE if count <= _MANY else _EDGE_OF_MANY
+    wanted = sorted(occurrences)
+    from transforms.core.report.thumbnails import LIMITS, thumbnail
+
+    guard = DecoderGuard(LIMITS.max_pixels)
+
+    def picture(one: _Wanted, record: bytes) -> str:
+        note = image_note(files.join(output, one.file), one.offset)
+        image = decode_example(record)[name][0]
+        try:
+            return guard.call(note, thumbnail, image, edge=edge, max_bytes=max_bytes)
+        except RejectedImageError:
+            # It crashes a decoder that is not the check's; the dataset is published by now.
+            return ""
+
+    def load(one: _Wanted) -> str | Exception:
+        try:
+            return picture(one, _read_record(files.join(output, one.file), one))
+        except (LookupError, OSError, ValueError) as error:
+            return error
+
+    plain = [one for one in wanted if not one.file.endswith(".gz")]
+    ahead = ReadAhead(threads=reading_threads(output))
+    uris: dict[Place, str] = {}
+    failed: list[Exception] = []
+    loaded = zip(plain, ahead.map(load, plain, size=lambda one: one.length), strict=True)
+    for one, result in loaded:
+        if isinstance(result, str):
+            uris[one.file, one.offset] = result
+        else:
+            failed.append(result)
+    for one, record in _read_compressed(output, wanted, notes):
+        uris[one.file, one.offset] = picture(one, record)
+    if failed:
+        notes.append(f"{len(failed)} records cannot be read for their pictures: {failed[0]}.")
+    return uris
+
+
+def _occurrences(
+    manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
+) -> Counter[_Wanted]:
+    """How often each record is shown; a file that is no shard gets a note."""
+    listed = {shard["file"] for shard in manifest_shards(manifest)}
+    shown = [i for i in _shown_images(statistics) if _is_readable(i)]
+    if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
+        notes.append(f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset.")
+    return Counter(
+        _Wanted(image["file"], image["offset"], image["length"])
+        for image in shown
+        if image["file"] in listed
+    )
+
+
+def _is_readable(image: Mapping[str, Any]) -> bool:
+    """Whether a record is small enough; of one that was left out, there is no place at all."""
+    return not image["file"] or (0 <= image["offset"] and 0 <= image["length"] <= _MAX_RECORD)
+
+
+def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from statistics.get("samples", ())
+    duplicates = statistics.get("duplicates") or {}
+    for kind in ("exact", "near"):
+        for group in duplicates.get(kind, {}).get("listed", ()):
+            yield from group["images"][:SHOWN_TWINS]
+
+
+def _read_record(path: str, wanted: _Wanted) -> bytes:
+    """One record of an uncompressed shard.
+
+    Raises:
+        OSError: the shard cannot be read.
+        ValueError: there is no sound record.
+    """
+    data = files.read_range(path, wanted.offset, wanted.length + 16, follow_links=False)
+    for record in read_records(io.BytesIO(data)):
+        return record
+    raise ValueError(f"{wanted.file} ends before byte {wanted.offset}")
+
+
+def _read_compressed(
+    output: str, wanted: Iterable[_Wanted], notes: list[str]
+) -> Iterator[tuple[_Wanted, bytes]]:
+    """Records of gzip shards, each shard from its start to the last that is wanted and near."""
+    room = _MAX_GZIP
+    by_file: dict[str, list[_Wanted]] = {}
+    for one in wanted:
+        if one.file.endswith(".gz"):
+            by_file.setdefault(one.file, []).append(one)
+    for file, ones in by_file.items():
+        near = {one.offset: one for one in ones if one.offset + one.length <= room}
+        if not near:
+            continue
+        end = max(near)
+        room -= end
+        try:
+            opened = files.open_reader(files.join(output, file), follow_links=False)
+            with opened as stream, gzip.open(stream) as plain:
+                offset = 0
+                for record in read_records(cast(BinaryIO, plain), max_bytes=_MAX_GZIP):
+                    if offset in near:
+                        yield near[offset], record
+                    if offset >= end:
+                        break
+                    offset += len(record) + 16
+        except (OSError, ValueError) as error:
+            notes.append(f"{file} cannot be read for its pictures ({error!s:.100}).")
+
+
+def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, str]:
+    """Thumbnails of the first rejected files of each reason that can still be read.
+
+    Args:
+        rejections: what was rejected, in its order.
+        root: of the dataset's images, as its manifest has it; no other file is opened.
+
+    Returns:
+        data URIs by path.
+    """
+    found: dict[str, bytes] = {}
+    read: Counter[str] = Counter()
+    for rejection in rejections:
+        if (
+            rejection.subject != "image"
+            or rejection.reason in _UNSEEN
+            or read[rejection.reason] >= _REASON_PICTURES
+            or len(found) >= _REJECTED_PICTURES
+            or sum(map(len, found.values())) >= _REJECTED_BYTES
+            or not is_inside(rejection.path, root)
+            or not (is_local(rejection.path) or gcs.is_gcs(rejection.path))
+        ):
+            continue
+        read[rejection.reason] += 1
+        if data := _read_original(rejection.path):
+            found[rejection.path] = data
+    if not found:
+        return {}
+    return {path: uri for path, uri in _rejected_thumbnails(found) if uri}
+
+
+def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Thumbnails of files that nobody checked, made in a process with limits."""
+    from transforms.core.report.thumbnails import LIMITS, rejected_thumbnail
+
+    # Of its own: what a decoder may show of a cut file is set for the whole process.
+    child = DecodingChild()
+    budget = Budget.of_pixels(LIMITS.max_pixels)._replace(seconds=_SECONDS)
+    failures = 0
+    try:
+        for path, data in found.items():
+            try:
+                yield (
+                    path,
+                    child.call(
+                        budget,
+                        rejected_thumbnail,
+                        data,
+                        edge=_EDGE_OF_MANY,
+                        max_bytes=_MAX_PICTURE,
+                    ),
+                )
+            except (RejectedImageError, RuntimeError):
+                # It crashes a decoder or takes too much: the page does without it.
+                failures += 1
+                if failures == _MAX_FAILURES:
+                    return
+    finally:
+        child.close()
+
+
+def _read_original(path: str) -> bytes:
+    """The beginning of a rejected file, nothing when it is gone."""
+    try:
+        if not files.is_regular(path):
+            return b""
+        return files.read_range(path, 0, _FILE_BYTES)
+    except (OSError, ValueError):
+        return b""

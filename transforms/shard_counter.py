@@ -1,0 +1,102 @@
+"""What is counted while the images of one shard go by."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from transforms.core.dataset.image_statistics import Sample, Statistics
+from transforms.core.duplicates.fingerprints import ShardIndex
+from transforms.core.examples.encoder import CheckedImage
+from transforms.core.images.pixel_options import UNTOUCHED
+from transforms.core.planning.row_cells import class_texts
+from transforms.core.rejections import Rejection
+from transforms.metrics import PROGRESS
+
+
+@dataclasses.dataclass
+class Tally:
+    """Counts of one shard; `pass_images` and `pass_examples` count what goes through them.
+
+    Attributes:
+        file: name of the shard.
+        of_images: whether its records are made of images; others have no statistics.
+        records: in the shard.
+        index: of its records.
+        statistics: of its images.
+        image_bytes: stored bytes of its images.
+        labels: records of each label text.
+        rejections: its images that are left out.
+        pixels: records of each change to the pixels.
+        is_changed: whether an image is not known to be stored as it is.
+    """
+
+    file: str
+    of_images: bool
+    records: int = 0
+    index: ShardIndex = dataclasses.field(default_factory=ShardIndex)
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
+    image_bytes: int = 0
+    labels: Counter[str] = dataclasses.field(default_factory=Counter)
+    rejections: list[Rejection] = dataclasses.field(default_factory=list)
+    pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+    is_changed: bool = False
+
+    def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
+        """Passes images on and keeps rejections."""
+        for result in loaded:
+            if isinstance(result, Rejection):
+                self.rejections.append(result)
+                PROGRESS.advance(1, 1)
+            else:
+                self._count(result)
+                PROGRESS.advance(1)
+                yield result
+
+    def pass_examples(self, examples: Iterable[bytes]) -> Iterator[bytes]:
+        """Passes Examples on and keeps their lengths."""
+        for example in examples:
+            self.records += 1
+            if self.of_images:
+                self.index.lengths.append(len(example))
+            yield example
+
+    def _count(self, checked: CheckedImage) -> None:
+        classes = class_texts(checked.image)
+        self.labels.update(classes)
+        if not self.of_images:
+            return
+        image, info, index = checked.image, checked.info, self.index
+        for class_ in classes:
+            sample = Sample(image.order, self.file, len(index.keys))
+            self.statistics.samples.add(class_, sample)
+        self.statistics.add(
+            info.format,
+            height=info.height,
+            width=info.width,
+            size=len(checked.data),
+            orientation=checked.orientation,
+        )
+        self.image_bytes += len(checked.data)
+        self.pixels.update(checked.changes)
+        self.is_changed = self.is_changed or checked.changes != UNTOUCHED
+        index.keys.append(image.key)
+        index.paths.append(image.path)
+        index.classes.append(classes)
+        if index.contents is not None:
+            index.contents.append(checked.content)
+            index.looks.append("" if checked.look is None else f"{checked.look:016x}")
+
+    def counts(self) -> dict[str, Any]:
+        """What a `ShardSummary` takes of it."""
+        self.statistics.samples.shrink()
+        return {
+            "records": self.records,
+            "image_bytes": self.image_bytes,
+            "labels": dict(sorted(self.labels.items())),
+            "rejections": tuple(self.rejections),
+            "pixels": dict(sorted(self.pixels.items())),
+            "statistics": self.statistics.to_json() if self.of_images else {},
+        }

@@ -1,0 +1,1 @@
+"""File access: local files, Google Cloud Storage, and Beam's file systems."""

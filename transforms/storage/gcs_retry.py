@@ -1,0 +1,147 @@
+"""When a request to Google Cloud Storage is repeated, and how a process slows down together.
+
+A request that fails is repeated with growing pauses of its own. After 429 (too many requests) all
+threads of the process pause: if each one only knew of its own requests, the others would go on
+asking, and the service would refuse more and more of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from transforms.storage.gcs_errors import RETRY_SECONDS
+
+# Seconds of the first pause after 429, and of the longest. Each wave of refusals doubles it.
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 32.0
+
+
+class ThrottleGate:
+    """Holds the requests of all threads back while a service refuses them.
+
+    Attributes:
+        shut_seconds: how long it was shut in the life of the process.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+        spread: Callable[[], float] = random.random,
+    ) -> None:
+        """Starts open.
+
+        Args:
+            clock: seconds, of any origin.
+            sleep: waits for some seconds.
+            spread: 0..1, when in the time of a pause after it a waiting thread goes on.
+        """
+        self._clock = clock
+        self._sleep = sleep
+        self._spread = spread
+        self._lock = threading.Lock()
+        self._opens = 0.0
+        self._pause = 0.0
+        self._changed = 0.0
+        self.shut_seconds = 0.0
+
+    def wait(self) -> float:
+        """Waits until requests may be sent.
+
+        Returns:
+            the time, for `refused` and `accepted`.
+        """
+        now = self._clock()
+        while now < self._opens:
+            # All at once, they would be refused again.
+            self._sleep(self._opens - now + self._spread() * self._pause)
+            now = self._clock()
+        return now
+
+    def refused(self, sent: float, retry_after: float = 0.0) -> None:
+        """Shuts the gate, for longer each time.
+
+        Args:
+            sent: when the request was; those that were under way together count once.
+            retry_after: seconds that the service asks for.
+        """
+        with self._lock:
+            if sent < self._changed:
+                return
+            now = self._clock()
+            doubled = max(2 * self._pause, _FIRST_PAUSE, retry_after)
+            self._pause = min(doubled, _LONGEST_PAUSE)
+            self.shut_seconds += now + self._pause - max(self._opens, now)
+            self._opens = now + self._pause
+            self._changed = now
+
+    def accepted(self, sent: float) -> None:
+        """Makes the next pause shorter."""
+        if self._pause:
+            with self._lock:
+                if sent >= self._changed:
+                    self._pause = self._pause / 2 if self._pause > _FIRST_PAUSE else 0.0
+                    self._changed = self._clock()
+
+
+GATE = ThrottleGate()
+"""Of this process."""
+
+
+@functools.lru_cache(maxsize=1)
+def retry() -> Any:
+    """What Google's client repeats requests by, for `RETRY_SECONDS`.
+
+    Every request of `transforms.storage.gcs` names a generation or may be repeated.
+    """
+    from google.api_core.retry import Retry
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    class SharedRetry(Retry):
+        """A retry whose requests pass the gate of the process."""
+
+        def __call__(self, func: Any, on_error: Any = None) -> Any:
+            return super().__call__(gated(func), on_error)
+
+    return SharedRetry(
+        DEFAULT_RETRY._predicate, initial=0.2, maximum=20, multiplier=2, timeout=RETRY_SECONDS
+    )
+
+
+def gated(request: Callable[..., Any], gate: ThrottleGate = GATE) -> Callable[..., Any]:
+    """A request that waits at a gate, and shuts it when the service answers with 429."""
+
+    @functools.wraps(request)
+    def send(*arguments: Any, **keywords: Any) -> Any:
+        sent = gate.wait()
+        try:
+            result = request(*arguments, **keywords)
+        except Exception as error:
+            status, retry_after = _answer(error)
+            if status == HTTPStatus.TOO_MANY_REQUESTS:
+                gate.refused(sent, retry_after)
+            raise
+        gate.accepted(sent)
+        return result
+
+    return send
+
+
+def _answer(error: Exception) -> tuple[int, float]:
+    """The status that an exception of Google's packages stands for, and its `Retry-After`."""
+    response = getattr(error, "response", None)
+    status = getattr(error, "code", None) or getattr(response, "status_code", None)
+    headers = getattr(response, "headers", None) or {}
+    seconds = headers.get("Retry-After", "")
+    # A date is allowed too; GCS sends seconds.
+    return (
+        status if isinstance(status, int) else 0,
+        float(seconds) if seconds.isdecimal() else 0.0,
+    )

@@ -1,0 +1,97 @@
+"""Looking up the images that rows list: sizes and versions, many at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+
+from transforms.core.file_errors import check_final
+from transforms.core.labels.path_labels import NOTHING, PathRules
+from transforms.core.planning.image_lists import (
+    MISSING,
+    OUTSIDE,
+    is_inside,
+    listed_key,
+    listed_path,
+    listed_uri,
+)
+from transforms.core.records import JoinSide
+from transforms.storage import gcs
+from transforms.storage.listing import is_local
+from transforms.storage.ordinary_files import is_ordinary
+from transforms.storage.read_ahead import ReadAhead
+
+
+class RowImages:
+    """Looks up the images of one dataset that rows list.
+
+    A local file is one `stat`, an object one request; as many wait at once as are read at once.
+
+    Attributes:
+        root: the common folder of the label files.
+        key: kind of the join key.
+        places: what local files may be in, see `top_folder`; None for anywhere.
+        rules: what an image's path says of its label and its split.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: str,
+        key: str,
+        places: Collection[str] | None = None,
+        rules: PathRules = NOTHING,
+    ) -> None:
+        self._root = root
+        self._rules = rules
+        self._key = key
+        self._places = places
+
+    def find(
+        self, rows: Iterable[tuple[str, JoinSide]], path: str
+    ) -> Iterator[tuple[str, JoinSide]]:
+        """Every image with its key, in the order of the rows, each followed by its row.
+
+        Args:
+            rows: cells that name images, and their rows.
+            path: the label file; names are relative to its folder.
+        """
+
+        full_path = os.path.abspath(path) if is_local(path) else path
+
+        def look_up(row: tuple[str, JoinSide]) -> tuple[str, JoinSide, JoinSide]:
+            uri = listed_uri(row[0], path)
+            is_taken = self._places is None or is_inside(row[0], full_path, self._places)
+            image = self._image(uri) if is_taken else self._outside(uri)
+            return listed_key(uri, kind=self._key, root=self._root), image, row[1]
+
+        for key, image, row in ReadAhead(threads=gcs.READERS).map(look_up, rows):
+            yield key, image
+            yield key, row
+
+    def _outside(self, uri: str) -> JoinSide:
+        """A file that is left alone: not even asked for its size."""
+        return JoinSide(listed_path(uri, self._root), 0, OUTSIDE, "", "")
+
+    def _image(self, uri: str) -> JoinSide:
+        size, version = find_file(uri)
+        path = listed_path(uri, self._root)
+        label, split = self._rules.label(path), self._rules.split(path)
+        return JoinSide(path, size, version, label, "", split)
+
+
+def find_file(uri: str) -> tuple[int, int]:
+    """Bytes and version of a file or an object; the version is `MISSING` when there is none.
+
+    Raises:
+        OSError: the bucket or the file system gives no answer.
+    """
+    if gcs.is_gcs(uri):
+        stored = gcs.find(uri)
+        return (stored.size, stored.generation) if stored else (0, MISSING)
+    try:
+        status = os.stat(uri)
+    except OSError as error:
+        check_final(error, uri)
+        return 0, MISSING
+    return (status.st_size, status.st_mtime_ns) if is_ordinary(status) else (0, MISSING)

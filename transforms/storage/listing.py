@@ -1,0 +1,160 @@
+"""What globs match, with sizes and versions, on local disk and elsewhere."""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import glob
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from apache_beam.io.filesystem import FileMetadata
+from apache_beam.io.filesystems import FileSystems
+
+from transforms.core.file_errors import check_final
+from transforms.storage import gcs
+from transforms.storage.ordinary_files import is_ordinary
+
+# Ways through links that lead to one folder; linked in a circle, a dozen folders have millions.
+_MAX_WAYS = 1000
+
+
+class FoundFile(NamedTuple):
+    """One file as listed.
+
+    Attributes:
+        uri: local path or URL.
+        size: bytes.
+        version: changes when the content does.
+    """
+
+    uri: str
+    size: int
+    version: int
+
+
+def is_local(uri: str) -> bool:
+    """Whether `uri` is a path of this machine, not a URL.
+
+    >>> is_local("photos/*.jpg"), is_local("gs://bucket/*.jpg")
+    (True, False)
+    """
+    return "://" not in uri
+
+
+def list_files(pattern: str) -> Iterator[FoundFile]:
+    """The ordinary files that a glob matches; `**` crosses folders, hidden files need a dot.
+
+    Local files are listed one by one as the folders are read, so a million names need no list.
+
+    Raises:
+        OSError: a folder cannot be read; its images would be missed in silence.
+    """
+    if gcs.is_gcs(pattern):
+        yield from map(FoundFile._make, gcs.list_objects(pattern))
+        return
+    if not is_local(pattern):
+        for metadata in FileSystems.match([pattern])[0].metadata_list:
+            yield _remote_file(metadata)
+        return
+    for path in _expand_glob(pattern):
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            # A dangling link, or gone since it was listed: reading it will say which.
+            check_final(error, path)
+            yield FoundFile(path, 0, 0)
+            continue
+        if is_ordinary(status):
+            yield FoundFile(path, status.st_size, status.st_mtime_ns)
+
+
+def _expand_glob(pattern: str) -> Iterator[str]:
+    """What `glob.iglob(pattern, recursive=True)` gives, but an unreadable folder is an error."""
+    first, *parts = pattern.split("/")
+    if first == "" and parts:
+        yield from _match_parts("/", parts)
+    else:
+        yield from _match_parts("", [first, *parts])
+
+
+def _match_parts(folder: str, parts: list[str]) -> Iterator[str]:
+    """The paths in `folder` (`""` or ending in a slash) that the rest of a glob matches."""
+    at = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+    folder += "".join(f"{name}/" for name in parts[:at])
+    part, rest = parts[at], parts[at + 1 :]
+    if part == "**":
+        yield from _match_below(folder, rest or ["*"])
+    elif not glob.has_magic(part):
+        if part and os.path.lexists(folder + part):
+            yield folder + part
+    else:
+        for name in _names(folder):
+            if fnmatch.fnmatchcase(name, part) and (part[0] == "." or name[0] != "."):
+                if not rest:
+                    yield folder + name
+                elif _is_folder(folder + name):
+                    yield from _match_parts(folder + name + "/", rest)
+
+
+def _match_below(top: str, rest: list[str]) -> Iterator[str]:
+    """`**`: what the rest matches in `top` and in every folder below it that is not hidden.
+
+    Links to folders are followed, unless they lead back to a folder above.
+
+    Raises:
+        OSError: there are too many ways through links to one folder.
+    """
+    ways: Counter[str] = Counter()
+    # A folder, the same without links in it, and all those above it.
+    todo: list[tuple[str, str, frozenset[str]]] = [(top, os.path.realpath(top), frozenset())]
+    while todo:
+        folder, real, above = todo.pop()
+        if real in above:
+            continue
+        ways[real] += 1
+        if ways[real] > _MAX_WAYS:
+            raise OSError(errno.ELOOP, f"links lead to it in more than {_MAX_WAYS} ways", folder)
+        yield from _match_parts(folder, rest)
+        below = above | {real}
+        for name in _names(folder):
+            path = folder + name
+            if name[0] != "." and _is_folder(path):
+                target = os.path.join(real, name)
+                if os.path.islink(path):
+                    target = os.path.realpath(target)
+                todo.append((path + "/", target, below))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_folder(path: str) -> bool:
+    """Whether `path` is a folder, or a link to one.
+
+    Raises:
+        OSError: it cannot be known, as in a folder that may be listed but not entered, and as with
+            a path that is too long; `os.path.isdir` says no, and images would be missed in silence.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError as error:
+        raise PermissionError(error.errno, error.strerror, os.path.dirname(path)) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+
+
+def _remote_file(metadata: FileMetadata) -> FoundFile:
+    version = int((metadata.last_updated_in_seconds or 0) * 1_000_000)
+    return FoundFile(metadata.path, metadata.size_in_bytes, version)

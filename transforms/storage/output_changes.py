@@ -1,0 +1,216 @@
+"""How the publishing step changes an output folder: a run that was taken over changes nothing.
+
+A local folder is locked for as long as its process lives, suspended or not. A bucket has no such
+lock: a run that gave no sign of life for a while is taken over, and may wake up in the middle of
+publishing. So it looks once at what is there, checks that the lock still names it, and from then on
+names the generation of each object that it replaces, moves or removes. Its successor removes what
+it had staged and gives every object of its own dataset a new generation, so whatever the sleeper
+does next fails.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.output_names import LOCK, MANIFEST
+from transforms.core.json_text import parse_json
+from transforms.storage import files, gcs, gcs_moves
+
+
+class Put(NamedTuple):
+    """A file that gets its last name.
+
+    Attributes:
+        source: its path below the output folder while it is staged.
+        target: its last path below the output folder.
+        bytes: its size.
+        crc32c: its checksum, 8 hexadecimal digits.
+    """
+
+    source: str
+    target: str
+    bytes: int
+    crc32c: str
+
+
+class OutputChanges:
+    """Changes of a local output folder, or of one on a file system without generations.
+
+    Attributes:
+        output: the folder; all names are paths below it.
+    """
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+
+    def begin(self) -> None:
+        """Looks at what is there; changes that others make from now on are not overwritten.
+
+        Raises:
+            OSError: another run took the output over.
+        """
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is there."""
+        return files.exists(files.join(self.output, name))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Writes a file so that a reader sees all of it or nothing."""
+        files.write_whole(files.join(self.output, name), data)
+
+    def move(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        """Puts a file in the place of another, which may exist."""
+        ends = (files.join(self.output, source), files.join(self.output, target))
+        files.rename(*ends, is_synced=is_synced)
+
+    def is_in_place(self, put: Put) -> bool:
+        """Whether a former try gave a file its last name."""
+        return files.has_size(files.join(self.output, put.target), put.bytes)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes files, and the folders that they leave empty."""
+        names = sorted(names)
+        for _ in files.for_each(self._remove, names, self.output):
+            pass
+        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
+            files.remove_if_empty(files.join(self.output, folder))
+
+    def _remove(self, name: str) -> None:
+        files.remove(files.join(self.output, name))
+
+    def find_staged(self, puts: Sequence[Put]) -> list[bool]:
+        """Whether each file is still staged, and not yet in place.
+
+        Raises:
+            OSError: one is neither.
+        """
+        there = list(files.for_each(lambda put: self.exists(put.source), puts, self.output))
+        for put, is_staged in zip(puts, there, strict=True):
+            if not is_staged and not self.is_in_place(put):
+                target = files.join(self.output, put.target)
+                raise OSError(f"{target} was written, but is neither staged nor in place")
+        return there
+
+    def put_in_place(
+        self, puts: Sequence[Put], staged: Sequence[bool], count: Callable[[], None]
+    ) -> None:
+        """Gives staged files their last names, unless a former try did.
+
+        Args:
+            puts: the files.
+            staged: what `find_staged` said of them.
+            count: called for each file that is in place.
+        """
+
+        def place(each: tuple[Put, bool]) -> str:
+            put, is_staged = each
+            source = put.source if is_staged else put.target
+            if is_staged or self.renews:
+                self.move(source, put.target, is_synced=False)
+            count()
+            return os.path.dirname(files.join(self.output, put.target))
+
+        placed = zip(puts, staged, strict=True)
+        for changed in sorted(set(files.for_each(place, placed, self.output))):
+            files.sync_folder(changed)
+
+    renews = False
+    """Whether a file that is in place is moved onto itself, for a generation of this run."""
+
+    def remove_staging(self) -> None:
+        """Removes the staging folder."""
+        files.remove_folder(files.join(self.output, files.STAGING))
+
+
+class BucketChanges(OutputChanges):
+    """Changes of a folder in a bucket of Google Cloud Storage.
+
+    Attributes:
+        run: what the lock names this run; empty when it holds none.
+    """
+
+    renews = True
+
+    def __init__(self, output: str, run: str) -> None:
+        super().__init__(output)
+        self._run = run
+        self._there: dict[str, gcs.Stored] = {}
+
+    def begin(self) -> None:
+        there, former = gcs_moves.stored_below(self.output), self._there
+        # After the listing: whoever holds the lock now held it when that was made.
+        self._check_lock()
+        if former and there.get(MANIFEST) != former.get(MANIFEST):
+            raise self._taken_over()
+        self._there = there
+
+    def _check_lock(self) -> None:
+        path = files.join(self.output, files.STAGING, LOCK)
+        if not self._run or (text := files.read_text(path)) is None:
+            return
+        try:
+            owner = parse_json(text)
+        except ValueError:
+            owner = None
+        if not isinstance(owner, dict) or owner.get("run") != self._run:
+            raise self._taken_over()
+
+    def _taken_over(self) -> OSError:
+        return OSError(f"another run took --output {self.output} over; this one stops")
+
+    def exists(self, name: str) -> bool:
+        return name in self._there
+
+    def write(self, name: str, data: bytes) -> None:
+        former = self._there.get(name)
+        generation = former.generation if former else 0
+        written = gcs.write(files.join(self.output, name), data, generation=generation)
+        self._there[name] = gcs.Stored(len(data), written, crc32c_hex(data))
+
+    def is_in_place(self, put: Put) -> bool:
+        there = self._there.get(put.target)
+        return there is not None and (there.size, there.crc32c) == (put.bytes, put.crc32c)
+
+    def move(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        ends = (files.join(self.output, source), files.join(self.output, target))
+        moved = self._there[source]
+        generation = gcs_moves.move_stored(*ends, moved, self._there.get(target))
+        self._there.pop(source)
+        self._there[target] = moved._replace(generation=generation)
+
+    def _remove(self, name: str) -> None:
+        if (there := self._there.pop(name, None)) is not None:
+            gcs.remove(files.join(self.output, name), generation=there.generation)
+
+    def remove_staging(self) -> None:
+        staged = [name for name in self._there if name.startswith(f"{files.STAGING}/")]
+        for _ in files.for_each(self._remove, staged, self.output):
+            pass
+
+
+def changes_of(output: str, run: str) -> OutputChanges:
+    """How to change an output folder.
+
+    Args:
+        output: the folder.
+        run: what the lock of a bucket names this run; empty when it holds none.
+    """
+    return BucketChanges(output, run) if gcs.is_gcs(output) else OutputChanges(output)
+
+
+def remove_staging(output: str, run: str) -> None:
+    """Removes the staging folder of an output folder, next to a whole dataset.
+
+    Args:
+        output: the folder.
+        run: see `changes_of`.
+
+    Raises:
+        OSError: another run took the output over.
+    """
+    changes = changes_of(output, run)
+    changes.begin()
+    changes.remove_staging()

@@ -1,0 +1,131 @@
+"""Reading back what a dataset holds: TFRecord files, and which images it left out."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+import google_crc32c
+
+from transforms.core.dataset.output_names import REJECTED
+from transforms.core.examples.tfrecord import LARGEST_RECORD, read_records
+from transforms.core.json_text import parse_json
+from transforms.core.rejections import Reason
+from transforms.storage import files
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK = 1 << 20
+
+
+class ChecksummedReader:
+    """A stream of bytes that knows the CRC32C and the number of those that were read.
+
+    Attributes:
+        bytes: how many were read.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._crc = 0
+        self._ahead = b""
+        self.bytes = 0
+
+    @property
+    def crc32c(self) -> str:
+        """8 hexadecimal digits."""
+        return f"{self._crc:08x}"
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, which a read still gives; fewer only where the stream ends."""
+        while len(self._ahead) < size and (more := self._stream.read(size - len(self._ahead))):
+            self._ahead += more
+        return self._ahead[:size]
+
+    def read(self, size: int = -1) -> bytes:
+        """The next `size` bytes, fewer only where the stream ends; all of them if negative."""
+        ahead, self._ahead = self._ahead, b""
+        if 0 <= size < len(ahead):
+            ahead, self._ahead = ahead[:size], ahead[size:]
+        wanted = size - len(ahead) if size >= 0 else -1
+        data = self._stream.read(wanted) if wanted else b""
+        data = ahead + data if ahead else data
+        self._crc = google_crc32c.extend(self._crc, data)
+        self.bytes += len(data)
+        return data
+
+    def drain(self) -> None:
+        """Reads what is left."""
+        while self.read(_CHUNK):
+            pass
+
+
+@contextlib.contextmanager
+def open_stored(path: str, *, follow_links: bool = True) -> Iterator[ChecksummedReader]:
+    """A file's bytes as stored.
+
+    Args:
+        path: the file.
+        follow_links: see `files.open_reader`.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    with files.open_reader(path, follow_links=follow_links) as file:
+        yield ChecksummedReader(file)
+
+
+def stored_records(
+    stored: ChecksummedReader, *, max_bytes: int = LARGEST_RECORD
+) -> Iterator[bytes]:
+    """The records in a stream; one of gzip, told by its first bytes, is decompressed.
+
+    Args:
+        stored: the file.
+        max_bytes: of a record.
+
+    Raises:
+        TFRecordError: while reading, at the first record that is damaged.
+    """
+    stream = cast(BinaryIO, stored)
+    if stored.peek(2) == _GZIP_MAGIC:
+        stream = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+    return read_records(stream, max_bytes=max_bytes)
+
+
+@contextlib.contextmanager
+def open_records(
+    path: str, *, follow_links: bool = True, max_bytes: int = LARGEST_RECORD
+) -> Iterator[Iterator[bytes]]:
+    """The records of a TFRecord file, compressed by gzip or not.
+
+    Args:
+        path: the file.
+        follow_links: see `files.open_reader`.
+        max_bytes: of a record.
+
+    Raises:
+        TFRecordError: while reading, at the first record that is damaged.
+        OSError: when the file cannot be opened.
+    """
+    with open_stored(path, follow_links=follow_links) as stored:
+        yield stored_records(stored, max_bytes=max_bytes)
+
+
+def unreadable_keys(output: str) -> frozenset[str]:
+    """The keys of the images that a published dataset left out because they were unreadable."""
+    path = files.join(output, REJECTED)
+    if not files.exists(path):
+        return frozenset()
+    keys = set()
+    with files.open_reader(path, follow_links=False) as lines:
+        for line in lines:
+            # Hundreds of thousands of rows may have no image; few images are unreadable.
+            if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
+                continue
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                entry = parse_json(line)
+                if entry["reason"] == Reason.UNREADABLE:
+                    keys.add(str(entry["key"]))
+    return frozenset(keys)

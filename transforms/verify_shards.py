@@ -1,0 +1,269 @@
+"""VerifyShards: one group of shards in, what is wrong with them and what they hold out."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import AsIter
+
+from transforms.core.dataset.output_names import MANIFEST
+from transforms.core.dataset.record_checks import Problem, RecordCheck, RecordVerifier, Verified
+from transforms.core.examples.tfrecord import TFRecordError
+from transforms.core.file_errors import check_final
+from transforms.core.guard.decoder_guard import DecoderGuard
+from transforms.core.guard.in_flight import image_note
+from transforms.core.images.check import ImageInfo, Limits, check_image
+from transforms.metrics import PROGRESS
+from transforms.storage import files, gcs
+from transforms.storage.read_ahead import ReadAhead
+from transforms.stored_records import open_stored, stored_records
+
+# Problems told of one shard; a file of noise need not fill the screen.
+_MAX_PROBLEMS = 20
+
+# Characters of a problem: names in a record may have as many as they like.
+_MAX_DETAIL = 500
+
+# Bytes of shards that are verified in one call. A large shard goes alone; files of single images
+# would cost more to hand out than to read.
+_GROUP_BYTES = 64 << 20
+
+
+def group_shards(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The shards of a manifest with their split, small ones together."""
+    for name, split in manifest["splits"].items():
+        group: list[dict[str, Any]] = []
+        size = 0
+        for shard in split["shards"]:
+            if group and size + shard["bytes"] > _GROUP_BYTES:
+                yield name, group
+                group, size = [], 0
+            group.append(shard)
+            size += shard["bytes"]
+        if group:
+            yield name, group
+
+
+class VerifyShards(beam.PTransform):
+    """Compares shards with what the manifest lists of them.
+
+    Input: the pipeline's begin. Output: one path, of the file that holds a line of
+    `Verified.to_text` for each group of shards. A worker reads the manifest, which may be larger
+    than a graph can be; each shard is read once, and again in a retry.
+    """
+
+    def __init__(
+        self, output: str, verifier: RecordVerifier, *, fast: bool, records: int, results: str
+    ) -> None:
+        """Sets what to compare.
+
+        Args:
+            output: the dataset's folder.
+            verifier: checks records.
+            fast: whether to leave the records' content alone, see `verify_shard`.
+            records: how many there are, for the progress.
+            results: the file to write, which every worker can reach.
+        """
+        super().__init__()
+        self._fn = _VerifyFn(output, verifier, fast=fast, records=records)
+        self._output = output
+        self._results = results
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
+        verified = (
+            begin
+            | "Name the manifest" >> beam.Create([files.join(self._output, MANIFEST)])
+            | "List the shards" >> beam.FlatMap(_groups_of)
+            | "Spread the shards" >> beam.Reshuffle()
+            | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
+        )
+        return (
+            begin
+            | "Once" >> beam.Create([self._results])
+            | "Write results" >> beam.Map(_write_lines, AsIter(verified)).with_output_types(str)
+        )
+
+
+def _groups_of(path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    manifest = files.read_manifest(path)
+    if manifest is None:
+        raise FileNotFoundError(errno.ENOENT, "it was removed meanwhile", path)
+    yield from group_shards(manifest)
+
+
+def _write_lines(path: str, lines: Iterable[str]) -> str:
+    files.write_whole(path, "".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+class _VerifyFn(beam.DoFn):
+    def __init__(self, output: str, verifier: RecordVerifier, *, fast: bool, records: int) -> None:
+        self._records = records
+        self._output = output
+        self._verifier = verifier
+        self._fast = fast
+
+    def setup(self) -> None:
+        PROGRESS.begin("verifying", self._records)
+        self._guard = DecoderGuard(self._verifier.limits.max_pixels)
+
+    def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
+        split, shards = group
+        total = Verified(split)
+        for shard in shards:
+            found = verify_shard(self._output, shard, self._verifier, self._guard, fast=self._fast)
+            total.merge(found)
+            PROGRESS.count("verifying", shard["records"])
+        yield total.to_text()
+
+
+def verify_shard(
+    output: str,
+    shard: Mapping[str, Any],
+    verifier: RecordVerifier,
+    guard: DecoderGuard,
+    *,
+    fast: bool = False,
+) -> Verified:
+    """Re-reads one shard: size, checksum, framing, count; schema, label and pixels of its records.
+
+    Args:
+        output: the dataset's folder.
+        shard: the shard as the manifest lists it.
+        verifier: checks its records, several at once.
+        guard: decodes the images in them.
+        fast: whether to leave the content of the records alone. Of a `gs://` object only the size
+            and the checksum that the service keeps are compared then: nothing is downloaded.
+    """
+    name = shard["file"]
+    path = files.join(output, name)
+    found = Verified(shards=1)
+    try:
+        if fast and gcs.is_gcs(path):
+            _compare_stored(path, shard, found)
+        elif not files.exists(path):
+            found.problems = [Problem(name, None, "the file is missing")]
+        else:
+            check = None if fast else _GuardedCheck(path, shard, verifier, guard)
+            _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
+    except OSError as error:
+        # No verdict on a file that gives no answer this time.
+        check_final(error, path)
+        found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
+    found.damaged = bool(found.problems)
+    return found
+
+
+def _compare_stored(path: str, shard: Mapping[str, Any], found: Verified) -> None:
+    stored = gcs.find(path)
+    if stored is None:
+        found.problems = [Problem(shard["file"], None, "the file is missing")]
+        return
+    found.records, found.bytes = shard["records"], stored.size
+    found.problems += _byte_problems(shard, stored.size, stored.crc32c, is_damaged=True)
+
+
+def _read_shard(
+    path: str,
+    shard: Mapping[str, Any],
+    check: _GuardedCheck | None,
+    found: Verified,
+    *,
+    max_bytes: int,
+) -> None:
+    name = shard["file"]
+    more = 0
+    with open_stored(path, follow_links=False) as stored:
+        records = stored_records(stored, max_bytes=max_bytes)
+        undamaged = _until_damage(records, name, found.problems)
+        for record, checked in enumerate(_checks(undamaged, check)):
+            # A small gzip file can hold a hundred million records, each with a problem.
+            if len(found.problems) < _MAX_PROBLEMS:
+                details = (detail[:_MAX_DETAIL] for detail in checked.problems)
+                found.problems += [Problem(name, record, detail) for detail in details]
+            else:
+                more += len(checked.problems)
+            found.labels.update(checked.labels)
+            found.records = record + 1
+        stored.drain()
+    found.bytes = stored.bytes
+    is_damaged = bool(found.problems)
+    if found.records != shard["records"]:
+        detail = f"{found.records} records can be read, the manifest says {shard['records']}"
+        found.problems.append(Problem(name, None, detail))
+    found.problems += _byte_problems(shard, stored.bytes, stored.crc32c, is_damaged=is_damaged)
+    found.problems = _shortened(found.problems, more)
+
+
+class _GuardedCheck:
+    """Checks the records of one shard; an image that crashes its decoder is one problem."""
+
+    def __init__(
+        self, path: str, shard: Mapping[str, Any], verifier: RecordVerifier, guard: DecoderGuard
+    ) -> None:
+        self._file = f"{path} {shard['crc32c']}"
+        self._verifier = verifier
+        self._guard = guard
+
+    def check(self, numbered: tuple[int, bytes]) -> RecordCheck:
+        """Checks a record, given after its number."""
+        number, record = numbered
+        note = image_note(self._file, number)
+
+        def decode(data: bytes, *, limits: Limits) -> ImageInfo:
+            return self._guard.call(note, check_image, data, limits=limits)
+
+        return self._verifier.check(record, decode=decode)
+
+
+def _checks(records: Iterator[bytes], check: _GuardedCheck | None) -> Iterator[RecordCheck]:
+    if check is None:
+        return (RecordCheck((), ()) for _ in records)
+    return ReadAhead().map(check.check, enumerate(records), size=lambda numbered: len(numbered[1]))
+
+
+def _until_damage(stream: Iterator[bytes], name: str, problems: list[Problem]) -> Iterator[bytes]:
+    try:
+        yield from stream
+    except TFRecordError as error:
+        problems.append(Problem(name, error.record, error.problem))
+
+
+def _byte_problems(
+    shard: Mapping[str, Any], size: int, crc32c: str, *, is_damaged: bool
+) -> Iterator[Problem]:
+    name, listed = shard["file"], shard["bytes"]
+    if size < listed:
+        yield Problem(name, None, f"was cut: {size} of {listed} bytes are there")
+    elif size > listed:
+        yield Problem(name, None, f"has {size} bytes, the manifest says {listed}: some were added")
+    elif crc32c != shard["crc32c"]:
+        where = "" if is_damaged else "; every record is sound: the rest of the file differs"
+        told = f"the file's CRC32C is {crc32c}, the manifest says {shard['crc32c']}"
+        yield Problem(name, None, f"has other bytes: {told}{where}")
+
+
+def _shortened(problems: Sequence[Problem], more: int) -> list[Problem]:
+    more += max(0, len(problems) - _MAX_PROBLEMS)
+    if not more:
+        return list(problems)
+    return [*problems[:_MAX_PROBLEMS], Problem(problems[0].file, None, f"{more} more problems")]
+
+
+def read_results(path: str) -> list[Verified]:
+    """What `VerifyShards` wrote."""
+    text = files.read_text(path) or ""
+    return [Verified.from_text(line) for line in text.splitlines()]
+
+
+def merge_splits(found: Iterable[Verified], splits: Iterable[str]) -> dict[str, Verified]:
+    """What was found in each split, problems sorted by file and record."""
+    merged = {split: Verified(split) for split in splits}
+    for each in found:
+        merged[each.split].merge(each)
+    for each in merged.values():
+        each.problems.sort(key=lambda problem: (problem.file, problem.record is None))
+    return merged

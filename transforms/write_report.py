@@ -1,0 +1,191 @@
+"""WriteReport: `report.html` beside a finished dataset, from what lies in its folder."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import apache_beam as beam
+
+from transforms.core.dataset.manifest import content_digest, manifest_shards
+from transforms.core.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTICS
+from transforms.core.json_text import parse_json
+from transforms.core.rejections import Rejection
+from transforms.core.report.report_tables import MAX_LISTED
+from transforms.core.shown_text import first_line
+from transforms.report_images import picture_records, picture_rejected
+from transforms.storage import files
+from transforms.storage.listing import is_local
+
+# What statistics raise that are not in the shape that they should have.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class WriteReport(beam.PTransform):
+    """Writes the report of a dataset that was just published, or that has none.
+
+    Input: what `PublishDataset` gave. Output: `written`, `there` or `failed`. A report that cannot
+    be made is one line in the log: the dataset is whole without it.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self._fn = _WriteReportFn(output)
+
+    def expand(self, published: beam.PCollection[str]) -> beam.PCollection[str]:
+        return published | "Write the page" >> beam.ParDo(self._fn).with_output_types(str)
+
+
+class _WriteReportFn(beam.DoFn):
+    def __init__(self, output: str) -> None:
+        self._output = output
+
+    def process(self, published: str) -> Iterator[str]:
+        if published != "published" and files.exists(files.join(self._output, REPORT)):
+            yield "there"
+            return
+        try:
+            # Before the manifest is read: another run may replace the dataset, and its report.
+            former = files.generation_of(files.join(self._output, REPORT))
+            manifest = files.read_manifest(files.join(self._output, MANIFEST))
+            write_report(self._output, manifest or {}, former)
+        except Exception as error:  # of every kind; the dataset is published
+            _LOGGER.warning(
+                "%s could not be written (%s): %s", REPORT, self._output, first_line(error)
+            )
+            yield "failed"
+        else:
+            yield "written"
+
+
+def write_report(output: str, manifest: Mapping[str, Any], former: int | None = None) -> int:
+    """Makes `report.html` from a dataset's folder, in the place of a former one.
+
+    Args:
+        output: the folder.
+        manifest: the dataset's.
+        former: the generation of the report that it replaces, see `files.generation_of`.
+
+    Returns:
+        its size in bytes.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    page = make_report(output, manifest).encode()
+    files.write_whole(files.join(output, REPORT), page, generation=former)
+    return len(page)
+
+
+def make_report(output: str, manifest: Mapping[str, Any]) -> str:
+    """The report of a dataset; whatever of it cannot be read is a note in the page.
+
+    Args:
+        output: its folder.
+        manifest: the dataset's.
+    """
+    # They bring Jinja2 and Pillow, which nothing needs before.
+    from transforms.core.report.page import Sources, render
+
+    notes: list[str] = []
+    there = _names_below(output)
+    missing = [s["file"] for s in manifest_shards(manifest) if s["file"] not in there]
+    statistics = _read_statistics(output, manifest, notes)
+    rejections = _read_rejections(output, manifest, notes)
+    with ThreadPoolExecutor(1) as pool:
+        # In another process, while this one reads the shards.
+        rejected = pool.submit(picture_rejected, rejections, manifest["root"])
+        try:
+            pictures = picture_records(output, manifest, statistics, notes)
+        except _DAMAGE as error:
+            statistics, pictures = _without(statistics, error, notes), {}
+        sources = Sources(
+            manifest, statistics, rejections, pictures, rejected.result(), missing, notes
+        )
+    try:
+        return render(sources)
+    except _DAMAGE as error:
+        return render(sources._replace(statistics=_without(statistics, error, notes)))
+
+
+def _names_below(output: str) -> set[str]:
+    """All files of a dataset, by their paths below its folder; some are in folders of splits."""
+    if not is_local(output):
+        return set(files.names_below(output))
+    return {
+        os.path.relpath(os.path.join(folder, name), output)
+        for folder, _, names in os.walk(output)
+        for name in names
+    }
+
+
+def _without(
+    statistics: Mapping[str, Any], error: Exception, notes: list[str]
+) -> Mapping[str, Any]:
+    """No statistics, in the place of those that cannot be used."""
+    if not statistics:
+        raise error
+    notes.append(f"{STATISTICS} is left out: it is not as it should be ({error!r:.100}).")
+    return {}
+
+
+def _read_statistics(
+    output: str, manifest: Mapping[str, Any], notes: list[str]
+) -> Mapping[str, Any]:
+    try:
+        text = files.read_text(files.join(output, STATISTICS), follow_links=False)
+        if text is None:
+            if STATISTICS in manifest["files"]:
+                notes.append(f"{STATISTICS} is missing: no sizes, no samples, no duplicates here.")
+            return {}
+        return dict(parse_json(text))
+    except (OSError, TypeError, ValueError) as error:
+        notes.append(f"{STATISTICS} cannot be read ({error!s:.100}).")
+        return {}
+
+
+def _rejection(fields: Any) -> Rejection:
+    """A line of `rejected.jsonl`.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    rejection = Rejection(**fields)
+    if not all(isinstance(field, str) for field in rejection):
+        raise ValueError("a line is no rejection")
+    return rejection
+
+
+def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) -> list[Rejection]:
+    """The first lines of each reason; the file may have one for every image there is.
+
+    None of a file that is not the one that the run wrote: its paths are opened for their pictures.
+    """
+    wanted = {reason: min(count, MAX_LISTED) for reason, count in manifest["rejected"].items()}
+    left = sum(wanted.values())
+    found: list[Rejection] = []
+    if not left:
+        return found
+    path = files.join(output, REJECTED)
+    try:
+        listed = manifest["files"].get(REJECTED, {}).get("crc32c")
+        if content_digest(manifest) != manifest.get("digest") or files.checksum(path) != listed:
+            notes.append(f"{REJECTED} is left out: it or {MANIFEST} is missing or was edited.")
+            return found
+        with files.open_reader(path, follow_links=False) as lines:
+            for line in lines:
+                rejection = _rejection(parse_json(line))
+                if wanted.get(rejection.reason, 0):
+                    wanted[rejection.reason] -= 1
+                    left -= 1
+                    found.append(rejection)
+                if not left:
+                    break
+    except (OSError, TypeError, ValueError) as error:
+        notes.append(f"{REJECTED} cannot be read to its end ({error!s:.100}).")
+    return found

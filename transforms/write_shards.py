@@ -1,0 +1,387 @@
+"""WriteShards: one planned shard in, one staged TFRecord file out."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import logging
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import apache_beam as beam
+from apache_beam.io.filesystem import CompressedFile, CompressionTypes
+
+from transforms.core.arguments import path_text
+from transforms.core.dataset.image_file_names import ImageFile, image_file
+from transforms.core.dataset.ledger import PlanTotals, ShardSummary
+from transforms.core.dataset.manifest import manifest_shards
+from transforms.core.dataset.output_names import MANIFEST
+from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
+from transforms.core.examples.encoder import CheckedImage
+from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
+from transforms.core.planning.shards import ShardName, ShardPlan
+from transforms.core.records import Prints, ShardImage, ShardRow
+from transforms.core.rejections import Reason, Rejection
+from transforms.metrics import PROGRESS, counter, distribution
+from transforms.shard_counter import Tally
+from transforms.storage import files, gcs
+from transforms.storage.checksummed_file import ChecksummedFile, Writable
+from transforms.storage.listing import is_local
+from transforms.storage.read_ahead import ReadAhead
+from transforms.stored_records import unreadable_keys
+
+Planned = ShardImage | ShardRow
+
+_LOGGER = logging.getLogger(__name__)
+
+_FINGERPRINTS = "fingerprints"
+
+# In the place of a recipe: an image of the shard can be read that could not.
+_READABLE = "readable"
+
+beam.coders.registry.register_coder(Prints, beam.coders.RowCoder)
+
+
+class Converter(Protocol):
+    """Makes serialized Examples of what is planned for one shard.
+
+    Attributes:
+        of_images: whether its records are made of images.
+        fingerprints: whether it fingerprints them.
+    """
+
+    of_images: bool
+    fingerprints: bool
+
+    @property
+    def libraries(self) -> Libraries:
+        """The libraries that decide bytes of the records."""
+
+    def setup(self) -> None:
+        """Makes what cannot be pickled."""
+
+    def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
+        """What may become a record, or why it may not, in the order given."""
+
+    def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
+        """Serialized Examples in the order given."""
+
+
+class WrittenShards(NamedTuple):
+    """The outputs of `WriteShards`; fingerprints come by bucket, if they are taken."""
+
+    shards: beam.PCollection[ShardSummary]
+    fingerprints: beam.PCollection[tuple[int, Prints]]
+
+
+class WriteShards(beam.io.WriteToTFRecord):
+    """Writes planned shards as TFRecord files under staging names.
+
+    A shard is the unit of work, of retry and of resume: its images are read ahead, checked,
+    encoded and written inside one call, so memory does not grow with the data and no pixel
+    crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
+
+    Input: `(file name, images)`, or rows in the place of images. Output: `WrittenShards`. A retry
+    writes the same bytes to the same name; a shard that a former run finished with the same recipe
+    is not written again, and its fingerprints are those in its sidecar.
+    Metrics: see `transforms.metrics`.
+    """
+
+    def __init__(
+        self,
+        output: str | os.PathLike[str],
+        converter: Converter,
+        *,
+        plan: ShardPlan,
+        totals: beam.PCollection[PlanTotals],
+        options_digest: str,
+        overwrite: bool,
+        per_image: bool = False,
+    ) -> None:
+        output = path_text("output", output)
+        compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
+        super().__init__(files.join(output, "shard"), compression_type=compression)
+        self._fn = (_WriteImagesFn if per_image else _WriteShardFn)(
+            output,
+            converter,
+            self._sink,
+            options_digest=options_digest,
+            libraries=converter.libraries._replace(gzip=plan.gzip),
+            overwrite=overwrite,
+        )
+        self._plan = plan
+        self._totals = totals
+
+    def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
+        written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
+            ShardSummary, **{_FINGERPRINTS: tuple[int, Prints]}
+        ).with_outputs(_FINGERPRINTS, main="shards")
+        empty = (
+            self._totals
+            | "Find shards without images"
+            >> beam.ParDo(_FindEmptyFn(self._plan), beam.pvalue.AsIter(written.shards))
+            | "Write shards without images" >> beam.ParDo(self._fn).with_output_types(ShardSummary)
+        )
+        every = (written.shards, empty) | "All shards" >> beam.Flatten()
+        return WrittenShards(every, written.fingerprints)
+
+
+def _has_checksum(path: str, crc32c: str) -> bool:
+    """Whether a file is there with these bytes; a link, a FIFO or a folder is none."""
+    try:
+        return files.checksum(path) == crc32c
+    except OSError as error:
+        if is_local(path) and error.errno in (errno.EINVAL, errno.EISDIR, errno.ENOTDIR):
+            return False
+        raise
+
+
+class _FindEmptyFn(beam.DoFn):
+    """Names the planned shards that no image fell into; they are files too."""
+
+    def __init__(self, plan: ShardPlan) -> None:
+        self._plan = plan
+
+    def process(
+        self, totals: PlanTotals, written: Iterable[ShardSummary]
+    ) -> Iterator[tuple[str, list[Planned]]]:
+        there = {shard.file for shard in written}
+        for names in self._plan.files(totals.bytes, totals.images).values():
+            for name in names:
+                if name not in there:
+                    yield name, []
+
+
+class _WriteShardFn(beam.DoFn):
+    _per_image = False
+
+    def __init__(
+        self,
+        output: str,
+        converter: Converter,
+        sink: Any,
+        *,
+        options_digest: str,
+        libraries: Libraries,
+        overwrite: bool,
+    ) -> None:
+        self._output = output
+        self._staging = files.join(output, files.STAGING)
+        self._converter = converter
+        self._sink = sink
+        self._options_digest = options_digest
+        self._libraries = libraries
+        self._overwrite = overwrite
+
+    def setup(self) -> None:
+        self._converter.setup()
+        manifest = files.join(self._output, MANIFEST)
+        self._compare_only = not self._overwrite and files.exists(manifest)
+        self._recipes = RecipeMaker(self._options_digest, self._libraries)
+        self._published: dict[str, dict[str, Any]] = {}
+        self._published_recipes: set[str] = set()
+        self._unreadable: frozenset[str] = frozenset()
+        if self._compare_only:
+            self._unreadable = unreadable_keys(self._output)
+            self._read_published(manifest)
+        else:
+            files.make_directory(self._staging)
+
+    def _read_published(self, path: str) -> None:
+        manifest = files.read_manifest(path)
+        if manifest is not None:
+            shards = manifest_shards(manifest)
+            self._published_recipes = {shard["recipe"] for shard in shards}
+            # Of single images the manifest lists the files, and as many as there are.
+            if not self._per_image:
+                self._published = {shard["file"]: shard for shard in shards}
+
+    def process(
+        self, shard: tuple[str, Iterable[Planned]]
+    ) -> Iterable[ShardSummary | beam.pvalue.TaggedOutput]:
+        name, unordered = shard
+        images = sorted(unordered)
+        recipes = self._recipes.recipes(name, images)
+        if self._compare_only:
+            known = [each for each in reversed(recipes) if each in self._published_recipes]
+            recipe = known[0] if known else recipes.unchanged
+            recipe = _READABLE if self._is_readable_now(images) else recipe
+            yield ShardSummary(file=name, recipe=self._compared(name, recipe, images))
+            return
+        found = (self._finished(name, recipe) for recipe in dict.fromkeys(recipes))
+        finished = next(filter(None, found), None)
+        if finished is not None:
+            counter("shards_reused").inc()
+            PROGRESS.advance(len(images), len(finished[0].rejections))
+        summary, index = finished or self._write(name, recipes, images)
+        yield summary
+        if self._converter.fingerprints:
+            for prints in index.prints(name):
+                yield beam.pvalue.TaggedOutput(_FINGERPRINTS, prints)
+
+    def _is_readable_now(self, images: list[Planned]) -> bool:
+        """Whether an image that could not be read for the dataset can be read now.
+
+        A permission that was given since changes no version, so no recipe.
+        """
+        if not self._unreadable:
+            return False
+        missed = (image for image in images if image.key in self._unreadable)
+        return any(
+            isinstance(result, CheckedImage) or result.reason != Reason.UNREADABLE
+            for result in self._converter.load(missed)
+        )
+
+    def _compared(self, name: str, recipe: str, images: list[Planned]) -> str:
+        """The recipe of a published shard if it would be written again byte by byte.
+
+        A file that was only copied or touched has another modification time, and its shard another
+        recipe: what that comes to is known when its images are converted, to nowhere. Where some
+        were rejected it stays unknown, for the manifest does not say which.
+        """
+        published = self._published.get(name, {"recipe": recipe})
+        if published["recipe"] == recipe or published["records"] != len(images):
+            return recipe
+        tally = Tally(name, self._converter.of_images)
+        examples = self._converter.encode(tally.pass_images(self._converter.load(images)))
+        with open(os.devnull, "wb") as nowhere:
+            file = self._write_to(nowhere, examples)
+        is_same = (file.bytes, file.crc32c) == (published["bytes"], published["crc32c"])
+        return published["recipe"] if is_same else recipe
+
+    def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
+        """A shard that a former run wrote with this recipe, if it is whole."""
+        sidecar = files.read_sidecar(files.sidecar(self._output, name, recipe))
+        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
+            return None
+        summary = ShardSummary.from_text(sidecar.summary)
+        # What could not be read may be there again.
+        if summary is None or not summary.is_of(name, recipe):
+            return None
+        if any(r.reason == Reason.UNREADABLE for r in summary.rejections):
+            return None
+        return (summary, sidecar.index) if self._is_whole(summary) else None
+
+    def _is_whole(self, summary: ShardSummary) -> bool:
+        """Whether all bytes of a shard are there, staged or published."""
+        paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
+        return any(_has_checksum(path, summary.crc32c) for path in paths)
+
+    def _write(
+        self, name: str, recipes: Recipes, images: list[Planned]
+    ) -> tuple[ShardSummary, ShardIndex]:
+        started = time.monotonic()
+        partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
+        tally = Tally(name, self._converter.of_images)
+        if self._converter.fingerprints:
+            tally.index.contents = []
+        loaded = tally.pass_images(self._converter.load(images))
+        examples = tally.pass_examples(self._converter.encode(loaded))
+        summary = dataclasses.replace(
+            self._stage(partial, name, recipes, examples, tally), **tally.counts()
+        )
+        sidecar = Sidecar(summary.to_text(), tally.index).to_text()
+        files.write_whole(files.sidecar(self._output, name, summary.recipe), sidecar.encode())
+        seconds = time.monotonic() - started
+        self._count(summary, seconds)
+        _LOGGER.info(
+            "%s: %d records, %d rejected, %d bytes in %.1f s",
+            name,
+            summary.records,
+            len(summary.rejections),
+            summary.bytes,
+            seconds,
+        )
+        return summary, tally.index
+
+    def _stage(
+        self, partial: str, name: str, recipes: Recipes, examples: Iterable[bytes], tally: Tally
+    ) -> ShardSummary:
+        """Writes the shard to `partial`, and gives it the name under which it is staged."""
+        file = self._write_file(partial, examples)
+        recipe = recipes.changed if tally.is_changed else recipes.unchanged
+        files.rename(partial, self._staged(name, recipe))
+        return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
+
+    def _write_file(self, path: str, examples: Iterable[bytes]) -> ChecksummedFile:
+        """One TFRecord file."""
+        with files.open_writer(path) as sink_file:
+            return self._write_to(sink_file, examples)
+
+    def _write_to(self, sink_file: Writable, examples: Iterable[bytes]) -> ChecksummedFile:
+        file = ChecksummedFile(sink_file)
+        stream = self._compressed(file)
+        for example in examples:
+            self._sink.write_record(stream, example)
+        stream.close()
+        return file
+
+    def _compressed(self, file: ChecksummedFile) -> Any:
+        if self._sink.compression_type == CompressionTypes.GZIP:
+            return CompressedFile(file, CompressionTypes.GZIP)
+        return file
+
+    def _count(self, summary: ShardSummary, seconds: float) -> None:
+        counter("shards_written").inc()
+        counter("images_written").inc(summary.records)
+        counter("images_rejected").inc(len(summary.rejections))
+        counter("bytes_read").inc(summary.image_bytes)
+        counter("bytes_written").inc(summary.bytes)
+        distribution("shard_msec").update(int(seconds * 1000))
+
+    def _staged(self, name: str, recipe: str) -> str:
+        return files.join(self._staging, f"{name}.{recipe}")
+
+
+class _WriteImagesFn(_WriteShardFn):
+    """Stages a file for each image of a shard; the shard stays the unit of work and of resume.
+
+    Nothing looks for the files until the sidecar names their folder, so they need no renaming.
+    """
+
+    _per_image = True
+
+    def _stage(
+        self, partial: str, name: str, recipes: Recipes, examples: Iterable[bytes], tally: Tally
+    ) -> ShardSummary:
+        files.make_directory(partial)
+
+        def write(numbered: tuple[int, bytes]) -> ChecksummedFile:
+            number, example = numbered
+            return self._write_file(files.join(partial, f"{number:07d}"), [example])
+
+        written = list(
+            ReadAhead(threads=gcs.READERS).map(
+                write, enumerate(examples), size=lambda numbered: len(numbered[1])
+            )
+        )
+        files.sync_folder(partial)
+        return ShardSummary(
+            file=name,
+            recipe=recipes.changed if tally.is_changed else recipes.unchanged,
+            bytes=sum(file.bytes for file in written),
+            files=tuple(
+                ImageFile(key, file.bytes, file.crc32c)
+                for key, file in zip(tally.index.keys, written, strict=True)
+            ),
+            folder=partial.rpartition("/")[2],
+        )
+
+    def _is_whole(self, summary: ShardSummary) -> bool:
+        split, *_, gzip = ShardName.parse(summary.file)
+
+        def is_whole(staged: tuple[str, ImageFile]) -> bool:
+            name, file = staged
+            published = [
+                image_file(split, file.key, gzip=gzip, is_marked=is_marked)
+                for is_marked in (False, True)
+            ]
+            paths = [files.join(self._staging, name)]
+            paths += [files.join(self._output, each) for each in published]
+            return any(_has_checksum(path, file.crc32c) for path in paths)
+
+        staged = zip(summary.staged, summary.files or (), strict=True)
+        return all(files.for_each(is_whole, staged, self._output))
