@@ -58,9 +58,8 @@ def _stem(index: int) -> tuple[str, str]:
 
 def list_names(count: int) -> Iterator[FoundFile]:
     """The listing of a folder of `count` images, as if it were read."""
-    from transforms.storage.listing import (
-        FoundFile,  # Beam is for the process that plans, see plan_names
-    )
+    # Beam is for the process that plans, see plan_names.
+    from transforms.storage.listing import FoundFile
 
     for index in range(count):
         label, stem = _stem(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import importlib
 import inspect
 import pkgutil
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import typing
+from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +21,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.typehints import typehints
+from setuptools import find_packages
 
 import pipeline
 import transforms
@@ -30,13 +33,21 @@ from transforms.core.records import JoinSide, LabelledImage, Prints, ShardImage
 from transforms.core.tables.csv_rows import CsvColumns
 
 ROOT = Path(transforms.__file__).parents[1]
-CORE = sorted((ROOT / "transforms/core").glob("*.py"))
-TRANSFORMS = sorted((ROOT / "transforms").glob("*.py"))
-PIPELINE = sorted((ROOT / "pipeline").glob("*.py"))
+CORE = sorted((ROOT / "transforms/core").rglob("*.py"))
+STORAGE = sorted((ROOT / "transforms/storage").rglob("*.py"))
+STEPS_OF_GRAPH = sorted(set((ROOT / "transforms").rglob("*.py")) - {*CORE, *STORAGE})
+TRANSFORMS = [*STORAGE, *STEPS_OF_GRAPH]
+PIPELINE = sorted((ROOT / "pipeline").rglob("*.py"))
+MODULES = [path for path in [*CORE, *TRANSFORMS, *PIPELINE] if path.name != "__init__.py"]
 
 
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def room_of(name: str) -> str:
+    """The package of a module."""
+    return name.rpartition(".")[0]
 
 
 def parsed(path: Path) -> ast.Module:
@@ -87,6 +98,93 @@ for name in sys.argv[1:]:
     names = [name_of(path) for path in CORE]
     done = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def ours_in(path: Path) -> set[str]:
+    """The modules of ours that a file imports."""
+    return imported(path) & {name_of(module) for module in MODULES}
+
+
+@pytest.mark.parametrize("path", STORAGE, ids=name_of)
+def test_storage_knows_nothing_of_the_steps(path: Path) -> None:
+    """It counts what an operator watches, with names that import nothing of ours."""
+    below = ("transforms.core.", "transforms.storage.")
+    above = {name for name in ours_in(path) if not name.startswith(below)}
+    assert above <= {"transforms.metrics"}
+
+
+def test_what_storage_counts_with_imports_nothing_of_ours() -> None:
+    assert not ours_in(ROOT / "transforms/metrics.py")
+
+
+def test_the_walk_follows_into_rooms() -> None:
+    names = {name_of(path) for path in MODULES}
+    assert {
+        "transforms.core.images.check",
+        "transforms.storage.files",
+        "transforms.write_shards",
+        "pipeline.flags.options",
+    } <= names
+    assert {name_of(path).split(".")[0] for path in MODULES} == {"transforms", "pipeline"}
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    counted = Counter(path.stem for path in MODULES)
+    assert [name for name, count in counted.items() if count > 1] == []
+
+
+def test_rooms_are_small() -> None:
+    """Small enough to be read at a glance, and no room for one or two modules."""
+    rooms = Counter(room_of(name_of(path)) for path in MODULES)
+    # The steps and the commands are flat, each in a list that the architecture shows.
+    flat = {"transforms", "pipeline"}
+    assert {room: size for room, size in rooms.items() if size > 14 and room not in flat} == {}
+    assert {room: size for room, size in rooms.items() if size < 3} == {}
+    assert rooms["transforms.core"] <= 12
+
+
+def test_rooms_of_core_import_each_other_one_way() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in CORE:
+        name = name_of(path)
+        # Modules straight in `transforms.core` are rooms of their own.
+        room = place_in_core(name)
+        graph.setdefault(room, set()).update(
+            other for other in map(place_in_core, ours_in(path)) if other != room
+        )
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def place_in_core(name: str) -> str:
+    """The room of a module of `transforms.core`, or the module if it is in none."""
+    return ".".join(name.split(".")[:3])
+
+
+def test_every_room_is_a_package_and_every_data_file_is_packaged() -> None:
+    """What `setup.py` does not name is missing from a wheel, and so on Dataflow."""
+    [call] = (
+        node.value
+        for node in parsed(ROOT / "setup.py").body
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "setup"
+    )
+    words = {keyword.arg: keyword.value for keyword in call.keywords}
+    data = ast.literal_eval(words["package_data"])
+    for top in ("transforms", "pipeline"):
+        packages = [top, *(f"{top}.{name}" for name in find_packages(str(ROOT / top)))]
+        packaged = {
+            file
+            for package in packages
+            for pattern in ["*.py", *data.get(package, [])]
+            for file in ROOT.joinpath(*package.split(".")).glob(pattern)
+        }
+        there = {
+            path
+            for path in (ROOT / top).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert there == packaged
 
 
 @pytest.mark.parametrize("path", TRANSFORMS, ids=name_of)

@@ -44,8 +44,8 @@ def supervise(command: Callable[[], int]) -> int:
     """Runs a command in a child process, and again when a decoder crashed it or hung in it.
 
     Each time at least one more image is known that must be decoded elsewhere, see
-    `transforms.core.guard.in_flight`; finished shards are not written again. SIGINT is ignored once the
-    command has ended: this process is about to end, too.
+    `transforms.core.guard.in_flight`; finished shards are not written again. SIGINT is ignored once
+    the command has ended: this process is about to end, too.
 
     Returns:
         the command's exit code; 128 and the signal's number when one ended it.

@@ -1,8 +1,8 @@
 """Every file that `convert` publishes has the bytes that `hashes.json` recorded.
 
 A rebuild must not change them. After a change that is meant, raise FORMAT_VERSION in
-transforms/core/dataset/manifest.py if records or the manifest's shape differ, say so in CHANGELOG.md, and
-run `python -m tests.golden.update`, which prints the files that changed.
+transforms/core/dataset/manifest.py if records or the manifest's shape differ, say so in
+CHANGELOG.md, and run `python -m tests.golden.update`, which prints the files that changed.
 
 `hashes.json` also records the versions of the libraries that draw the inputs, and decode and encode
 pixels. With other versions, the conversions whose bytes they decide are skipped, and all of them if

@@ -213,6 +213,7 @@ def test_the_format_has_not_changed(layout: str, tmp_path: Path) -> None:
     }
     assert made == GOLDEN[layout], (
         "the same inputs give other bytes than in former versions: staged shards and finished "
-        "datasets would mix two formats. Raise FORMAT_VERSION in transforms/core/dataset/manifest.py, say "
-        "so in CHANGELOG.md, and only then put the new digests here"
+        "datasets would mix two formats. Raise FORMAT_VERSION in "
+        "transforms/core/dataset/manifest.py, say so in CHANGELOG.md, "
+        "and only then put the new digests here"
     )

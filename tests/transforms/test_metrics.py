@@ -28,7 +28,7 @@ def documented() -> dict[str, str]:
 def counted() -> set[str]:
     """The names that the code counts under: constants, or ones of `transforms.metrics`."""
     names = set()
-    for path in ROOT.glob("*.py"):
+    for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call):
                 continue

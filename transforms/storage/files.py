@@ -1,6 +1,7 @@
 """The files of an output folder, local or remote: read, write whole, rename, remove.
 
-`gs://` paths go to `transforms.storage.gcs`; all others, local ones too, through Beam's FileSystems.
+`gs://` paths go to `transforms.storage.gcs`; all others, local ones too, through Beam's
+FileSystems.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Calls decoders so that one that crashes or hangs costs its image, not the run.
 
 A decoder is called in this process, under a note of its image. When the process dies over it, the
-next one decodes that image in a child process with limits: see `transforms.core.guard.in_flight` and
-`transforms.core.guard.decoding_child`. Other images never pay for it.
+next one decodes that image in a child process with limits: see `transforms.core.guard.in_flight`
+and `transforms.core.guard.decoding_child`. Other images never pay for it.
 """
 
 from __future__ import annotations

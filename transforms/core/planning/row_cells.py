@@ -1,4 +1,4 @@
-"""The rows of an image: the cells they carry through the join, and the features they become.
+"""The rows of an image as they travel: the labels and the cells they carry through the join.
 
 Cells travel as small JSON texts, which nothing looks into before the shard is written:
 

@@ -108,7 +108,7 @@ def test_a_folder_of_the_same_name_is_not_imported(
     child: DecodingChild, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    os.makedirs("transforms/core")
+    os.makedirs("transforms/core/guard")
     assert child.call(BUDGET, len, b"on") == 2
 
 

@@ -19,7 +19,7 @@ from transforms.core.images import check
 from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.core.rejections import Reason, RejectedImageError
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 LIMITS = Limits(max_pixels=1 << 24, max_bytes=1 << 30)
 WHOLE = images.whole_images()
 MOVED = ("jpeg", "jpeg_grey", "jpeg_progressive", "jpeg_restart", "jpeg_ycck")
