@@ -190,7 +190,7 @@ def build_manifest(
         "format_version": FORMAT_VERSION,
         "recipe": recipe,
         "options_digest": dataset.digest,
-        "options": dict(dataset.options),
+        "options": dict(sorted(dataset.options.items())),
         "inputs": dict(dataset.inputs),
         "root": dataset.root,
         "versions": {name: distribution_version(name) for name in _VERSIONED},
