@@ -104,7 +104,6 @@ def _tables() -> dict[str, list[str]]:
             *(f"{stem}\t{[7, 100000, 10, 3][at % 4]}" for at, (stem, _) in enumerate(labelled)),
         ],
         "names.csv": ["id,label", *(f"{stem}.jpg,{name}" for stem, name in labelled)],
-        "paths.csv": ["id,label", *(f"{name}/{stem}.jpg,{name}" for stem, name in labelled)],
         "korean.csv": ["id,label", *(f"{stem},{'고양이 개'.split()[at % 2]}" for at, stem in rows)],
         "automl.csv": [
             *(
