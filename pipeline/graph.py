@@ -17,7 +17,7 @@ from transforms.copy_rejected import CopyRejected
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.examples.row_records import RowChecker, row_bytes
 from transforms.core.labels.label_kinds import missing_labels
-from transforms.core.records import Count, Found, LabelledImage
+from transforms.core.records import BucketDuplicates, Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.find_images import ImageFinder
@@ -41,7 +41,7 @@ class Plan(NamedTuple):
     planned: PlannedShards
     rejections: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
-    equal: beam.PCollection[Found] | None = None
+    equal: beam.PCollection[BucketDuplicates] | None = None
 
 
 def row_images(config: ConvertConfig) -> RowImages:
@@ -140,9 +140,9 @@ def _embedder(config: ConvertConfig) -> Embedder | None:
     return Embedder(config.embedding)
 
 
-def _found(
+def _duplicates(
     written: WrittenShards, plan: Plan, config: ConvertConfig
-) -> beam.PCollection[Found] | None:
+) -> beam.PCollection[BucketDuplicates] | None:
     """Duplicates among the records, and those that the plan left out."""
     if config.dedupe == "off" or config.of_rows:
         return None
@@ -177,7 +177,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
         totals=plan.totals,
         rejections=plan.rejections,
         counts=counts,
-        found=_found(written, plan, config),
+        duplicates=_duplicates(written, plan, config),
         max_rejected=config.max_rejected,
         rules=config.label_rules,
         overwrite=config.overwrite,

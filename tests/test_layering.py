@@ -29,7 +29,7 @@ import transforms.core
 from pipeline.graph import build
 from tests.transforms.beam import make_config, make_pipeline
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.records import JoinSide, LabelledImage, Prints, ShardImage
+from transforms.core.records import FingerprintBatch, JoinSide, LabelledImage, ShardImage
 from transforms.core.tables.csv_rows import CsvColumns
 
 ROOT = Path(transforms.__file__).parents[1]
@@ -359,7 +359,8 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         assert set(fields(pcollection.element_type)) <= {str, int, None, type(None)}
         values.append(pcollection.element_type.tuple_types[1])
     assert sorted(value.__name__ for value in values) == sorted(
-        kind.__name__ for kind in (JoinSide, LabelCells, LabelledImage, ShardImage, Prints)
+        kind.__name__
+        for kind in (JoinSide, LabelCells, LabelledImage, ShardImage, FingerprintBatch)
     )
 
 

@@ -17,7 +17,7 @@ from transforms.core.duplicates.fingerprints import ShardIndex, content_hash, md
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.shards import ShardName, shard_index
-from transforms.core.records import Found
+from transforms.core.records import BucketDuplicates
 from transforms.storage import files
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
@@ -47,12 +47,12 @@ class DatasetDescriber:
         for shard in shards:
             self._files.setdefault(ShardName.parse(shard.file).split, []).append(shard.file)
 
-    def describe(self, statistics: Statistics, found: Iterable[Found] | None) -> bytes:
+    def describe(self, statistics: Statistics, buckets: Iterable[BucketDuplicates] | None) -> bytes:
         """The content, the same for the same dataset.
 
         Args:
             statistics: of all shards.
-            found: what was found of duplicates; None when nothing was compared.
+            buckets: what was found of duplicates; None when nothing was compared.
 
         Raises:
             OSError: a sidecar is gone.
@@ -62,7 +62,7 @@ class DatasetDescriber:
             (name, sample) for name in sorted(classes, key=class_order) for sample in classes[name]
         ]
         wanted = {_place(sample) for _, sample in samples}
-        duplicates = None if found is None else _Duplicates(found, self)
+        duplicates = None if buckets is None else _Duplicates(buckets, self)
         places = self._look_up(wanted | (duplicates.wanted if duplicates else set()))
         content = describe(
             statistics,
@@ -133,8 +133,8 @@ class DatasetDescriber:
 class _Duplicates:
     """The section `duplicates`, and the records that must be looked up for it."""
 
-    def __init__(self, found: Iterable[Found], describer: DatasetDescriber) -> None:
-        buckets = [Found(*each) for each in found]
+    def __init__(self, found: Iterable[BucketDuplicates], describer: DatasetDescriber) -> None:
+        buckets = [BucketDuplicates(*each) for each in found]
         self._describer = describer
         self._equal = merge_equal(equal_of(bucket) for bucket in buckets)
         self._near = find_near(buckets, images=describer._records)

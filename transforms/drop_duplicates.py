@@ -13,7 +13,7 @@ from transforms.core.duplicates.fingerprints import md5_hash
 from transforms.core.duplicates.resolve_duplicates import decide
 from transforms.core.file_errors import check_final
 from transforms.core.planning.keys import full_uri
-from transforms.core.records import Count, Found, LabelledImage, Prints
+from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.storage import gcs
 from transforms.storage.read_ahead import ReadAhead, read_file, reading_threads
@@ -26,37 +26,40 @@ _GROUPS = "groups"
 # Parts in which candidates are read: more workers than these are of no use.
 _PARTS = 256
 
-beam.coders.registry.register_coder(Found, beam.coders.RowCoder)
+beam.coders.registry.register_coder(BucketDuplicates, beam.coders.RowCoder)
 
 
 class FindEqualImages(beam.PTransform):
     """Finds images with equal content by their fingerprints.
 
-    Input: `(bucket, Prints)`. Output: `Found` for each bucket. What crosses the shuffle is 50
-    bytes an image; a bucket is a 32nd of all images and is held in memory, twice.
+    Input: `(bucket, FingerprintBatch)`. Output: `BucketDuplicates` for each bucket. What crosses
+    the shuffle is 50 bytes an image; a bucket is a 32nd of all images and is held in memory, twice.
     """
 
-    def expand(self, prints: beam.PCollection[tuple[int, Prints]]) -> beam.PCollection[Found]:
+    def expand(
+        self, batches: beam.PCollection[tuple[int, FingerprintBatch]]
+    ) -> beam.PCollection[BucketDuplicates]:
         return (
-            prints
+            batches
             | "Group fingerprints" >> beam.GroupByKey()
-            | "Compare fingerprints" >> beam.ParDo(_FindEqualFn()).with_output_types(Found)
+            | "Compare fingerprints"
+            >> beam.ParDo(_FindEqualFn()).with_output_types(BucketDuplicates)
         )
 
 
 class _FindEqualFn(beam.DoFn):
-    def process(self, bucket: tuple[int, Iterable[Prints]]) -> Iterator[Found]:
+    def process(self, bucket: tuple[int, Iterable[FingerprintBatch]]) -> Iterator[BucketDuplicates]:
         # Elsewhere than in this process, Beam decodes rows to a class of its own making.
-        yield find_equal(Prints(*prints) for prints in bucket[1])
+        yield find_equal(FingerprintBatch(*batch) for batch in bucket[1])
 
 
 class UniqueImages(NamedTuple):
-    """The outputs of `DropDuplicates`; `groups` are those of equal images, as `Found`."""
+    """The outputs of `DropDuplicates`; `groups` are those of equal images."""
 
     images: beam.PCollection[LabelledImage]
     rejections: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
-    groups: beam.PCollection[Found]
+    groups: beam.PCollection[BucketDuplicates]
 
 
 class DropDuplicates(beam.PTransform):
@@ -102,7 +105,7 @@ class DropDuplicates(beam.PTransform):
             | "Choose one of equal images"
             >> beam.ParDo(_ChooseFn())
             .with_output_types(
-                LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count, _GROUPS: Found}
+                LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count, _GROUPS: BucketDuplicates}
             )
             .with_outputs(_REJECTIONS, _COUNTS, _GROUPS, main="images")
         )
@@ -188,4 +191,4 @@ class _ChooseFn(beam.DoFn):
         if decision.rows:
             yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", decision.rows))
         if decision.equal is not None:
-            yield beam.pvalue.TaggedOutput(_GROUPS, Found(json.dumps(decision.equal)))
+            yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(decision.equal)))

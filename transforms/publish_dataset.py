@@ -52,7 +52,7 @@ from transforms.core.planning.keys import full_uri
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import Count, Found
+from transforms.core.records import BucketDuplicates, Count
 from transforms.core.rejections import Rejection
 from transforms.describe_dataset import DatasetDescriber
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
@@ -88,7 +88,7 @@ class PublishDataset(beam.PTransform):
         totals: beam.PCollection[PlanTotals],
         rejections: beam.PCollection[Rejection],
         counts: beam.PCollection[Count],
-        found: beam.PCollection[Found] | None = None,
+        duplicates: beam.PCollection[BucketDuplicates] | None = None,
         max_rejected: RejectionLimit,
         rules: LabelRules = ANY_LABELS,
         overwrite: bool,
@@ -97,7 +97,11 @@ class PublishDataset(beam.PTransform):
         super().__init__()
         output = path_text("output", output)
         self._totals = AsSingleton(totals)
-        self._sides = [AsIter(rejections), AsIter(counts), *([AsIter(found)] if found else [])]
+        self._sides = [
+            AsIter(rejections),
+            AsIter(counts),
+            *([AsIter(duplicates)] if duplicates else []),
+        ]
         self._fn = _PublishFn(
             output,
             dataset,
@@ -144,7 +148,7 @@ class _PublishFn(beam.DoFn):
         shards: Iterable[ShardSummary],
         rejections: Iterable[Rejection],
         counts: Iterable[Count],
-        found: Iterable[Found] | None = None,
+        duplicates: Iterable[BucketDuplicates] | None = None,
     ) -> Iterable[str]:
         of_rows = self._dataset.of_rows
         gathered = gather(self._dataset.splits, totals, shards, rejections, counts, of_rows=of_rows)
@@ -165,7 +169,7 @@ class _PublishFn(beam.DoFn):
         if dataset.is_strict and dataset.warnings:
             self._fail("warned", strict_message(dataset.warnings))
         if not self._is_published(gathered, recipe):
-            self._publish(dataset, gathered, ledger, recipe, found)
+            self._publish(dataset, gathered, ledger, recipe, duplicates)
         yield "published"
 
     def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
@@ -245,12 +249,12 @@ class _PublishFn(beam.DoFn):
         gathered: Gathered,
         ledger: Ledger,
         recipe: str,
-        found: Iterable[Found] | None,
+        duplicates: Iterable[BucketDuplicates] | None,
     ) -> None:
         labels = gathered.totals.labels
         vocabulary = self._rules.vocabulary(labels, gathered.totals.label_kind)
         data = data_files(gathered.shards)
-        small_files = self._small_files(gathered, vocabulary, found, data)
+        small_files = self._small_files(gathered, vocabulary, duplicates, data)
         kind = "integer" if vocabulary.is_integer else "text"
         manifest = build_manifest(
             dataset,
@@ -319,7 +323,7 @@ class _PublishFn(beam.DoFn):
         self,
         gathered: Gathered,
         vocabulary: Vocabulary,
-        found: Iterable[Found] | None,
+        duplicates: Iterable[BucketDuplicates] | None,
         data: Sequence[DataFile],
     ) -> dict[str, bytes]:
         """What goes beside the shards and the manifest, by name."""
@@ -348,7 +352,7 @@ class _PublishFn(beam.DoFn):
             small_files[LABEL_MAP] = label_map(ids).encode()
         if not self._dataset.of_rows:
             describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards, data)
-            small_files[STATISTICS] = describer.describe(gathered.statistics, found)
+            small_files[STATISTICS] = describer.describe(gathered.statistics, duplicates)
         return small_files
 
     def _remove_former(self, changes: OutputChanges, names: Set[str]) -> None:

@@ -23,7 +23,7 @@ from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
 from transforms.core.examples.encoder import CheckedImage
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName, ShardPlan
-from transforms.core.records import Prints, ShardImage, ShardRow
+from transforms.core.records import FingerprintBatch, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
 from transforms.metrics import PROGRESS, counter, distribution
 from transforms.shard_counter import Tally
@@ -42,7 +42,7 @@ _FINGERPRINTS = "fingerprints"
 # In the place of a recipe: an image of the shard can be read that could not.
 _READABLE = "readable"
 
-beam.coders.registry.register_coder(Prints, beam.coders.RowCoder)
+beam.coders.registry.register_coder(FingerprintBatch, beam.coders.RowCoder)
 
 
 class Converter(Protocol):
@@ -74,7 +74,7 @@ class WrittenShards(NamedTuple):
     """The outputs of `WriteShards`; fingerprints come by bucket, if they are taken."""
 
     shards: beam.PCollection[ShardSummary]
-    fingerprints: beam.PCollection[tuple[int, Prints]]
+    fingerprints: beam.PCollection[tuple[int, FingerprintBatch]]
 
 
 class WriteShards(beam.io.WriteToTFRecord):
@@ -117,7 +117,7 @@ class WriteShards(beam.io.WriteToTFRecord):
 
     def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
-            ShardSummary, **{_FINGERPRINTS: tuple[int, Prints]}
+            ShardSummary, **{_FINGERPRINTS: tuple[int, FingerprintBatch]}
         ).with_outputs(_FINGERPRINTS, main="shards")
         empty = (
             self._totals
@@ -219,8 +219,8 @@ class _WriteShardFn(beam.DoFn):
         summary, index = finished or self._write(name, recipes, images)
         yield summary
         if self._converter.fingerprints:
-            for prints in index.prints(name):
-                yield beam.pvalue.TaggedOutput(_FINGERPRINTS, prints)
+            for batch in index.fingerprint_batches(name):
+                yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
     def _is_readable_now(self, images: list[Planned]) -> bool:
         """Whether an image that could not be read for the dataset can be read now.

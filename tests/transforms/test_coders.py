@@ -11,12 +11,29 @@ import transforms.join_labels
 import transforms.plan_shards
 import transforms.write_shards  # noqa: F401
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.records import Count, Found, JoinSide, LabelledImage, Prints, ShardImage
+from transforms.core.records import (
+    BucketDuplicates,
+    Count,
+    FingerprintBatch,
+    JoinSide,
+    LabelledImage,
+    ShardImage,
+)
 from transforms.core.rejections import Rejection
 
 
 @pytest.mark.parametrize(
-    "record", [Count, Found, JoinSide, LabelCells, LabelledImage, Prints, Rejection, ShardImage]
+    "record",
+    [
+        Count,
+        BucketDuplicates,
+        JoinSide,
+        LabelCells,
+        LabelledImage,
+        FingerprintBatch,
+        Rejection,
+        ShardImage,
+    ],
 )
 def test_fields_are_texts_and_whole_numbers(record: type) -> None:
     coder = beam.coders.registry.get_coder(record)

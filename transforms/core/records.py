@@ -100,20 +100,20 @@ class Count(NamedTuple):
     value: int
 
 
-class Prints(NamedTuple):
-    """Fingerprints of some of a shard's records.
+class FingerprintBatch(NamedTuple):
+    """Fingerprints of those records of a shard that fall into one bucket.
 
     Attributes:
         file: name of the shard.
-        rows: packed, see `fingerprints.unpack_prints`.
+        rows: packed, see `fingerprints.unpack_batch`.
     """
 
     file: str
     rows: str
 
 
-class Found(NamedTuple):
-    """What one bucket of fingerprints shows of duplicates.
+class BucketDuplicates(NamedTuple):
+    """The duplicates in one bucket of fingerprints.
 
     Attributes:
         equal: a `duplicates.Equal` as JSON.

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transforms.core.duplicates.fingerprints import pack, unpack, unpack_prints
+from transforms.core.duplicates.fingerprints import pack, unpack, unpack_batch
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import Found, Prints
+from transforms.core.records import BucketDuplicates, FingerprintBatch
 
 MODES = ("off", "report", "drop")
 
@@ -42,7 +42,7 @@ class Equal(NamedTuple):
 
     Attributes:
         groups: how many there are.
-        images: in all of them.
+        images: in all buckets.
         across_splits: groups with images of several splits.
         conflicts: groups whose images have different classes.
         dropped: images that were left out because another one is equal.
@@ -79,12 +79,12 @@ class Near(NamedTuple):
     listed: tuple[tuple[int, Record, Record], ...]
 
 
-def find_equal(batches: Iterable[Prints]) -> Found:
+def find_equal(batches: Iterable[FingerprintBatch]) -> BucketDuplicates:
     """Finds equal images in one bucket; the order of the batches makes no difference."""
     in_order = sorted(batches)
     files = tuple(dict.fromkeys(batch.file for batch in in_order))
     number = {file: at for at, file in enumerate(files)}
-    parts = [unpack_prints(batch) for batch in in_order]
+    parts = [unpack_batch(batch) for batch in in_order]
     rows = np.concatenate(parts)
     file = np.repeat([number[batch.file] for batch in in_order], [len(part) for part in parts])
     order = np.lexsort((rows["record"], file, rows["content2"], rows["content"]))
@@ -95,7 +95,7 @@ def find_equal(batches: Iterable[Prints]) -> Found:
         looks[name] = rows[name][with_look]
     looks["file"] = file[with_look]
     equal = merge_equal(_equal_rows(rows, file, files))
-    return Found(json.dumps(equal), json.dumps(files), pack(looks))
+    return BucketDuplicates(json.dumps(equal), json.dumps(files), pack(looks))
 
 
 def _equal_rows(rows: Any, file: Any, files: Sequence[str]) -> Iterable[Equal]:
@@ -153,28 +153,30 @@ def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, str]:
     return not group["conflict"], not group["across_splits"], json.dumps(group["images"])
 
 
-def equal_of(found: Found) -> Equal:
+def equal_of(bucket: BucketDuplicates) -> Equal:
     """The groups of a bucket."""
-    groups, images, across, conflicts, dropped, listed = json.loads(found.equal)
+    groups, images, across, conflicts, dropped, listed = json.loads(bucket.equal)
     return Equal(groups, images, across, conflicts, dropped, tuple(listed))
 
 
-def find_near(found: Iterable[Found], *, images: int, max_compared: int = MAX_COMPARED) -> Near:
+def find_near(
+    buckets: Iterable[BucketDuplicates], *, images: int, max_compared: int = MAX_COMPARED
+) -> Near:
     """Finds similar images among the looks of all buckets, in any order.
 
     Two images are similar when their looks differ in `MAX_DISTANCE` bits at most; all such pairs
     are found, but for more than `_WINDOW` images that share 16 bits of their looks.
 
     Args:
-        found: all buckets.
-        images: in all of them.
+        buckets: all of them.
+        images: in all buckets.
         max_compared: how many are compared at most; of more, those whose content's hash is
             smallest: a fair sample, and the same in every run.
     """
     files: dict[str, int] = {}
     parts = [np.zeros(0, _LOOK)]
     limit = None if images <= max_compared else (max_compared << 64) // images
-    for bucket in found:
+    for bucket in buckets:
         looks = unpack(bucket.looks, _LOOK).copy()
         numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
         looks["file"] = np.array(numbers, "<u4")[looks["file"]] if numbers else 0

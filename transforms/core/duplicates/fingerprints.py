@@ -1,7 +1,8 @@
 """Fingerprints of images: what is in a file and what it looks like, in a few bytes that can move.
 
 What one shard holds is kept in its sidecar (`ShardIndex`), so that a shard that is taken over
-brings its fingerprints along. What crosses the shuffle is `Prints`: 37 bytes an image, packed.
+brings its fingerprints along. What crosses the shuffle is `FingerprintBatch`: 37 bytes an image,
+packed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import xxhash
 
 from transforms.core.json_text import parse_json
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import Prints
+from transforms.core.records import FingerprintBatch
 
 # Groups of the shuffle; each is a share of all contents.
 BUCKETS = 32
@@ -26,7 +27,7 @@ BUCKETS = 32
 # A TFRecord's length, its checksum, and that of its data.
 _FRAME_BYTES = 16
 
-_PRINT = np.dtype(
+_FINGERPRINT = np.dtype(
     [
         ("content", "<u8"),
         ("content2", "<u8"),
@@ -98,11 +99,11 @@ class ShardIndex:
             "length": self.lengths[record],
         }
 
-    def prints(self, file: str) -> Iterator[tuple[int, Prints]]:
+    def fingerprint_batches(self, file: str) -> Iterator[tuple[int, FingerprintBatch]]:
         """The fingerprints of all records, by bucket; nothing when nothing was compared."""
         if not self.contents:
             return
-        rows = np.zeros(len(self.contents), _PRINT)
+        rows = np.zeros(len(self.contents), _FINGERPRINT)
         halves = np.frombuffer(bytes.fromhex("".join(self.contents)), "<u8").reshape(-1, 2)
         rows["content"], rows["content2"] = halves[:, 0], halves[:, 1]
         rows["look"] = [int(look or "0", 16) for look in self.looks]
@@ -111,7 +112,7 @@ class ShardIndex:
         rows["record"] = np.arange(len(rows))
         buckets = rows["content"] % BUCKETS
         for bucket in np.unique(buckets):
-            yield int(bucket), Prints(file, pack(rows[buckets == bucket]))
+            yield int(bucket), FingerprintBatch(file, pack(rows[buckets == bucket]))
 
 
 def described(key: str, path: str, classes: Sequence[str]) -> dict[str, Any]:
@@ -124,9 +125,9 @@ def _classes_hash(classes: Sequence[str]) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def unpack_prints(prints: Prints) -> Any:
+def unpack_batch(batch: FingerprintBatch) -> Any:
     """The rows of some fingerprints, as an array with named fields."""
-    return unpack(prints.rows, _PRINT)
+    return unpack(batch.rows, _FINGERPRINT)
 
 
 def pack(rows: Any) -> str:

@@ -22,7 +22,7 @@ from transforms.core.duplicates.equal_images import (
     merge_equal,
 )
 from transforms.core.duplicates.fingerprints import ShardIndex
-from transforms.core.records import Found, Prints
+from transforms.core.records import BucketDuplicates, FingerprintBatch
 
 
 class Drawn(NamedTuple):
@@ -56,7 +56,7 @@ IMAGES = st.lists(
 )
 
 
-def batches(images: list[Drawn]) -> list[tuple[int, Prints]]:
+def batches(images: list[Drawn]) -> list[tuple[int, FingerprintBatch]]:
     found = []
     for file in FILES:
         own = [image for image in images if image.file == file]
@@ -68,18 +68,18 @@ def batches(images: list[Drawn]) -> list[tuple[int, Prints]]:
             contents=[f"{image.content:032x}" for image in own],
             looks=["" if image.look is None else f"{image.look:016x}" for image in own],
         )
-        found += list(index.prints(file))
+        found += list(index.fingerprint_batches(file))
     return found
 
 
-def buckets(images: list[Drawn]) -> list[list[Prints]]:
-    grouped: dict[int, list[Prints]] = {}
-    for bucket, prints in batches(images):
-        grouped.setdefault(bucket, []).append(prints)
+def buckets(images: list[Drawn]) -> list[list[FingerprintBatch]]:
+    grouped: dict[int, list[FingerprintBatch]] = {}
+    for bucket, batch in batches(images):
+        grouped.setdefault(bucket, []).append(batch)
     return list(grouped.values())
 
 
-def found_in(images: list[Drawn]) -> list[Found]:
+def found_in(images: list[Drawn]) -> list[BucketDuplicates]:
     return [find_equal(bucket) for bucket in buckets(images)]
 
 

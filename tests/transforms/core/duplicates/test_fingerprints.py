@@ -12,7 +12,7 @@ from transforms.core.duplicates.fingerprints import (
     ShardIndex,
     Sidecar,
     content_hash,
-    unpack_prints,
+    unpack_batch,
 )
 from transforms.core.examples.tfrecord import masked_crc32c, read_records
 
@@ -40,10 +40,10 @@ def test_a_sidecar_comes_back(rows: list[tuple[str, str, list[str], str, str]]) 
 @given(ROWS)
 def test_all_fingerprints_move(rows: list[tuple[str, str, list[str], str, str]]) -> None:
     found = {}
-    for bucket, prints in index_of(rows).prints(FILE):
-        assert prints.file == FILE
+    for bucket, batch in index_of(rows).fingerprint_batches(FILE):
+        assert batch.file == FILE
         assert 0 <= bucket < BUCKETS
-        for row in unpack_prints(prints):
+        for row in unpack_batch(batch):
             assert row["content"] % BUCKETS == bucket
             content = row["content"].tobytes() + row["content2"].tobytes()
             look = f"{row['look']:016x}" if row["has_look"] else ""
@@ -52,7 +52,7 @@ def test_all_fingerprints_move(rows: list[tuple[str, str, list[str], str, str]])
 
 
 def test_nothing_moves_when_nothing_was_compared() -> None:
-    assert list(ShardIndex(["a"], ["a.jpg"], [["cat"]], [3]).prints(FILE)) == []
+    assert list(ShardIndex(["a"], ["a.jpg"], [["cat"]], [3]).fingerprint_batches(FILE)) == []
 
 
 def test_a_record_is_found_at_its_offset() -> None:
