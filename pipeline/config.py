@@ -20,7 +20,7 @@ from transforms.core.labels.vocabulary import LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.row_cells import RowUse
 from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, ShardPlan
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns
 from transforms.find_images import LeftOut
@@ -130,9 +130,9 @@ class ConvertConfig:
         return PathRules(self.label_from, self.label_regex, self.split_from == "directory")
 
     @property
-    def placer(self) -> Placer:
+    def assigner(self) -> SplitAssigner:
         """What gives every image its split and its place."""
-        return Placer(
+        return SplitAssigner(
             Splits(self.splits),
             seed=self.seed,
             split_from=self.split_from,

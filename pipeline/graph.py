@@ -74,7 +74,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         else None,
     )
     joined = inputs.sides | "Join labels" >> JoinLabels(
-        label_from=config.label_from, placer=config.placer, use=config.row_use
+        label_from=config.label_from, assigner=config.assigner, use=config.row_use
     )
     images: beam.PCollection[LabelledImage] = joined.images
     rejections = [inputs.rejections, joined.rejections]
@@ -106,7 +106,7 @@ def _build_rows_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         config.columns,
         root=config.root,
         encoding=config.csv_encoding,
-        placer=config.placer,
+        assigner=config.assigner,
         row_bytes=row_bytes(config.features),
     )
     rows = pipeline | "Read rows" >> ReadRows(config.csv_paths, reader)

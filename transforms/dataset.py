@@ -48,7 +48,7 @@ from transforms.core.planning.image_globs import any_case, expand_braces
 from transforms.core.planning.image_lists import listed_key, listed_path
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.records import Count, JoinSide
 from transforms.core.tables.csv_rows import CsvColumns, first_rows
@@ -133,7 +133,7 @@ class FindImages(beam.PTransform):
             one_of("key", key, KEY_KINDS)
         self._label_from = "csv" if path is not None else (label_from or "directory")
         kind = key or ("path" if path is None else "stem")
-        self._placer = Placer(Splits(split_shares(splits)), seed=seed_number(seed))
+        self._assigner = SplitAssigner(Splits(split_shares(splits)), seed=seed_number(seed))
         rules = PathRules(self._label_from)
         self._finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
         self._images = _globs(images)
@@ -149,7 +149,7 @@ class FindImages(beam.PTransform):
             self._images, self._finder, self._csv_paths, self._reader
         )
         joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
-            label_from=self._label_from, placer=self._placer
+            label_from=self._label_from, assigner=self._assigner
         )
         return JoinedImages(
             joined.images,
@@ -215,7 +215,7 @@ class LabelImages(beam.PTransform):
         self._fn = _LookUpFn(one_of("key", key, KEY_KINDS), root_text("root", root))
         self._join = JoinLabels(
             label_from="given" if truth("labelled", labelled) else "none",
-            placer=Placer(Splits(split_shares(splits)), seed=seed_number(seed)),
+            assigner=SplitAssigner(Splits(split_shares(splits)), seed=seed_number(seed)),
         )
 
     def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:

@@ -12,7 +12,7 @@ from transforms.core.arguments import one_of, path_texts
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import Match, join_group
 from transforms.core.planning.row_cells import ONE_LABEL, RowUse
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.find_images import ImageFinder
@@ -147,9 +147,9 @@ class JoinedImages(NamedTuple):
 
 
 class _JoinFn(beam.DoFn):
-    def __init__(self, *, label_from: str, placer: Placer, use: RowUse) -> None:
+    def __init__(self, *, label_from: str, assigner: SplitAssigner, use: RowUse) -> None:
         self._label_from = label_from
-        self._placer = placer
+        self._assigner = assigner
         self._use = use
 
     def process(
@@ -170,7 +170,7 @@ class _JoinFn(beam.DoFn):
 
     def _placed(self, key: str, match: Match) -> LabelledImage:
         image = match.image
-        split, order = self._placer.place(key, split=match.split, group=match.group)
+        split, order = self._assigner.assign(key, split=match.split, group=match.group)
         return LabelledImage(
             split=split,
             order=order,
@@ -195,16 +195,18 @@ def _rejected(
 
 
 class JoinLabels(beam.PTransform):
-    """Joins images and label rows on their keys; `placer` gives each image its split and order.
+    """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
     Input: `(key, JoinSide)` of both. Output: `JoinedImages`. What crosses the shuffle is names,
     label texts, and the cells that the layout asks for.
     """
 
-    def __init__(self, *, label_from: str, placer: Placer, use: RowUse = ONE_LABEL) -> None:
+    def __init__(
+        self, *, label_from: str, assigner: SplitAssigner, use: RowUse = ONE_LABEL
+    ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
-        self._fn = _JoinFn(label_from=label_from, placer=placer, use=use)
+        self._fn = _JoinFn(label_from=label_from, assigner=assigner, use=use)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
         joined = (

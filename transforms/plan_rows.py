@@ -22,7 +22,7 @@ from transforms.core.features.layouts import Feature
 from transforms.core.planning.keys import nfc, relative_path
 from transforms.core.planning.recipes import Libraries
 from transforms.core.planning.shards import ShardPlan, shard_index
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
@@ -41,7 +41,13 @@ class TableReader:
     """Reads the rows of one dataset, each with its split and its place in the order. Picklable."""
 
     def __init__(
-        self, columns: CsvColumns, *, root: str, encoding: str, placer: Placer, row_bytes: int
+        self,
+        columns: CsvColumns,
+        *,
+        root: str,
+        encoding: str,
+        assigner: SplitAssigner,
+        row_bytes: int,
     ) -> None:
         """Describes the files.
 
@@ -49,13 +55,13 @@ class TableReader:
             columns: where key, split, group and cells stand.
             root: common folder of the files.
             encoding: a Python codec name.
-            placer: gives rows their splits and their order.
+            assigner: gives rows their splits and their order.
             row_bytes: bytes of a record besides the text of its cells.
         """
         self._columns = columns
         self._root = root
         self._encoding = encoding
-        self._placer = placer
+        self._assigner = assigner
         self._row_bytes = row_bytes
 
     def read(self, uri: str) -> Iterator[str | Rejection | Count | PlanTotals]:
@@ -97,7 +103,7 @@ class TableReader:
         key = nfc(row.key.strip())
         named = key or f"{path}:{row.line}"
         try:
-            split, order = self._placer.place(named, split=row.split, group=row.group)
+            split, order = self._assigner.assign(named, split=row.split, group=row.group)
         except RejectedImageError as error:
             return Rejection("row", error.reason.value, error.detail, f"{uri}:{row.line}", named)
         # A key that only says where the row stands need not travel.

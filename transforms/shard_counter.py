@@ -17,8 +17,8 @@ from transforms.metrics import PROGRESS
 
 
 @dataclasses.dataclass
-class Tally:
-    """Counts of one shard; `pass_images` and `pass_examples` count what goes through them.
+class ShardCounter:
+    """Counts of one shard; `observe` and `observe_examples` count what goes through them.
 
     Attributes:
         file: name of the shard.
@@ -44,7 +44,7 @@ class Tally:
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
     is_changed: bool = False
 
-    def pass_images(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
+    def observe(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""
         for result in loaded:
             if isinstance(result, Rejection):
@@ -55,7 +55,7 @@ class Tally:
                 PROGRESS.advance(1)
                 yield result
 
-    def pass_examples(self, examples: Iterable[bytes]) -> Iterator[bytes]:
+    def observe_examples(self, examples: Iterable[bytes]) -> Iterator[bytes]:
         """Passes Examples on and keeps their lengths."""
         for example in examples:
             self.records += 1

@@ -26,7 +26,7 @@ from transforms.core.planning.shards import ShardName, ShardPlan
 from transforms.core.records import FingerprintBatch, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
 from transforms.metrics import PROGRESS, counter, distribution
-from transforms.shard_counter import Tally
+from transforms.shard_counter import ShardCounter
 from transforms.storage import files, gcs
 from transforms.storage.checksummed_file import ChecksummedFile, Writable
 from transforms.storage.listing import is_local
@@ -245,8 +245,8 @@ class _WriteShardFn(beam.DoFn):
         published = self._published.get(name, {"recipe": recipe})
         if published["recipe"] == recipe or published["records"] != len(images):
             return recipe
-        tally = Tally(name, self._converter.of_images)
-        examples = self._converter.encode(tally.pass_images(self._converter.load(images)))
+        shard_counter = ShardCounter(name, self._converter.of_images)
+        examples = self._converter.encode(shard_counter.observe(self._converter.load(images)))
         with open(os.devnull, "wb") as nowhere:
             file = self._write_to(nowhere, examples)
         is_same = (file.bytes, file.crc32c) == (published["bytes"], published["crc32c"])
@@ -275,15 +275,15 @@ class _WriteShardFn(beam.DoFn):
     ) -> tuple[ShardSummary, ShardIndex]:
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
-        tally = Tally(name, self._converter.of_images)
+        shard_counter = ShardCounter(name, self._converter.of_images)
         if self._converter.fingerprints:
-            tally.index.contents = []
-        loaded = tally.pass_images(self._converter.load(images))
-        examples = tally.pass_examples(self._converter.encode(loaded))
+            shard_counter.index.contents = []
+        loaded = shard_counter.observe(self._converter.load(images))
+        examples = shard_counter.observe_examples(self._converter.encode(loaded))
         summary = dataclasses.replace(
-            self._stage(partial, name, recipes, examples, tally), **tally.counts()
+            self._stage(partial, name, recipes, examples, shard_counter), **shard_counter.counts()
         )
-        sidecar = Sidecar(summary.to_text(), tally.index).to_text()
+        sidecar = Sidecar(summary.to_text(), shard_counter.index).to_text()
         files.write_whole(files.sidecar(self._output, name, summary.recipe), sidecar.encode())
         seconds = time.monotonic() - started
         self._count(summary, seconds)
@@ -295,14 +295,19 @@ class _WriteShardFn(beam.DoFn):
             summary.bytes,
             seconds,
         )
-        return summary, tally.index
+        return summary, shard_counter.index
 
     def _stage(
-        self, partial: str, name: str, recipes: Recipes, examples: Iterable[bytes], tally: Tally
+        self,
+        partial: str,
+        name: str,
+        recipes: Recipes,
+        examples: Iterable[bytes],
+        shard_counter: ShardCounter,
     ) -> ShardSummary:
         """Writes the shard to `partial`, and gives it the name under which it is staged."""
         file = self._write_file(partial, examples)
-        recipe = recipes.changed if tally.is_changed else recipes.unchanged
+        recipe = recipes.changed if shard_counter.is_changed else recipes.unchanged
         files.rename(partial, self._staged(name, recipe))
         return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
 
@@ -345,7 +350,12 @@ class _WriteImagesFn(_WriteShardFn):
     _per_image = True
 
     def _stage(
-        self, partial: str, name: str, recipes: Recipes, examples: Iterable[bytes], tally: Tally
+        self,
+        partial: str,
+        name: str,
+        recipes: Recipes,
+        examples: Iterable[bytes],
+        shard_counter: ShardCounter,
     ) -> ShardSummary:
         files.make_directory(partial)
 
@@ -361,11 +371,11 @@ class _WriteImagesFn(_WriteShardFn):
         files.sync_folder(partial)
         return ShardSummary(
             file=name,
-            recipe=recipes.changed if tally.is_changed else recipes.unchanged,
+            recipe=recipes.changed if shard_counter.is_changed else recipes.unchanged,
             bytes=sum(file.bytes for file in written),
             files=tuple(
                 ImageFile(key, file.bytes, file.crc32c)
-                for key, file in zip(tally.index.keys, written, strict=True)
+                for key, file in zip(shard_counter.index.keys, written, strict=True)
             ),
             folder=partial.rpartition("/")[2],
         )

@@ -248,7 +248,7 @@ LOADED = "out/chosen"
         (load, (LOADED, "train"), {"seed": None}, "seed is an int"),
         (ReadInputs, ("*.jpg", None, [], None), {}, "globs is a sequence"),
         (ReadInputs, ([], None, "a.csv", None), {}, "csv_paths is a sequence"),
-        (JoinLabels, (), {"label_from": "folders", "placer": None}, "label_from is one of"),
+        (JoinLabels, (), {"label_from": "folders", "assigner": None}, "label_from is one of"),
         (CopyRejected, ("r", ""), {"rejections": None}, "folder is empty"),
         (PlanShards, (ShardPlan((), 9, 0, False), None), {}, "num_shards is at"),
         (PlanShards, (ShardPlan((), 0, 1, False), None), {}, "shard_size is at"),

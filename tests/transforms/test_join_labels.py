@@ -10,7 +10,7 @@ import apache_beam as beam
 from tests.transforms.beam import collect
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.keys import key_hashes
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.tables.csv_rows import CsvColumns
@@ -46,7 +46,7 @@ def join(label_from: str, *groups: list[tuple[str, JoinSide]]) -> dict[str, list
         kind = tuple[str, JoinSide]
         both = [side for group in groups for side in group]
         sides = pipeline | "Sides" >> beam.Create(both).with_output_types(kind)
-        transform = JoinLabels(label_from=label_from, placer=Placer(HALVES, seed=3))
+        transform = JoinLabels(label_from=label_from, assigner=SplitAssigner(HALVES, seed=3))
         outputs = (sides | "Join labels" >> transform)._asdict()
         return {name: output for name, output in outputs.items() if output is not None}
 

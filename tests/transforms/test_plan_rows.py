@@ -11,7 +11,7 @@ from tests.transforms.beam import collect
 from transforms.core.examples.row_records import BATCH_ROWS
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.shards import ShardPlan
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
@@ -26,8 +26,10 @@ COLUMNS = CsvColumns(
 def planned(folder: Path, columns: CsvColumns = COLUMNS, **plan: Any) -> dict[str, list[Any]]:
     """What the files of a folder amount to."""
     paths = sorted(str(path) for path in folder.glob("*.csv"))
-    placer = Placer(Splits([("train", 0.5), ("test", 0.5)]), seed=3)
-    reader = TableReader(columns, root=str(folder), encoding="utf-8", placer=placer, row_bytes=100)
+    assigner = SplitAssigner(Splits([("train", 0.5), ("test", 0.5)]), seed=3)
+    reader = TableReader(
+        columns, root=str(folder), encoding="utf-8", assigner=assigner, row_bytes=100
+    )
     given = ShardPlan(
         ("train", "test"), **{"shard_size": 10**9, "num_shards": 2, **plan}, gzip=False
     )
@@ -86,8 +88,8 @@ def test_a_row_that_names_no_split_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\nTRAIN,1\n2nd,2\n,3\n")
     columns = COLUMNS._replace(split=0, split_name="a")
     paths = [str(tmp_path / "t.csv")]
-    placer = Placer(Splits([("train", 1.0)]), seed=0, split_from="csv")
-    reader = TableReader(columns, root="", encoding="utf-8", placer=placer, row_bytes=1)
+    assigner = SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="csv")
+    reader = TableReader(columns, root="", encoding="utf-8", assigner=assigner, row_bytes=1)
     results = list(reader.read(paths[0]))
     [rejected] = [each for each in results if isinstance(each, Rejection)]
     assert (rejected.subject, rejected.reason) == ("row", "bad_split")

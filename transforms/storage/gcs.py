@@ -25,7 +25,7 @@ import google_crc32c
 
 from transforms.core.file_errors import ChangedError, FinalError
 from transforms.core.globs import glob_regex, literal_prefix
-from transforms.storage.gcs_errors import first_line, told
+from transforms.storage.gcs_errors import first_line, translate_errors
 from transforms.storage.gcs_retry import retry as _retry
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_INFLATED = 1 << 30
 
 
-class Listed(NamedTuple):
+class GcsObject(NamedTuple):
     """An object as listed."""
 
     uri: str
@@ -91,14 +91,14 @@ def client() -> Client:
     from google.cloud import storage
     from requests.adapters import HTTPAdapter
 
-    with told("Google Cloud Storage"):
+    with translate_errors("Google Cloud Storage"):
         made = storage.Client()
     for scheme in ("https://", "http://"):
         made._http.mount(scheme, HTTPAdapter(pool_maxsize=2 * READERS))
     return made
 
 
-def list_objects(pattern: str) -> Iterator[Listed]:
+def list_objects(pattern: str) -> Iterator[GcsObject]:
     """The objects that a glob matches, in the order of their names.
 
     Placeholders of folders, whose names end with a slash, are none.
@@ -110,7 +110,7 @@ def list_objects(pattern: str) -> Iterator[Listed]:
     if not bucket:
         raise FileNotFoundError(errno.ENOENT, "no such bucket", pattern)
     matches = glob_regex(glob).fullmatch
-    with told(pattern, missing="no such bucket"):
+    with translate_errors(pattern, missing="no such bucket"):
         blobs = client().list_blobs(
             bucket,
             prefix=literal_prefix(glob),
@@ -119,13 +119,13 @@ def list_objects(pattern: str) -> Iterator[Listed]:
         )
         for blob in blobs:
             if matches(blob.name) and not blob.name.endswith("/"):
-                yield Listed(f"{SCHEME}{bucket}/{blob.name}", blob.size or 0, blob.generation)
+                yield GcsObject(f"{SCHEME}{bucket}/{blob.name}", blob.size or 0, blob.generation)
 
 
 def find(uri: str) -> Stored | None:
     """What is known of an object, or None when there is none. One request."""
     try:
-        with told(uri):
+        with translate_errors(uri):
             blob = blob_of(uri)
             blob.reload(retry=_retry())
     except FileNotFoundError:
@@ -142,7 +142,7 @@ def md5(uri: str, *, generation: int | None = None) -> str | None:
     Raises:
         OSError: it is gone, was overwritten, or cannot be asked for.
     """
-    with told(uri):
+    with translate_errors(uri):
         blob = blob_of(uri)
         blob.reload(if_generation_match=generation, retry=_retry())
     if blob.md5_hash is None or blob.content_encoding == "gzip":
@@ -162,7 +162,7 @@ def read(uri: str, *, generation: int | None = None, max_bytes: int | None = Non
         OSError: it is gone, was overwritten, or cannot be read.
     """
     data: bytes
-    with told(uri):
+    with translate_errors(uri):
         data, encoding = _retry()(_get_media)(uri, generation)
     if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
         return _decompress(data, uri, max_bytes)
@@ -175,7 +175,7 @@ def read_range(uri: str, offset: int, length: int) -> bytes:
     Raises:
         OSError: it is gone, ends before `offset`, or cannot be read.
     """
-    with told(uri):
+    with translate_errors(uri):
         return bytes(
             blob_of(uri).download_as_bytes(
                 start=offset,
@@ -263,7 +263,7 @@ def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
     """
     blob = blob_of(uri)
     try:
-        with told(uri):
+        with translate_errors(uri):
             blob.upload_from_string(
                 data,
                 # What a browser may show; everything else it saves.
@@ -282,7 +282,7 @@ def write(uri: str, data: bytes, *, generation: int | None = None) -> int:
 
 def remove(uri: str, *, generation: int | None = None) -> None:
     """Removes an object, or only one generation of it; nothing there is fine."""
-    with contextlib.suppress(FileNotFoundError, ChangedError), told(uri):
+    with contextlib.suppress(FileNotFoundError, ChangedError), translate_errors(uri):
         blob_of(uri).delete(if_generation_match=generation, retry=_retry())
 
 
@@ -290,7 +290,7 @@ def names_below(folder: str) -> list[str]:
     """The names of all objects below a folder, relative to it, sorted."""
     bucket, name = split_uri(folder)
     prefix, fields = f"{name}/", "items(name),nextPageToken"
-    with told(folder, missing="no such bucket"):
+    with translate_errors(folder, missing="no such bucket"):
         below = client().list_blobs(bucket, prefix=prefix, fields=fields, retry=_retry())
         return [blob.name.removeprefix(prefix) for blob in below]
 
@@ -308,7 +308,7 @@ def open_reader(uri: str) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be read.
     """
-    with told(uri):
+    with translate_errors(uri):
         blob = blob_of(uri)
         blob.reload(retry=_retry())
         with blob.open(
@@ -324,7 +324,7 @@ def open_reader(uri: str) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def open_writer(uri: str) -> Iterator[Any]:
     """A stream to a new object, sent in parts; nothing appears when the body raises."""
-    with told(uri):
+    with translate_errors(uri):
         stream = blob_of(uri).open(
             "wb",
             chunk_size=_CHUNK,

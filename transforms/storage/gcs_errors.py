@@ -17,7 +17,7 @@ _MAY_PASS = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 @contextlib.contextmanager
-def told(uri: str, *, missing: str = "no such object") -> Iterator[None]:
+def translate_errors(uri: str, *, missing: str = "no such object") -> Iterator[None]:
     """Turns what Google's packages raise into an `OSError` of one line."""
     from google.api_core.exceptions import GoogleAPIError, from_http_response
     from google.auth.exceptions import GoogleAuthError

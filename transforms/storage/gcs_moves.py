@@ -6,7 +6,7 @@ import errno
 
 from transforms.core.file_errors import ChangedError
 from transforms.storage.gcs import Stored, blob_of, client, find, remove, split_uri, stored
-from transforms.storage.gcs_errors import told
+from transforms.storage.gcs_errors import translate_errors
 from transforms.storage.gcs_retry import retry
 
 
@@ -56,7 +56,7 @@ def move_stored(source: str, target: str, there: Stored, former: Stored | None) 
 def _copy(source: str, there: Stored, target: str, former: Stored | None) -> int:
     blob, original = blob_of(target), blob_of(source)
     token: str | None = None
-    with told(target):
+    with translate_errors(target):
         while True:
             token, _, _ = blob.rewrite(
                 original,
@@ -74,6 +74,6 @@ def stored_below(folder: str) -> dict[str, Stored]:
     bucket, name = split_uri(folder)
     prefix = f"{name}/" if name else ""
     fields = "items(name,size,generation,crc32c),nextPageToken"
-    with told(folder, missing="no such bucket"):
+    with translate_errors(folder, missing="no such bucket"):
         below = client().list_blobs(bucket, prefix=prefix, fields=fields, retry=retry())
         return {blob.name.removeprefix(prefix): stored(blob) for blob in below}

@@ -16,10 +16,10 @@ from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset
 from tests.pipeline.reading import split_of
 from transforms.core.planning.keys import image_key
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 
-PLACER = Placer(Splits([("train", 0.6), ("test", 0.4)]), seed=0)
+ASSIGNER = SplitAssigner(Splits([("train", 0.6), ("test", 0.4)]), seed=0)
 FOLDERS = st.lists(st.sampled_from(["2024", "2025", "a", "b"]), max_size=3)
 IMAGES = st.lists(st.tuples(FOLDERS, st.integers(0, 99)), min_size=1, max_size=20)
 
@@ -30,7 +30,7 @@ def flags(root: str | None) -> argparse.Namespace:
 
 def places(uris: list[str], root: str) -> dict[str, tuple[str, int]]:
     keys = {uri: image_key(uri, kind="path", root=root) for uri in uris}
-    return {uri: PLACER.place(key, split="", group="") for uri, key in keys.items()}
+    return {uri: ASSIGNER.assign(key, split="", group="") for uri, key in keys.items()}
 
 
 def globs_of(uris: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ SPLIT_SOURCES = ("hash", "csv", "directory")
 """What decides the split: the ratio split, a column of the CSV, or a folder."""
 
 
-class Placer:
+class SplitAssigner:
     """Gives images their splits and their places in the order; picklable."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Placer:
         self._split_from = split_from
         self._by_group = by_group
 
-    def place(self, key: str, *, split: str, group: str) -> tuple[str, int]:
+    def assign(self, key: str, *, split: str, group: str) -> tuple[str, int]:
         """The split of an image, and its place in the order, a signed 64-bit number.
 
         Args:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.planning.keys import key_hashes
-from transforms.core.planning.split_assignment import Placer
+from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -15,43 +15,49 @@ HALVES = Splits([("train", 0.5), ("test", 0.5)])
 KEYS = st.lists(st.text(min_size=1), min_size=1, unique=True)
 
 
-def reason(placer: Placer, *, split: str = "", group: str = "") -> Reason:
+def reason(assigner: SplitAssigner, *, split: str = "", group: str = "") -> Reason:
     with pytest.raises(RejectedImageError) as error:
-        placer.place("k", split=split, group=group)
+        assigner.assign("k", split=split, group=group)
     return error.value.reason
 
 
 @given(KEYS, st.text(min_size=1), st.integers(-(2**127), 2**127 - 1))
 def test_a_group_never_straddles_splits(keys: list[str], group: str, seed: int) -> None:
-    placer = Placer(HALVES, seed=seed, by_group=True)
-    placed = [placer.place(key, split="", group=group) for key in keys]
+    assigner = SplitAssigner(HALVES, seed=seed, by_group=True)
+    placed = [assigner.assign(key, split="", group=group) for key in keys]
     assert len({split for split, _ in placed}) == 1
     assert [order for _, order in placed] == [key_hashes(key, seed=seed)[1] - 2**63 for key in keys]
 
 
 def test_groups_fill_every_split() -> None:
-    placer = Placer(HALVES, seed=0, by_group=True)
-    splits = [placer.place("k", split="", group=f"group {at}")[0] for at in range(200)]
+    assigner = SplitAssigner(HALVES, seed=0, by_group=True)
+    splits = [assigner.assign("k", split="", group=f"group {at}")[0] for at in range(200)]
     assert 70 < splits.count("train") < 130
 
 
 def test_the_key_decides_unless_told_otherwise() -> None:
     split_hash, _ = key_hashes("k", seed=3)
     for source in ("hash", "csv", "directory"):
-        placer = Placer(HALVES, seed=3, split_from=source)
-        assert placer.place("k", split="", group="ignored")[0] == HALVES.of(split_hash)
-    assert Placer(HALVES, seed=3).place("k", split="else", group="")[0] == HALVES.of(split_hash)
+        assigner = SplitAssigner(HALVES, seed=3, split_from=source)
+        assert assigner.assign("k", split="", group="ignored")[0] == HALVES.of(split_hash)
+    assert SplitAssigner(HALVES, seed=3).assign("k", split="else", group="")[0] == HALVES.of(
+        split_hash
+    )
 
 
 def test_a_row_or_a_folder_decides() -> None:
-    placer = Placer(HALVES, seed=3, split_from="csv", by_group=True)
-    assert placer.place("k", split="holdout", group="")[0] == "holdout"
-    assert placer.place("k", split="", group="g")[0] == HALVES.of(key_hashes("g", seed=3)[0])
+    assigner = SplitAssigner(HALVES, seed=3, split_from="csv", by_group=True)
+    assert assigner.assign("k", split="holdout", group="")[0] == "holdout"
+    assert assigner.assign("k", split="", group="g")[0] == HALVES.of(key_hashes("g", seed=3)[0])
 
 
 def test_what_cannot_be_placed_is_rejected() -> None:
-    assert reason(Placer(HALVES, seed=0, split_from="csv"), split="a b") is Reason.BAD_SPLIT
+    assert reason(SplitAssigner(HALVES, seed=0, split_from="csv"), split="a b") is Reason.BAD_SPLIT
     # No file could be called after it.
-    assert reason(Placer(HALVES, seed=0, split_from="csv"), split="s" * 101) is Reason.BAD_SPLIT
-    assert reason(Placer(HALVES, seed=0, split_from="directory"), split=".") is Reason.BAD_SPLIT
-    assert reason(Placer(HALVES, seed=0, by_group=True)) is Reason.NO_GROUP
+    assert (
+        reason(SplitAssigner(HALVES, seed=0, split_from="csv"), split="s" * 101) is Reason.BAD_SPLIT
+    )
+    assert (
+        reason(SplitAssigner(HALVES, seed=0, split_from="directory"), split=".") is Reason.BAD_SPLIT
+    )
+    assert reason(SplitAssigner(HALVES, seed=0, by_group=True)) is Reason.NO_GROUP
