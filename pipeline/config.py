@@ -11,14 +11,14 @@ from transforms.core.dataset.manifest import Dataset
 from transforms.core.decisions import Decision
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.layouts import DETECTION, Feature, with_embedding
-from transforms.core.features.row_features import RowValues, row_use
+from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.images.check import Limits
 from transforms.core.images.embeddings import Embedding
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.labels.vocabulary import LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
-from transforms.core.planning.row_cells import RowUse
+from transforms.core.planning.row_cells import RowRequirements
 from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
@@ -147,17 +147,21 @@ class ConvertConfig:
         return with_embedding(self.layout_features, self.embedding.shape, self.embedding.dtype)
 
     @property
-    def row_use(self) -> RowUse:
-        """What the layout asks of the rows."""
-        use = row_use(self.features, boxes=self.boxes, separator=self.label_separator)
-        return use._replace(has_label=self.columns is not None and self.columns.label is not None)
+    def row_requirements(self) -> RowRequirements:
+        """What the layout needs of the rows."""
+        requirements = row_requirements(
+            self.features, boxes=self.boxes, separator=self.label_separator
+        )
+        return requirements._replace(
+            has_label=self.columns is not None and self.columns.label is not None
+        )
 
     @property
     def row_values(self) -> RowValues | None:
         """What makes features of rows, if the layout asks for any."""
-        if not self.row_use.is_asked:
+        if not self.row_requirements.needs_rows:
             return None
-        return RowValues(self.features, self.row_use, boxes=self.boxes)
+        return RowValues(self.features, self.row_requirements, boxes=self.boxes)
 
     @property
     def options(self) -> dict[str, Any]:

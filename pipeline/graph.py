@@ -65,7 +65,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
             config.columns,
             key=config.key,
             encoding=config.csv_encoding,
-            keeps_rows=config.row_use.is_asked,
+            keeps_rows=config.row_requirements.needs_rows,
             images=None if config.images else row_images(config),
             missing=missing_labels(config.label_kind, config.class_names),
             separator=config.label_separator,
@@ -74,7 +74,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         else None,
     )
     joined = inputs.sides | "Join labels" >> JoinLabels(
-        label_from=config.label_from, assigner=config.assigner, use=config.row_use
+        label_from=config.label_from, assigner=config.assigner, requirements=config.row_requirements
     )
     images: beam.PCollection[LabelledImage] = joined.images
     rejections = [inputs.rejections, joined.rejections]

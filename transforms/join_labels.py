@@ -11,7 +11,7 @@ import apache_beam as beam
 from transforms.core.arguments import one_of, path_texts
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import Match, join_group
-from transforms.core.planning.row_cells import ONE_LABEL, RowUse
+from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import RejectedImageError, Rejection
@@ -147,17 +147,21 @@ class JoinedImages(NamedTuple):
 
 
 class _JoinFn(beam.DoFn):
-    def __init__(self, *, label_from: str, assigner: SplitAssigner, use: RowUse) -> None:
+    def __init__(
+        self, *, label_from: str, assigner: SplitAssigner, requirements: RowRequirements
+    ) -> None:
         self._label_from = label_from
         self._assigner = assigner
-        self._use = use
+        self._requirements = requirements
 
     def process(
         self, group: tuple[str, Iterable[JoinSide]]
     ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
         key, sides = group
         PROGRESS.count("planning")
-        for result in join_group(key, sides, label_from=self._label_from, use=self._use):
+        for result in join_group(
+            key, sides, label_from=self._label_from, requirements=self._requirements
+        ):
             if isinstance(result, Match):
                 try:
                     yield self._placed(key, result)
@@ -202,11 +206,11 @@ class JoinLabels(beam.PTransform):
     """
 
     def __init__(
-        self, *, label_from: str, assigner: SplitAssigner, use: RowUse = ONE_LABEL
+        self, *, label_from: str, assigner: SplitAssigner, requirements: RowRequirements = ONE_LABEL
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
-        self._fn = _JoinFn(label_from=label_from, assigner=assigner, use=use)
+        self._fn = _JoinFn(label_from=label_from, assigner=assigner, requirements=requirements)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
         joined = (

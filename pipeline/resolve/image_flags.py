@@ -23,7 +23,7 @@ from pipeline.resolve.label_flags import (
     read_classes,
 )
 from pipeline.resolve.layout_flags import Layout, read_layout
-from pipeline.resolve.listing_flags import Listing, read_listing
+from pipeline.resolve.listing_flags import ListedImages, read_listing
 from pipeline.resolve.model_flags import check_model, check_model_flags
 from pipeline.resolve.root_flags import root_of
 from pipeline.resolve.split_checks import check_splits
@@ -53,7 +53,7 @@ class _Images(NamedTuple):
 
     flags: argparse.Namespace
     sample: ImageSample
-    listing: Listing | None
+    listing: ListedImages | None
     left_out: LeftOut
     ignoring: list[Decision]
 

@@ -24,17 +24,17 @@ from transforms.core.features.layouts import (
     layout_features,
     with_pixels,
 )
-from transforms.core.features.row_features import row_use
+from transforms.core.features.row_features import row_requirements
 from transforms.core.images.pixel_options import PixelOptions
 from transforms.core.label_errors import LabelsError
-from transforms.core.planning.row_cells import RowUse
+from transforms.core.planning.row_cells import RowRequirements
 from transforms.core.tables.csv_rows import (
     CsvColumns,
     FirstRows,
     LabelRow,
     find_column,
     header_names,
-    listed,
+    quote_names,
 )
 
 # Rows read to tell units and types.
@@ -78,9 +78,9 @@ class Layout:
         return self.chosen.rules if self.chosen else None
 
     @property
-    def use(self) -> RowUse:
+    def requirements(self) -> RowRequirements:
         """What is asked of the rows."""
-        return row_use(self.features, boxes=self.boxes, separator=self.label_separator)
+        return row_requirements(self.features, boxes=self.boxes, separator=self.label_separator)
 
     def asking(self, columns: CsvColumns, first: FirstRows, path: str) -> tuple[Layout, CsvColumns]:
         """The layout that knows its box columns, and the columns with all that it asks for.
@@ -88,13 +88,13 @@ class Layout:
         Raises:
             LabelsError: a column is missing, or there twice.
         """
-        if not self.use.is_asked:
+        if not self.requirements.needs_rows:
             return self, columns
         header = header_names(first.rows[0]) if columns.has_header else []
         layout = self
         if self.has_boxes:
             layout = self._with_boxes(columns, first, path)
-        names = layout.use.columns
+        names = layout.requirements.columns
         columns = with_cells(columns, names, header, path, self.name)
         if layout.boxes is not None:
             at = tuple(names.index(name) for name in layout.boxes.all_columns)
@@ -130,7 +130,7 @@ class Layout:
         """
         if self.chosen is None and not any(feature.column for feature in self.features):
             return self
-        columns = self.use.columns
+        columns = self.requirements.columns
         first = list(itertools.islice(rows, SAMPLE_ROWS))
         chosen = self.chosen
         if chosen is not None:
@@ -242,7 +242,7 @@ def _column(header: Sequence[str], name: str, path: str, layout: str) -> int:
     if at is None and not header and (numbered := re.fullmatch(r"column ([0-9]+)", name)):
         return int(numbered[1]) - 1
     if at is None:
-        has = f"but {listed(header)}" if header else "because it has no header"
+        has = f"but {quote_names(header)}" if header else "because it has no header"
         raise LabelsError(
             f"CSV {path} has no column {name!r}, which --layout {layout} names, {has}"
         )

@@ -25,7 +25,7 @@ from transforms.storage.listing import is_local
 _ROWS = 50
 
 
-class Listing(NamedTuple):
+class ListedImages(NamedTuple):
     """Images that rows list.
 
     Attributes:
@@ -41,7 +41,7 @@ class Listing(NamedTuple):
     places: tuple[str, ...] | None
 
 
-def read_listing(flags: argparse.Namespace) -> Listing:
+def read_listing(flags: argparse.Namespace) -> ListedImages:
     """Resolves label files whose rows list the images.
 
     Raises:
@@ -78,7 +78,7 @@ def read_listing(flags: argparse.Namespace) -> Listing:
             "paths from the CSV's folder"
         )
     root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
-    return Listing(
+    return ListedImages(
         flags,
         ImageSample(uris, root, False),
         LabelFiles(paths, columns, first),

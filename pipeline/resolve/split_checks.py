@@ -97,7 +97,7 @@ def _unused_columns(columns: CsvColumns | None, first: FirstRows | None) -> list
         if at not in used and said and said <= _SPLIT_WORDS:
             name = first.rows[0][at].strip() if columns.has_header else str(at + 1)
             texts.append(
-                f"the column {name!r} looks like splits ({_listed(said)}) and is not used: "
+                f"the column {name!r} looks like splits ({_joined(said)}) and is not used: "
                 f"--split_column {name!r} uses it, --split_from hash says that it shall not be"
             )
     return texts
@@ -119,10 +119,10 @@ def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
         # The images have no other folder, so these were taken for classes.
         flag += " --label_from none"
     return [
-        f"the folders {_listed(said)} look like splits and are not used: {flag} uses them, "
+        f"the folders {_joined(said)} look like splits and are not used: {flag} uses them, "
         "--split_from hash says that they shall not be"
     ]
 
 
-def _listed(names: set[str]) -> str:
+def _joined(names: set[str]) -> str:
     return ", ".join(sorted(names))

@@ -19,7 +19,7 @@ from pipeline.resolve.split_flags import add_place_columns, split_source
 from transforms.core.examples.row_records import table_features
 from transforms.core.features.column_types import TypedRow, infer_types
 from transforms.core.features.layouts import ROWS, Feature, is_layout_file
-from transforms.core.features.row_features import row_use
+from transforms.core.features.row_features import row_requirements
 from transforms.core.label_errors import LabelsError
 from transforms.core.tables.csv_rows import (
     NO_KEY,
@@ -75,7 +75,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         raise LabelsError(f"CSV {paths[0]} is empty: give a file with rows to --labels")
     columns = _columns(flags, first, paths[0])
     features = _features(flags, first, columns, paths[0])
-    names, header = row_use(features).columns, header_names(first.rows[0])
+    names, header = row_requirements(features).columns, header_names(first.rows[0])
     columns = with_cells(columns, names, header, paths[0], flags.layout)
     rows = list(itertools.islice(label_rows(flags, paths, columns), SAMPLE_ROWS))
     if not rows:

@@ -82,7 +82,7 @@ class ShardRow(NamedTuple):
         key: the cell of the key's column; empty when the row is known by its file and line.
         path: the CSV below the common root of the files.
         line: the physical line on which the row starts, from 1.
-        cells: those that the layout asks for, in the order of `RowUse.columns`, with a NUL
+        cells: those that the layout asks for, in the order of `RowRequirements.columns`, with a NUL
             between them, which no CSV has: one text takes much less memory than a list.
     """
 

@@ -11,7 +11,7 @@ from transforms.core.features.boxes import FORMS, ROUNDING
 from transforms.core.features.layouts import OBJECT_COLUMNS
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.splits import KNOWN_SPLITS, split_text
-from transforms.core.tables.csv_rows import listed
+from transforms.core.tables.csv_rows import quote_names
 
 AUTOML_WIDTH = 11
 """Cells in a row of AutoML's CSV for detection: split, image, label, and four corners."""
@@ -91,7 +91,7 @@ def find_boxes(names: Sequence[str], path: str) -> FoundBoxes:
     if best:
         problem = f"it has no column {', '.join(map(repr, best))} for boxes"
     raise LabelsError(
-        f"CSV {path}: {problem}, but {listed(names)}: call them xmin, ymin, xmax, ymax or "
+        f"CSV {path}: {problem}, but {quote_names(names)}: call them xmin, ymin, xmax, ymax or "
         "x, y, w, h, or name all four with --box_columns"
         if names
         else f"CSV {path} has no header: number the four columns of boxes with --box_columns"

@@ -12,7 +12,7 @@ from transforms.core.features.cells import cell_values, in_shape, parse_again, p
 from transforms.core.features.layouts import Feature
 from transforms.core.features.objects import ObjectValues
 from transforms.core.images.pixel_options import Original
-from transforms.core.planning.row_cells import RowUse
+from transforms.core.planning.row_cells import RowRequirements
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -20,9 +20,9 @@ Values = dict[str, Any]
 """What rows fill: a feature's name to its value, or to the list of its values."""
 
 
-def row_use(
+def row_requirements(
     features: Iterable[Feature], *, boxes: BoxRules | None = None, separator: str = ""
-) -> RowUse:
+) -> RowRequirements:
     """What the features of a layout ask of the rows.
 
     Args:
@@ -35,10 +35,10 @@ def row_use(
     columns = dict.fromkeys(f.column for f in rows if f.column is not None)
     of_boxes = boxes.all_columns if boxes else ()
     asked = tuple(dict.fromkeys([*columns, *of_boxes]))
-    return RowUse(
+    return RowRequirements(
         columns=asked,
         boxes=tuple(asked.index(name) for name in of_boxes),
-        is_asked=bool(rows),
+        needs_rows=bool(rows),
         many=any(f.holds_many and not f.separator for f in rows),
         many_labels=not single_label and bool(rows),
         separator=separator,
@@ -54,7 +54,7 @@ class RowValues:
     def __init__(
         self,
         features: Iterable[Feature],
-        use: RowUse,
+        requirements: RowRequirements,
         *,
         boxes: BoxRules | None = None,
     ) -> None:
@@ -62,11 +62,11 @@ class RowValues:
 
         Args:
             features: of the layout.
-            use: what `row_use` gave for them.
+            requirements: what `row_requirements` gave for them.
             boxes: what the columns of boxes hold, when there are any.
         """
         self._features = tuple(feature for feature in features if feature.from_rows)
-        self._at = {name: at for at, name in enumerate(use.columns)}
+        self._at = {name: at for at, name in enumerate(requirements.columns)}
         self._singles = [
             (
                 feature,
@@ -127,7 +127,7 @@ class RowValues:
 
         Args:
             place: the file and the line of the row.
-            cells: in the order of `RowUse.columns`.
+            cells: in the order of `RowRequirements.columns`.
 
         Raises:
             RejectedImageError: with reason `BAD_CELL`; the detail names row and column.

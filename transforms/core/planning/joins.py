@@ -8,7 +8,7 @@ from typing import NamedTuple
 from transforms.core.planning.image_lists import MISSING, OUTSIDE
 from transforms.core.planning.row_cells import (
     ONE_LABEL,
-    RowUse,
+    RowRequirements,
     lists_no_object,
     row_place,
     rows_text,
@@ -48,7 +48,11 @@ class Match(NamedTuple):
 
 
 def join_group(
-    key: str, group: Iterable[JoinSide], *, label_from: str, use: RowUse = ONE_LABEL
+    key: str,
+    group: Iterable[JoinSide],
+    *,
+    label_from: str,
+    requirements: RowRequirements = ONE_LABEL,
 ) -> Iterator[Match | Rejection | Count]:
     """Joins everything that has one key.
 
@@ -61,13 +65,15 @@ def join_group(
         group: the images and rows that have it.
         label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
             an image brings its own, or needs none. Rows may still list these images.
-        use: what the layout asks of the rows.
+        requirements: what the layout asks of the rows.
 
     Yields:
         at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
         and a `Count` for what the ledger must know besides.
     """
-    found, rows, unlabelled = _sides(group, label_from == "csv" and use.has_label, use.boxes)
+    found, rows, unlabelled = _sides(
+        group, label_from == "csv" and requirements.has_label, requirements.boxes
+    )
     images = sorted(set(found))
     labels: set[str] = set()
     if len(images) > 1:
@@ -89,7 +95,9 @@ def join_group(
             detail += ": which one is right cannot be told"
             result = _reject_image(Reason.AMBIGUOUS_LABEL, detail, images[0], key)
         else:
-            result = _label_image(key, images[0], rows, unlabelled, label_from=label_from, use=use)
+            result = _label_image(
+                key, images[0], rows, unlabelled, label_from=label_from, requirements=requirements
+            )
         yield result
         if isinstance(result, Rejection):
             if rows or unlabelled:
@@ -129,7 +137,7 @@ def _label_image(
     unlabelled: list[JoinSide],
     *,
     label_from: str,
-    use: RowUse,
+    requirements: RowRequirements,
 ) -> Match | Rejection:
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
@@ -148,7 +156,7 @@ def _label_image(
     if not rows:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
     labels = {row.label for row in rows}
-    if len(labels) > 1 and not use.many_labels:
+    if len(labels) > 1 and not requirements.many_labels:
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
         return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
     row = rows[0]
@@ -156,17 +164,17 @@ def _label_image(
         (other.split, other.group) != (row.split, row.group) for other in rows
     ):
         return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
-    label = image.label if from_path else "" if use.many_labels else row.label
-    cells = _kept_rows(rows, use) if use.is_asked else ""
+    label = image.label if from_path else "" if requirements.many_labels else row.label
+    cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
     return Match(image, label, len(rows), row.split or image.split, row.group, cells)
 
 
-def _kept_rows(rows: list[JoinSide], use: RowUse) -> str:
+def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:
     """The rows in the order of their files; of those that say the same, one, unless all count."""
     kept = sorted(rows, key=row_place)
-    if not use.many:
+    if not requirements.many:
         kept = list({(row.label, row.cells): row for row in reversed(kept)}.values())[::-1]
-    return rows_text(kept, use)
+    return rows_text(kept, requirements)
 
 
 def _places(rows: list[JoinSide]) -> str:

@@ -2,7 +2,7 @@
 
 Cells travel as small JSON texts, which nothing looks into before the shard is written:
 
-- of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowUse.columns`;
+- of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowRequirements.columns`;
 - of an image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`;
 - of an image of a shard, in `ShardImage`: the same with `[id, "text"]` for each label.
 """
@@ -18,12 +18,12 @@ from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 
 
-class RowUse(NamedTuple):
-    """What a layout asks of the rows.
+class RowRequirements(NamedTuple):
+    """What a layout needs of the rows.
 
     Attributes:
         columns: the columns whose cells it needs.
-        is_asked: whether it needs anything of the rows besides one label.
+        needs_rows: whether it needs anything of the rows in addition to one label.
         many: whether the rows of an image may differ; otherwise they must say the same.
         many_labels: whether an image may have several labels.
         separator: between the labels in one cell; empty when a cell is one label.
@@ -32,7 +32,7 @@ class RowUse(NamedTuple):
     """
 
     columns: tuple[str, ...] = ()
-    is_asked: bool = False
+    needs_rows: bool = False
     many: bool = False
     many_labels: bool = False
     separator: str = ""
@@ -40,7 +40,7 @@ class RowUse(NamedTuple):
     boxes: tuple[int, ...] = ()
 
 
-ONE_LABEL = RowUse()
+ONE_LABEL = RowRequirements()
 
 
 def cells_text(cells: Sequence[str]) -> str:
@@ -48,9 +48,11 @@ def cells_text(cells: Sequence[str]) -> str:
     return _to_text(list(cells))
 
 
-def rows_text(rows: Iterable[JoinSide], use: RowUse) -> str:
+def rows_text(rows: Iterable[JoinSide], requirements: RowRequirements) -> str:
     """The rows of one image as `LabelledImage` carries them, in the order of their files."""
-    return _to_text([[row.where, _labels(row, use), json.loads(row.cells)] for row in rows])
+    return _to_text(
+        [[row.where, _labels(row, requirements), json.loads(row.cells)] for row in rows]
+    )
 
 
 def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:
@@ -75,8 +77,8 @@ def row_place(row: JoinSide) -> tuple[str, int]:
     return path, int(line)
 
 
-def _labels(row: JoinSide, use: RowUse) -> list[str]:
-    parts = row.label.split(use.separator) if use.separator else [row.label]
+def _labels(row: JoinSide, requirements: RowRequirements) -> list[str]:
+    parts = row.label.split(requirements.separator) if requirements.separator else [row.label]
     return [part.strip() for part in parts if part.strip()]
 
 

@@ -225,10 +225,10 @@ def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
     return found[0] if found else None
 
 
-def listed(names: Sequence[str], most: int = 20) -> str:
+def quote_names(names: Sequence[str], most: int = 20) -> str:
     """Column names for a message.
 
-    >>> listed(["id", "label"]), listed(["a", "b", "c"], most=2)
+    >>> quote_names(["id", "label"]), quote_names(["a", "b", "c"], most=2)
     ("'id', 'label'", "'a', 'b' and 1 more")
     """
     text = ", ".join(repr(name[:60]) for name in names[:most])
@@ -242,8 +242,8 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
         at = find_column(names, wanted, path=path)
         if at is None:
             raise LabelsError(
-                f"CSV {path} has no column {wanted!r} but {listed(names)}: every file of --labels"
-                " needs the header of the first"
+                f"CSV {path} has no column {wanted!r} but {quote_names(names)}: every file of "
+                "--labels needs the header of the first"
             )
         return at
 

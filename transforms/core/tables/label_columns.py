@@ -20,7 +20,7 @@ from transforms.core.tables.csv_rows import (
     FirstRows,
     find_column,
     header_names,
-    listed,
+    quote_names,
 )
 
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
@@ -143,7 +143,7 @@ class _Finder:
             return False
         raise LabelsError(
             f"CSV {self.path}: cannot tell whether its first line is a header"
-            f" ({listed(self.names)}): name its columns with --label_key and --label_column;"
+            f" ({quote_names(self.names)}): name its columns with --label_key and --label_column;"
             f" {_BY_NUMBER}"
         )
 
@@ -195,7 +195,7 @@ class _Finder:
             return FoundColumn(1 - other, "the other of two columns")
         if len(found) == 1:
             return FoundColumn(found[0], because)
-        which = listed([self.names[at] for at in found] or self.names)
+        which = quote_names([self.names[at] for at in found] or self.names)
         problem = "several columns may be" if found else "no column is known to be"
         raise LabelsError(
             f"CSV {self.path}: {problem} the one for {flag} ({which}): give {flag} a name or number"
@@ -222,8 +222,8 @@ class _Finder:
         if 1 <= int(number) <= len(self.names):
             return int(number) - 1
         raise LabelsError(
-            f"CSV {self.path} has no column {number} but {len(self.names)} ({listed(self.names)}):"
-            f" give {flag} a name, or a number counted from 1"
+            f"CSV {self.path} has no column {number} but {len(self.names)} "
+            f"({quote_names(self.names)}): give {flag} a name, or a number counted from 1"
         )
 
     def _missing(self, wanted: str, flag: str) -> LabelsError:
@@ -233,7 +233,8 @@ class _Finder:
         if any(self._is_key(cell) for cell in self.rows[0]):
             hint = f"its first line is no header; {_BY_NUMBER}"
         return LabelsError(
-            f"CSV {self.path} has no column {wanted!r} ({flag}) but {listed(self.names)}: {hint}"
+            f"CSV {self.path} has no column {wanted!r} ({flag}) but "
+            f"{quote_names(self.names)}: {hint}"
         )
 
 

@@ -19,7 +19,7 @@ from transforms.core.examples.row_records import (
 )
 from transforms.core.features.cells import TYPES, parse_cell
 from transforms.core.features.layouts import Feature
-from transforms.core.features.row_features import RowValues, row_use
+from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.label_errors import LabelsError
 from transforms.core.records import ShardRow
 from transforms.core.rejections import Rejection
@@ -34,7 +34,7 @@ FEATURES = (
 
 def checked(*cells: str, key: str = "", root: str = "data") -> CheckedImage | Rejection:
     """What a row with these cells becomes, after a journey to a worker."""
-    checker = RowChecker(RowValues(FEATURES, row_use(FEATURES)), root=root)
+    checker = RowChecker(RowValues(FEATURES, row_requirements(FEATURES)), root=root)
     travelled: RowChecker = pickle.loads(pickle.dumps(checker))
     return travelled.check(ShardRow(5, key, "sub/a.csv", 7, "\0".join(cells)))
 

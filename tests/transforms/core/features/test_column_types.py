@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transforms.core.features.cells import TYPES, cell_values
 from transforms.core.features.column_types import TypedRow, infer_types
 from transforms.core.features.layouts import Feature
-from transforms.core.features.row_features import RowValues, row_use
+from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.rejections import RejectedImageError
 
 
@@ -127,7 +127,7 @@ def test_the_cells_that_are_counted_are_those_that_reject(
     for feature in (given_type, given_type._replace(dtype="", type="")):
         rows = [TypedRow(line, (cell,)) for line, cell in enumerate(cells, 2)]
         (typed,), (decision,) = infer_types([feature], rows, ["a"])
-        values = RowValues([typed], row_use([typed]))
+        values = RowValues([typed], row_requirements([typed]))
         rejected = 0
         for cell in cells:
             try:
@@ -143,7 +143,7 @@ def test_missing_numbers_are_the_default(cell: str) -> None:
     for dtype, default, value in (("int64", "-1", -1), ("float", "0.5", 0.5)):
         feature = Feature("x", "csv.a", dtype, (), default)
         assert cell_values(feature, "a.csv:2", cell) == [value]
-        values = RowValues([feature], row_use([feature]))
+        values = RowValues([feature], row_requirements([feature]))
         assert values.of_row(("a.csv", 2), [cell]) == {"x": value}
 
 
@@ -160,5 +160,5 @@ def test_texts_may_say_na_unless_there_is_a_default() -> None:
     for default, value in ((None, b"NA"), ("unknown", b"unknown")):
         feature = Feature("x", "csv.a", "bytes", (), default)
         assert cell_values(feature, "a.csv:2", "NA") == [value]
-        values = RowValues([feature], row_use([feature]))
+        values = RowValues([feature], row_requirements([feature]))
         assert values.of_row(("a.csv", 2), ["NA"]) == {"x": value}

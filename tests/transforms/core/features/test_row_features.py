@@ -10,9 +10,15 @@ import pytest
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.cells import parse_cell
 from transforms.core.features.layouts import LAYOUTS, Feature
-from transforms.core.features.row_features import RowValues, row_use
+from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.images.pixel_options import Original
-from transforms.core.planning.row_cells import RowUse, class_texts, row_labels, rows_text, with_ids
+from transforms.core.planning.row_cells import (
+    RowRequirements,
+    class_texts,
+    row_labels,
+    rows_text,
+    with_ids,
+)
 from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import RejectedImageError
 
@@ -31,7 +37,7 @@ def column(dtype: str = "int64", **changes: Any) -> Feature:
 
 def value(feature: Feature, *cells: str) -> Any:
     image = rows(*[([], [cell]) for cell in cells])
-    return RowValues([feature], row_use([feature])).of(image, Original(12, 16, 1))["a"]
+    return RowValues([feature], row_requirements([feature])).of(image, Original(12, 16, 1))["a"]
 
 
 def rejected(feature: Feature, *cells: str) -> tuple[str, str]:
@@ -42,12 +48,16 @@ def rejected(feature: Feature, *cells: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"detection"}))
 def test_layouts_of_one_label_ask_nothing_of_rows(layout: str) -> None:
-    assert row_use(LAYOUTS[layout]) == RowUse()
+    assert row_requirements(LAYOUTS[layout]) == RowRequirements()
 
 
 def test_detection_asks_for_its_boxes() -> None:
-    use = row_use(LAYOUTS["detection"], boxes=BoxRules(("XMin", "YMin", "XMax", "YMax")))
-    assert use == RowUse(("XMin", "YMin", "XMax", "YMax"), True, True, True, boxes=(0, 1, 2, 3))
+    requirements = row_requirements(
+        LAYOUTS["detection"], boxes=BoxRules(("XMin", "YMin", "XMax", "YMax"))
+    )
+    assert requirements == RowRequirements(
+        ("XMin", "YMin", "XMax", "YMax"), True, True, True, boxes=(0, 1, 2, 3)
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +133,7 @@ def test_labels_of_objects_and_of_the_image() -> None:
     features = [Feature(s, s, "", None) for s in ("object.ids", "label.ids", "label.texts")]
     cat, dog = (0, "cat"), (1, "dog")
     image = rows(([dog], []), ([cat], []), ([dog], []))
-    values = RowValues(features, row_use(features)).of(image, Original(12, 16, 1))
+    values = RowValues(features, row_requirements(features)).of(image, Original(12, 16, 1))
     assert values == {
         "object.ids": [1, 0, 1],
         "label.ids": [1, 0],
@@ -135,7 +145,7 @@ def test_labels_of_objects_and_of_the_image() -> None:
 def boxes(cells: list[str], orientation: int = 1, units: str = "pixel") -> dict[str, Any]:
     features = [feature for feature in LAYOUTS["detection"] if "bbox" in feature.name]
     rules = BoxRules(SIDES, units=units)
-    values = RowValues(features, row_use(features, boxes=rules), boxes=rules)
+    values = RowValues(features, row_requirements(features, boxes=rules), boxes=rules)
     found = values.of(rows(([], cells)), Original(12, 16, orientation))
     return {name.rpartition("/")[2]: sides for name, sides in found.items()}
 
@@ -161,10 +171,10 @@ def test_boxes_that_reject_their_image(cells: list[str], detail: str) -> None:
 
 
 def test_rows_from_the_join_to_the_shard() -> None:
-    use = RowUse(("a",), True, True, True, "|")
+    requirements = RowRequirements(("a",), True, True, True, "|")
     sides = [JoinSide("", 0, 0, "cat| dog", "in/a.csv:2", cells='["1"]')]
     sides += [JoinSide("", 0, 0, "cat", "in/a.csv:10", cells='[""]')]
-    text = rows_text(sides, use)
+    text = rows_text(sides, requirements)
     assert row_labels(text) == (2, ["cat", "dog", "cat"])
     assert json.loads(with_ids(text, {"cat": 0, "dog": 1}.get, str.upper)) == [
         ["a.csv:2", [[0, "CAT"], [1, "DOG"]], ["1"]],

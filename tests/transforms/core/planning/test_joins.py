@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.planning.joins import Match, join_group
-from transforms.core.planning.row_cells import RowUse
+from transforms.core.planning.row_cells import RowRequirements
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
 
@@ -110,8 +110,8 @@ def test_a_row_without_a_label_beside_one_that_has_it() -> None:
 
 
 def test_rows_need_no_label_where_there_is_no_column_of_labels() -> None:
-    use = RowUse(has_label=False)
-    found = list(join_group("k", [A, row("", 2)], label_from="csv", use=use))
+    requirements = RowRequirements(has_label=False)
+    found = list(join_group("k", [A, row("", 2)], label_from="csv", requirements=requirements))
     assert found == [Match(A, "", 1)]
 
 
@@ -212,14 +212,18 @@ def cells(label: str, line: int, *each: str) -> JoinSide:
     return row(label, line)._replace(cells=json.dumps(each))
 
 
-def joined(*sides: JoinSide, use: RowUse) -> list[Joined]:
-    return list(join_group("k", sides, label_from="csv", use=use))
+def joined(*sides: JoinSide, requirements: RowRequirements) -> list[Joined]:
+    return list(join_group("k", sides, label_from="csv", requirements=requirements))
 
 
 def test_rows_are_kept_in_the_order_of_their_lines() -> None:
-    use = RowUse(("a",), is_asked=True, many=True, many_labels=True)
+    requirements = RowRequirements(("a",), needs_rows=True, many=True, many_labels=True)
     assert joined(
-        cells("cat", 10, "1"), A, cells("dog", 9, "2"), cells("cat", 11, "1"), use=use
+        cells("cat", 10, "1"),
+        A,
+        cells("dog", 9, "2"),
+        cells("cat", 11, "1"),
+        requirements=requirements,
     ) == [
         Match(
             A,
@@ -232,9 +236,9 @@ def test_rows_are_kept_in_the_order_of_their_lines() -> None:
 
 
 def test_rows_that_say_the_same_are_kept_once_unless_all_count() -> None:
-    use = RowUse(("a",), is_asked=True)
-    assert joined(cells("cat", 3, "1"), A, cells("cat", 2, "1"), use=use) == [
+    requirements = RowRequirements(("a",), needs_rows=True)
+    assert joined(cells("cat", 3, "1"), A, cells("cat", 2, "1"), requirements=requirements) == [
         Match(A, "cat", 2, cells='[["labels.csv:2",["cat"],["1"]]]')
     ]
-    conflict = joined(cells("cat", 3, "1"), A, cells("dog", 2, "1"), use=use)
+    conflict = joined(cells("cat", 3, "1"), A, cells("dog", 2, "1"), requirements=requirements)
     assert conflict[1] == Count("rows_rejected", 2)
