@@ -122,7 +122,7 @@ def png_oddities() -> Iterator[tuple[str, bytes]]:
         "preset_dictionary": b"\x78\xbb\0\0\0\0" + zlib.compress(raw)[2:],
     }.items():
         yield f"png_zlib_{name}", png_file([base[0], (b"IDAT", packed), base[-1]])
-    for at, kind in ((1, "before"), (2, "after")):
+    for at, kind in ((0, "first"), (1, "before"), (2, "after")):
         for extra in (
             (b"tEXt", b"k\0v"),
             (b"tRNS", bytes(6)),

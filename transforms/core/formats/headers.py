@@ -198,18 +198,39 @@ def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
 
 def _read_png(data: bytes) -> Header:
     """Reads IHDR; a palette has a fourth channel when a tRNS chunk comes before the pixels."""
-    length, kind, width, height, depth, color, compression, filter_, interlace = struct.unpack_from(
-        ">I4sIIBBBBB", data, 8
+    start = _ihdr_of(data)
+    length, _, width, height, depth, color, compression, filter_, interlace = struct.unpack_from(
+        ">I4sIIBBBBB", data, start
     )
-    if kind != b"IHDR" or length != 13:
-        raise BrokenHeaderError("it does not begin with an IHDR chunk")
+    if length != 13:
+        raise BrokenHeaderError("its IHDR chunk has another length than 13 bytes")
     if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
         raise BrokenHeaderError("its IHDR chunk has an impossible value")
     channels = _PNG_CHANNELS[color]
     if _walk_png(data) and color == 3:
         channels = 4
-    plain = max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
+    plain = start == 8 and max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
     return Header("png", height, width, channels, plain=plain)
+
+
+def _ihdr_of(data: bytes) -> int:
+    """Where the IHDR chunk begins. libpng skips chunks before it that need not be understood.
+
+    Raises:
+        BrokenHeaderError: there is none, or another critical chunk comes first.
+        CostlyImageError: there are too many chunks before it.
+    """
+    position = 8
+    for _ in range(MAX_PARTS):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if kind == b"IHDR":
+            return position
+        if not kind[0] & 0x20:
+            break
+        position += 12 + length
+    else:
+        raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+    raise BrokenHeaderError("it does not begin with an IHDR chunk")
 
 
 def _walk_png(data: bytes) -> bool:
