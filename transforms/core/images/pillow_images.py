@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import io
+import logging
 import re
 import struct
 import warnings
@@ -71,6 +72,7 @@ def quiet_pillow() -> None:
     For the whole process: whoever opens files with Pillow still gets its exceptions.
     """
     warnings.filterwarnings("ignore", module=r"PIL\.")
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)
     # libtiff is among the libraries that Pillow is linked to, unless it is inside of it.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler(None)

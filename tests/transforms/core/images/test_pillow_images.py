@@ -148,7 +148,7 @@ class TestOrientation:
 
 
 def test_nothing_is_written_about_odd_files_once_it_is_quiet() -> None:
-    code = """if True:
+    code = r"""if True:
         import io, sys
         from PIL import Image
         from tests.images import picture, saved
@@ -158,7 +158,10 @@ def test_nothing_is_written_about_odd_files_once_it_is_quiet() -> None:
         if sys.argv[1] == "quiet":
             quiet_pillow()
         whole = saved(picture("RGB"), "TIFF", compression="tiff_adobe_deflate")
-        for damaged in (whole[:200] + b"xxxx" + whole[204:], whole[:-20]):
+        plain = saved(picture("RGB"), "TIFF")
+        samples = plain.replace(b"\x15\1\3\0\1\0\0\0\3", b"\x15\1\3\0\1\0\0\0\x10")
+        assert samples != plain
+        for damaged in (whole[:200] + b"xxxx" + whole[204:], whole[:-20], samples):
             try:
                 decode(open_image(damaged, ("TIFF",), Limits(1 << 30, 1 << 30)))
             except RejectedImageError as error:
@@ -168,8 +171,9 @@ def test_nothing_is_written_about_odd_files_once_it_is_quiet() -> None:
         how: subprocess.run([sys.executable, "-c", code, how], capture_output=True, text=True)
         for how in ("quiet", "loud")
     }
-    assert ran["quiet"].stdout == ran["loud"].stdout == "corrupt_image\n" * 2
+    assert ran["quiet"].stdout == ran["loud"].stdout == "corrupt_image\n" * 3
     assert ran["quiet"].stderr == ""
+    assert "More samples per pixel" in ran["loud"].stderr
     assert "ZIPDecode" in ran["loud"].stderr and "UserWarning" in ran["loud"].stderr
 
 
