@@ -112,15 +112,14 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
     for name, listed in manifest["files"].items():
         path = files.join(output, name)
         try:
-            found = files.checksum(path)
+            found = files.checksum(path, size=listed["bytes"])
             if found is None:
                 yield Problem(name, None, "the file is missing")
             elif found != listed["crc32c"]:
                 yield Problem(name, None, "was changed since the dataset was written")
             elif name == REJECTED:
-                for detail in rejected_problems(
-                    manifest, files.read_text(path, follow_links=False) or ""
-                ):
+                text = files.read_text(path, follow_links=False, max_bytes=listed["bytes"])
+                for detail in rejected_problems(manifest, text or ""):
                     yield Problem(name, None, detail)
         except (OSError, UnicodeDecodeError) as error:
             yield Problem(name, None, f"cannot be read: {one_line(error)}")

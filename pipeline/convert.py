@@ -80,7 +80,8 @@ def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     listed = manifest["files"].get(STATISTICS)
     if listed is not None:
         with contextlib.suppress(OSError):
-            data = files.read_bytes(files.join(output, STATISTICS), follow_links=False)
+            path = files.join(output, STATISTICS)
+            data = files.read_bytes(path, follow_links=False, max_bytes=listed["bytes"])
             return parse_json(data) if crc32c_hex(data) == listed["crc32c"] else None
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import hashlib
 import os
 import uuid
 from typing import Any
@@ -21,7 +22,7 @@ from transforms.core.dataset.output_names import MANIFEST, PROBE, ForeignNameErr
 from transforms.core.features.layouts import is_layout_file
 from transforms.core.label_errors import LabelsError
 from transforms.staging import check_output
-from transforms.storage import files, gcs
+from transforms.storage import files, gcs, local_files
 from transforms.storage.listing import is_local, list_files
 
 
@@ -183,14 +184,28 @@ def check_writable(config: ConvertConfig) -> None:
     if not files.exists(files.join(config.output, MANIFEST)):
         _probe("--output", config.output, files.join(config.output, files.STAGING))
     if config.quarantine is not None:
-        _probe("--quarantine", config.quarantine, config.quarantine)
+        _probe("--quarantine", config.quarantine, config.quarantine, owner=config.output)
 
 
-def _probe(flag: str, folder: str, inner: str) -> None:
+def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
+    """Writes and removes a file.
+
+    Args:
+        flag: that names the folder.
+        folder: as it was given.
+        inner: the folder to write to.
+        owner: the run's output, when what a killed run leaves in `inner` is not removed by the
+            next one: then it leaves nothing, or what the next one writes and removes again.
+    """
     # A name of its own: a user's folder may hold a file called probe.
-    probe = files.join(inner, f"{PROBE}.{uuid.uuid4().hex}")
+    name = (
+        hashlib.blake2b(owner.encode(), digest_size=16).hexdigest() if owner else uuid.uuid4().hex
+    )
+    probe = files.join(inner, f"{PROBE}.{name}")
     try:
         files.make_directory(inner)
+        if owner and is_local(inner) and local_files.could_write(inner):
+            return
         files.write_whole(probe, b"")
         files.remove(probe)
     except (OSError, ValueError) as error:

@@ -55,9 +55,9 @@ class ChecksummedReader:
         self.bytes += len(data)
         return data
 
-    def drain(self) -> None:
-        """Reads what is left."""
-        while self.read(_CHUNK):
+    def drain(self, size: int) -> None:
+        """Reads what is left of a file that should have `size` bytes; of one with more, not all."""
+        while self.bytes <= size and self.read(_CHUNK):
             pass
 
 
@@ -113,14 +113,21 @@ def open_records(
         yield stored_records(stored, max_bytes=max_bytes)
 
 
-def unreadable_keys(output: str) -> frozenset[str]:
-    """The keys of the images that a published dataset left out because they were unreadable."""
+def unreadable_keys(output: str, size: int) -> frozenset[str]:
+    """The keys of the images that a published dataset left out because they were unreadable.
+
+    Args:
+        output: its folder.
+        size: bytes of `rejected.jsonl` by its manifest; no more are read.
+    """
     path = files.join(output, REJECTED)
     if not files.exists(path):
         return frozenset()
     keys = set()
     with files.open_reader(path, follow_links=False) as lines:
-        for line in lines:
+        # Its size bounds a line, too: somebody may have put a terabyte without a newline there.
+        while size > 0 and (line := lines.readline(size)):
+            size -= len(line)
             # Hundreds of thousands of rows may have no image; few images are unreadable.
             if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
                 continue

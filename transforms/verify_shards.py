@@ -188,7 +188,7 @@ def _read_shard(
                 more += len(checked.problems)
             found.labels.update(checked.labels)
             found.records = record + 1
-        stored.drain()
+        stored.drain(shard["bytes"])
     found.bytes = stored.bytes
     is_damaged = bool(found.problems)
     if found.records != shard["records"]:
@@ -239,7 +239,8 @@ def _byte_problems(
     if size < listed:
         yield Problem(name, None, f"was cut: {size} of {listed} bytes are there")
     elif size > listed:
-        yield Problem(name, None, f"has {size} bytes, the manifest says {listed}: some were added")
+        detail = f"has more bytes than the {listed} that the manifest says: some were added"
+        yield Problem(name, None, detail)
     elif crc32c != shard["crc32c"]:
         where = "" if is_damaged else "; every record is sound: the rest of the file differs"
         told = f"the file's CRC32C is {crc32c}, the manifest says {shard['crc32c']}"

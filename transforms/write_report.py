@@ -173,8 +173,9 @@ def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str])
         return found
     path = files.join(output, REJECTED)
     try:
-        listed = manifest["files"].get(REJECTED, {}).get("crc32c")
-        if content_digest(manifest) != manifest.get("digest") or files.checksum(path) != listed:
+        listed = manifest["files"].get(REJECTED, {"bytes": 0, "crc32c": None})
+        found_crc32c = files.checksum(path, size=listed["bytes"])
+        if content_digest(manifest) != manifest.get("digest") or found_crc32c != listed["crc32c"]:
             notes.append(f"{REJECTED} is left out: it or {MANIFEST} is missing or was edited.")
             return found
         with files.open_reader(path, follow_links=False) as lines:

@@ -18,7 +18,7 @@ from transforms.core.arguments import path_text
 from transforms.core.dataset.image_file_names import ImageFile, image_file
 from transforms.core.dataset.ledger import PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import manifest_shards
-from transforms.core.dataset.output_names import MANIFEST
+from transforms.core.dataset.output_names import MANIFEST, REJECTED
 from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
 from transforms.core.examples.encoder import CheckedImage
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
@@ -129,10 +129,10 @@ class WriteShards(beam.io.WriteToTFRecord):
         return WrittenShards(every, written.fingerprints)
 
 
-def _has_checksum(path: str, crc32c: str) -> bool:
+def _has_checksum(path: str, crc32c: str, size: int) -> bool:
     """Whether a file is there with these bytes; a link, a FIFO or a folder is none."""
     try:
-        return files.checksum(path) == crc32c
+        return files.checksum(path, size=size) == crc32c
     except OSError as error:
         if is_local(path) and error.errno in (errno.EINVAL, errno.EISDIR, errno.ENOTDIR):
             return False
@@ -185,7 +185,6 @@ class _WriteShardFn(beam.DoFn):
         self._published_recipes: set[str] = set()
         self._unreadable: frozenset[str] = frozenset()
         if self._compare_only:
-            self._unreadable = unreadable_keys(self._output)
             self._read_published(manifest)
         else:
             files.make_directory(self._staging)
@@ -195,6 +194,8 @@ class _WriteShardFn(beam.DoFn):
         if manifest is not None:
             shards = manifest_shards(manifest)
             self._published_recipes = {shard["recipe"] for shard in shards}
+            rejected = manifest["files"].get(REJECTED, {"bytes": 0})
+            self._unreadable = unreadable_keys(self._output, rejected["bytes"])
             # Of single images the manifest lists the files, and as many as there are.
             if not self._per_image:
                 self._published = {shard["file"]: shard for shard in shards}
@@ -268,7 +269,7 @@ class _WriteShardFn(beam.DoFn):
     def _is_whole(self, summary: ShardSummary) -> bool:
         """Whether all bytes of a shard are there, staged or published."""
         paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
-        return any(_has_checksum(path, summary.crc32c) for path in paths)
+        return any(_has_checksum(path, summary.crc32c, summary.bytes) for path in paths)
 
     def _write(
         self, name: str, recipes: Recipes, images: list[Planned]
@@ -391,7 +392,7 @@ class _WriteImagesFn(_WriteShardFn):
             ]
             paths = [files.join(self._staging, name)]
             paths += [files.join(self._output, each) for each in published]
-            return any(_has_checksum(path, file.crc32c) for path in paths)
+            return any(_has_checksum(path, file.crc32c, file.bytes) for path in paths)
 
         staged = zip(summary.staged, summary.files or (), strict=True)
         return all(files.for_each(is_whole, staged, self._output))

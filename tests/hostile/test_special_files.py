@@ -174,6 +174,74 @@ def test_a_file_is_written_new(tmp_path: Path, kind: str) -> None:
     assert not partial.exists()
 
 
+TERABYTE = 1 << 40
+
+
+def grow(path: Path) -> None:
+    """A terabyte of zeros behind what a file holds, which takes no room on the disk."""
+    with path.open("ab") as file:
+        file.truncate(TERABYTE)
+
+
+@pytest.mark.parametrize("command", [verify, show, report])
+def test_a_manifest_of_a_terabyte(dataset: Path, photos: Path, command: Any) -> None:
+    grow(dataset / "manifest.json")
+    size = f"{TERABYTE} bytes, more than {files.MAX_TEXT_BYTES}"
+    told = f"manifest.json has at least {size}: it is not read"
+    with no_longer_than(SECONDS):
+        ran = command(dataset)
+        assert ran.code == 2 and told in ran.error()
+        ran = convert(images=f"{photos}/*/*.jpg", output=dataset)
+        assert ran.code == 2 and told in ran.error()
+
+
+@pytest.mark.parametrize("name", ["labels.txt", "statistics.json", "rejected.jsonl", SHARD])
+def test_a_file_of_a_dataset_that_has_a_terabyte(dataset: Path, photos: Path, name: str) -> None:
+    """It has another size than the manifest says: that is seen without reading it."""
+    grow(dataset / name)
+    with no_longer_than(SECONDS):
+        checked = verify(dataset)
+        told = "some were added" if name == SHARD else "was changed since the dataset was written"
+        assert checked.code == 1 and f"{name}: " in checked.out and told in checked.out
+        shown = show(dataset)
+        assert shown.code in (0, 1, 2) and (not shown.code or shown.error())
+        assert report(dataset).code == 0
+        again = convert(images=f"{photos}/*/*.jpg", output=dataset)
+        assert again.code == 0 or (name == SHARD and "missing or cut" in again.error())
+        ran = convert(images=f"{photos}/*/*.jpg", output=dataset, seed=3, overwrite=True)
+        assert ran.code == 0, ran.err
+    assert verify(dataset).code == 0
+
+
+@pytest.mark.parametrize("name", ["small_files.json", "former.json", "outcome.json"])
+def test_a_staged_file_of_a_terabyte(dataset: Path, photos: Path, name: str) -> None:
+    (dataset / ".staging").mkdir()
+    grow(dataset / ".staging" / name)
+    (dataset / "manifest.json").unlink()
+    with no_longer_than(SECONDS):
+        ran = convert(images=f"{photos}/*/*.jpg", output=dataset)
+    assert ran.code == (0 if name == "outcome.json" else 2)
+    assert not ran.code or f"{name} has at least {TERABYTE} bytes" in ran.error()
+
+
+def test_staged_shards_and_sidecars_of_a_terabyte(photos: Path, tmp_path: Path) -> None:
+    """A shard that was staged with the same recipe is written again, not read to its end."""
+    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "num_shards": 1}
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "1.jpg").write_bytes(b"no image")
+    flags["images"] = [flags["images"], f"{tmp_path}/bad/*.jpg"]
+    stopped = convert(**flags, output=tmp_path / "out", max_rejected=0)
+    assert stopped.code == 3
+    staged = sorted((tmp_path / "out" / ".staging").glob("train-*"))
+    assert len(staged) == 2
+    for path in staged:
+        grow(path)
+        with no_longer_than(SECONDS):
+            again = convert(**flags, output=tmp_path / "out", max_rejected=0)
+        assert again.code == 3
+        assert path.stat().st_size < 1 << 20
+
+
 DEEP = "[" * 100_000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
 from transforms.copy_rejected import copy_file
 from transforms.core.file_errors import TransientError
-from transforms.storage import files
+from transforms.storage import files, local_files
 
 
 @pytest.fixture
@@ -53,6 +54,24 @@ def test_copies_by_reason_published_or_not(images: Path, max_rejected: str, code
         "empty_file/dog/empty.jpg": b"",
         "corrupt_image/cat/cut.jpg": (images / "cat" / "cut.jpg").read_bytes(),
     }
+
+
+@pytest.mark.parametrize("has_nameless", [True, False])
+def test_killed_runs_leave_nothing_but_copies(
+    images: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
+) -> None:
+    """Killed just before the file is removed with which the folder was tried."""
+    remove = files.remove
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "remove", lambda path: "/probe." in path or remove(path))
+        if not has_nameless:
+            # As on a file system that has no files without a name; there the next run removes it.
+            monkeypatch.setattr(local_files, "could_write", lambda folder: False)
+        assert run(images, f"{images.parent}/q").code == 0
+        assert len(files_of(images.parent / "q")) == (2 if has_nameless else 3)
+    shutil.rmtree(images.parent / "out")
+    assert run(images, f"{images.parent}/q").code == 0
+    assert len(files_of(images.parent / "q")) == 2
 
 
 def test_images_without_a_row_are_copied(images: Path) -> None:

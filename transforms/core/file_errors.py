@@ -36,6 +36,15 @@ class ChangedError(FinalError):
     """A file or an object is no longer the one that was listed."""
 
 
+class TooLargeError(FinalError):
+    """A file that is read whole, and has more bytes than such a file may have."""
+
+    def __init__(self, size: int, most: int, path: str) -> None:
+        name = path.rpartition("/")[2]
+        told = f"{name} has at least {size} bytes, more than {most}: it is not read"
+        super().__init__(errno.EFBIG, told, path)
+
+
 class TransientError(OSError):
     """A read that failed and may succeed later; the message says what to do."""
 

@@ -20,6 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from transforms.core.dataset.manifest import parse_manifest
 from transforms.core.dataset.output_names import PARTIAL, ForeignNameError, is_staged
 from transforms.core.duplicates.fingerprints import Sidecar
+from transforms.core.file_errors import TooLargeError
 from transforms.storage import gcs, gcs_moves, local_files
 from transforms.storage.listing import is_local
 from transforms.storage.ordinary_files import is_ordinary_file
@@ -28,6 +29,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 STAGING = ".staging"
+
+# What a text that is read whole may have: 5 million lines of a manifest, or classes. A sparse file
+# of a terabyte costs nobody anything.
+MAX_TEXT_BYTES = 1 << 30
+
+# The description of a shard grows with its records, 200 bytes each.
+_MAX_SIDECAR_BYTES = 8 << 30
 
 _CHUNK = 1 << 20
 _AS_STORED = CompressionTypes.UNCOMPRESSED
@@ -45,7 +53,10 @@ def sidecar(output: str, shard: str, recipe: str) -> str:
 
 def read_sidecar(path: str) -> Sidecar | None:
     """What describes a staged shard; None when it is gone, cut or damaged."""
-    text = read_text(path, follow_links=False)
+    try:
+        text = read_text(path, follow_links=False, max_bytes=_MAX_SIDECAR_BYTES)
+    except (TooLargeError, UnicodeDecodeError):
+        return None
     return None if text is None else Sidecar.from_text(text)
 
 
@@ -100,29 +111,45 @@ def _open_synced(path: str) -> Iterator[Any]:
         os.fsync(stream.fileno())
 
 
-def read_bytes(path: str, *, follow_links: bool = True) -> bytes:
+def read_bytes(path: str, *, follow_links: bool = True, max_bytes: int | None = None) -> bytes:
     """All bytes of a file; what a bucket keeps with gzip encoding is decompressed.
 
     Args:
         path: the file.
         follow_links: see `open_reader`.
+        max_bytes: bytes that it may have; None for any number.
 
     Raises:
+        TooLargeError: it has more than `max_bytes`.
         OSError: it cannot be read.
     """
     if gcs.is_gcs(path):
-        return gcs.read(path)
+        return gcs.read(path, max_stored=max_bytes)
     with open_reader(path, follow_links=follow_links) as file:
-        return bytes(file.read())
+        if max_bytes is None:
+            return bytes(file.read())
+        if is_local(path) and (size := os.fstat(file.fileno()).st_size) > max_bytes:
+            raise TooLargeError(size, max_bytes, path)
+        chunks: list[bytes] = []
+        read = 0
+        # Not in one call, which would take as much memory as a file may have.
+        while chunk := file.read(_CHUNK):
+            read += len(chunk)
+            if read > max_bytes:
+                raise TooLargeError(read, max_bytes, path)
+            chunks.append(chunk)
+        return b"".join(chunks)
 
 
-def read_text(path: str, *, follow_links: bool = True) -> str | None:
+def read_text(
+    path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
+) -> str | None:
     """The content of a file, or None when there is none; see `read_bytes`."""
     # A bucket says so itself; of other file systems, not all raise the same.
     if not gcs.is_gcs(path) and not exists(path):
         return None
     try:
-        return read_bytes(path, follow_links=follow_links).decode()
+        return read_bytes(path, follow_links=follow_links, max_bytes=max_bytes).decode()
     except FileNotFoundError:
         return None
 
@@ -349,19 +376,28 @@ def has_size(path: str, size: int) -> bool:
     return exists(path) and FileSystems.get_filesystem(path).size(path) == size
 
 
-def checksum(path: str) -> str | None:
+def checksum(path: str, *, size: int) -> str | None:
     """The CRC32C of a stored file, 8 hexadecimal digits; None when there is none.
+
+    Args:
+        path: the file.
+        size: bytes that it should have. Of one with more, no more are read: empty.
 
     Raises:
         OSError: it cannot be read.
     """
     if gcs.is_gcs(path):
         stored = gcs.find(path)
-        return None if stored is None else stored.crc32c
+        if stored is None:
+            return None
+        return stored.crc32c if stored.size <= size else ""
     if not exists(path):
         return None
-    crc = 0
+    crc = read = 0
     with open_reader(path, follow_links=False) as file:
         while chunk := file.read(_CHUNK):
             crc = google_crc32c.extend(crc, chunk)
+            read += len(chunk)
+            if read > size:
+                return ""
     return f"{crc:08x}"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
-from transforms.core.file_errors import ChangedError, FinalError
+from transforms.core.file_errors import ChangedError, FinalError, TooLargeError
 from transforms.core.globs import glob_regex, literal_prefix
 from transforms.storage.gcs_errors import first_line, translate_errors
 from transforms.storage.gcs_retry import retry as _retry
@@ -150,20 +150,28 @@ def md5(uri: str, *, generation: int | None = None) -> str | None:
     return base64.b64decode(blob.md5_hash).hex()
 
 
-def read(uri: str, *, generation: int | None = None, max_bytes: int | None = None) -> bytes:
+def read(
+    uri: str,
+    *,
+    generation: int | None = None,
+    max_bytes: int | None = None,
+    max_stored: int | None = None,
+) -> bytes:
     """All bytes of an object in one request; what is stored with gzip encoding is decompressed.
 
     Args:
         uri: the object.
         generation: the generation that it must still have, or None for any.
         max_bytes: bytes that a compressed object may grow to; by default, a gigabyte.
+        max_stored: bytes that it may have as stored, for what was not listed; None for any number.
 
     Raises:
+        TooLargeError: it has more than `max_stored`.
         OSError: it is gone, was overwritten, or cannot be read.
     """
     data: bytes
     with translate_errors(uri):
-        data, encoding = _retry()(_get_media)(uri, generation)
+        data, encoding = _retry()(_get_media)(uri, generation, max_stored)
     if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
         return _decompress(data, uri, max_bytes)
     return data
@@ -187,7 +195,9 @@ def read_range(uri: str, offset: int, length: int) -> bytes:
         )
 
 
-def _get_media(uri: str, generation: int | None) -> tuple[bytes, str]:
+def _get_media(
+    uri: str, generation: int | None, max_stored: int | None = None
+) -> tuple[bytes, str]:
     """One request for an object's bytes as stored, and their content encoding.
 
     `Blob.download_as_bytes` makes the same request and takes twice as much of a core for it, which
@@ -207,10 +217,16 @@ def _get_media(uri: str, generation: int | None) -> tuple[bytes, str]:
             decode_content=False,
             retries=False,
             timeout=_TIMEOUT_SECONDS,
+            # Its size is seen before its bytes are read.
+            preload_content=max_stored is None,
         )
+        size = int(response.headers.get("Content-Length") or 0)
+        if max_stored is not None and size > max_stored:
+            response.close()
+            raise TooLargeError(size, max_stored, uri)
+        data: bytes = response.data
     except HTTPError as error:
         raise ConnectionError(errno.EIO, first_line(error)) from error
-    data: bytes = response.data
     if response.status != HTTPStatus.OK:
         text = data.decode(errors="replace")
         raise from_http_status(response.status, text, response=response)

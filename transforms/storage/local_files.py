@@ -69,6 +69,27 @@ def create(path: str) -> BinaryIO:
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
+def could_write(folder: str) -> bool:
+    """Writes a file that never gets a name, so that nothing is left of it.
+
+    Returns:
+        False where the file system or the kernel has no such files.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    nameless = getattr(os, "O_TMPFILE", 0)
+    if not nameless:
+        return False
+    try:
+        os.close(os.open(folder, os.O_WRONLY | nameless, 0o600))
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
+            return False
+        raise
+    return True
+
+
 def remove(path: str) -> None:
     """Removes a file, or a link itself; nothing there is fine, a folder is an error."""
     with contextlib.suppress(FileNotFoundError):
