@@ -23,6 +23,7 @@ from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns
+from transforms.core.tables.csv_starts import delimiter_text
 from transforms.find_images import LeftOut
 
 
@@ -64,6 +65,7 @@ class ConvertConfig:
         row_places: what local files that rows list may be in, see `listed.top_folder`; None for
             anywhere.
         label_kind: `auto`, `integer` or `text`.
+        key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.
         decisions: what was decided before a job starts; they change no byte of a record.
         warnings: what was warned of before a job starts, likewise.
@@ -104,6 +106,7 @@ class ConvertConfig:
     dedupe: str = "report"
     row_places: tuple[str, ...] | None = None
     label_kind: str = "auto"
+    key_cells: str = "auto"
     dense_labels: bool = False
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
@@ -172,7 +175,9 @@ class ConvertConfig:
             "label_key": self.columns.key_name or None if self.columns else None,
             "label_column": self.columns.label_name if self.columns else None,
             "csv_encoding": self.csv_encoding,
+            "csv_delimiter": delimiter_text(self.columns.delimiter) if self.columns else None,
             "key": self.key,
+            "key_cells": self.key_cells,
             "class_names": list(self.class_names) if self.class_names is not None else None,
             "splits": dict(self.splits),
             "split_from": self.split_from,

@@ -38,6 +38,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     _check_paths(flags)
     _check_files(flags)
     _check_listing(flags)
+    _check_csv(flags)
     try:
         config = table_config(flags) if is_table(flags) else image_config(flags)
     except LabelsError as error:
@@ -78,6 +79,12 @@ def _check_files(flags: argparse.Namespace) -> None:
 def _check_listing(flags: argparse.Namespace) -> None:
     if flags.allow_outside and (flags.images or is_table(flags)):
         raise UsageError("--allow_outside applies only when rows list the images, without --images")
+
+
+def _check_csv(flags: argparse.Namespace) -> None:
+    for name in ("csv_encoding", "csv_delimiter", "key_cells"):
+        if flags.labels is None and getattr(flags, name) != default_of(name):
+            raise UsageError(f"--{name} needs --labels CSV")
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:

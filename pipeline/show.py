@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import DatasetError, UsageError, run_command
+from pipeline.flags.flag_values import at_least_one
 from pipeline.flags.one_line_parser import OneLineParser, typed
-from pipeline.flags.options import at_least_one
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.dataset.image_file_names import file_stem

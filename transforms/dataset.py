@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import apache_beam as beam
 
 from transforms.convert_images import ImageConverter
 from transforms.core.arguments import (
-    class_texts,
+    label_rules,
     one_of,
+    optional_delimiter,
     optional_path,
     own_words,
     path_text,
@@ -37,44 +39,35 @@ from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import (
     LABEL_KINDS,
-    LabelCells,
-    LabelCounter,
-    given_label,
     missing_labels,
 )
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.labels.vocabulary import LabelRules
 from transforms.core.planning.image_globs import any_case, expand_braces
-from transforms.core.planning.image_lists import listed_key, listed_path
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
+from transforms.core.planning.shards import ShardPlan
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
-from transforms.core.records import Count, JoinSide
 from transforms.core.tables.csv_rows import CsvColumns, first_rows
 from transforms.core.tables.label_columns import resolve_columns
 from transforms.find_images import ImageFinder
 from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
-from transforms.metrics import counter
+from transforms.label_images import LabelImages
 from transforms.plan_shards import PlanShards, TotalLabels
 from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
-from transforms.storage import files, gcs
-from transforms.storage.image_lookup import find_file
+from transforms.storage import files
 from transforms.storage.listing import list_files
-from transforms.storage.read_ahead import ReadAhead
 from transforms.write_shards import WriteShards
+
+__all__ = ["FindImages", "LabelImages", "WriteDataset"]
 
 # Rows of a CSV that tell which of its columns is which.
 _FIRST_ROWS = 20
 
 # Where labels come from without a CSV.
 _PATH_LABELS = ("directory", "none")
-
-_LABELS = "labels"
-
-# Images that are looked up together.
-_LOOKED_UP = 256
 
 
 class FindImages(beam.PTransform):
@@ -91,6 +84,7 @@ class FindImages(beam.PTransform):
         label_key: str | None = None,
         label_column: str | None = None,
         csv_encoding: str = "utf-8",
+        csv_delimiter: str | None = None,
         label_from: str | None = None,
         label_kind: str = "auto",
         key: str | None = None,
@@ -106,6 +100,7 @@ class FindImages(beam.PTransform):
             label_key: its column that names images, by name or number; None to infer it.
             label_column: its column of labels, likewise.
             csv_encoding: a Python codec name.
+            csv_delimiter: the character between cells, or `tab`; None to infer it.
             label_from: `directory` or `none` without `labels`; None is `directory`.
             label_kind: as it is given to `WriteDataset`: with `text`, `nan` is a label, too.
             key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
@@ -125,10 +120,7 @@ class FindImages(beam.PTransform):
             one_of("label_from", label_from, _PATH_LABELS)
             if labels is not None:
                 raise ValueError("label_from is for images without labels: leave one of them out")
-        path = optional_path("labels", labels)
-        for name, column in (("label_key", label_key), ("label_column", label_column)):
-            if column is not None and path is None:
-                raise ValueError(f"{name} is a column of labels: give labels, too")
+        path = _csv_path(labels, label_key, label_column, csv_delimiter)
         if key is not None:
             one_of("key", key, KEY_KINDS)
         self._label_from = "csv" if path is not None else (label_from or "directory")
@@ -140,7 +132,8 @@ class FindImages(beam.PTransform):
         self._csv_paths = [] if path is None else [path]
         self._reader = None
         if path is not None:
-            columns = _columns(path, label_key, label_column, csv_encoding)
+            delimiter = optional_delimiter("csv_delimiter", csv_delimiter)
+            columns = _columns(path, label_key, label_column, csv_encoding, delimiter)
             missing = missing_labels(label_kind)
             self._reader = RowReader(columns, key=kind, encoding=csv_encoding, missing=missing)
 
@@ -171,101 +164,26 @@ def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
     return found
 
 
-def _columns(path: str, key: str | None, label: str | None, encoding: str) -> CsvColumns:
+def _csv_path(labels: object, key: object, column: object, delimiter: object) -> str | None:
+    """The path of the CSV; nothing is said of its content without it."""
+    path = optional_path("labels", labels)
+    for name, value in (("label_key", key), ("label_column", column)):
+        if value is not None and path is None:
+            raise ValueError(f"{name} is a column of labels: give labels, too")
+    if delimiter is not None and path is None:
+        raise ValueError("csv_delimiter is between the cells of labels: give labels, too")
+    return path
+
+
+def _columns(
+    path: str, key: str | None, label: str | None, encoding: str, delimiter: str | None
+) -> CsvColumns:
     try:
         with files.open_reader(path) as file:
-            first = first_rows(file, _FIRST_ROWS, encoding=encoding, path=path)
+            first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)
         return resolve_columns(first, key=key, label=label, path=path)
     except LabelsError as error:
         raise LabelsError(own_words(str(error))) from error
-
-
-class LabelImages(beam.PTransform):
-    """Takes images and labels that the pipeline has already, from wherever it has them.
-
-    Input: `(path or gs:// URI, label)`, the label a text or a number. What is there twice counts
-    once; an image whose label is empty, None or NaN is rejected. Output: `JoinedImages`. Looks
-    every image up for its size and version, many at once; no image is opened.
-    """
-
-    def __init__(
-        self,
-        *,
-        labelled: bool = True,
-        key: str = "path",
-        root: str | os.PathLike[str] = "",
-        splits: str = "train=1",
-        seed: int = 0,
-    ) -> None:
-        """Says what images are called, and where they go.
-
-        Args:
-            labelled: False takes no notice of labels; so must `WriteDataset`.
-            key: `stem`, `name`, `path` or `uri`: what must be another for each image, and decides
-                the split and the order.
-            root: a folder that all images are in, which their paths in the dataset leave out.
-            splits: name and share of each, as in `train=0.9,test=0.1`.
-            seed: of the order and of the splits.
-
-        Raises:
-            TypeError: an argument has another type.
-            ValueError: an argument has a value that it cannot have.
-        """
-        super().__init__()
-        self._fn = _LookUpFn(one_of("key", key, KEY_KINDS), root_text("root", root))
-        self._join = JoinLabels(
-            label_from="given" if truth("labelled", labelled) else "none",
-            assigner=SplitAssigner(Splits(split_shares(splits)), seed=seed_number(seed)),
-        )
-
-    def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
-        looked_up = (
-            labelled
-            | "Batch images" >> beam.BatchElements(max_batch_size=_LOOKED_UP)
-            | "Look images up"
-            >> beam.ParDo(self._fn)
-            .with_output_types(tuple[str, JoinSide], **{_LABELS: LabelCells})
-            .with_outputs(_LABELS, main="sides")
-        )
-        sides = looked_up.sides
-        found = (
-            sides
-            | "Count images" >> beam.combiners.Count.Globally()
-            | "Name the count" >> beam.Map(_found).with_output_types(Count)
-        )
-        joined: JoinedImages = sides | "Join labels" >> self._join
-        counts = (joined.counts, found) | "All counts" >> beam.Flatten()
-        return JoinedImages(joined.images, joined.rejections, counts, looked_up[_LABELS])
-
-
-def _found(count: int) -> Count:
-    return Count("images_found", count)
-
-
-class _LookUpFn(beam.DoFn):
-    def __init__(self, key: str, root: str) -> None:
-        self._key = key
-        self._root = root
-        self._found = counter("images_found")
-
-    def process(
-        self, batch: Sequence[tuple[str, object]]
-    ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
-        self._found.inc(len(batch))
-        batch = [(os.fspath(uri), label) for uri, label in batch]
-        threads = gcs.READERS if any(gcs.is_gcs(uri) for uri, _ in batch) else None
-        labels = LabelCounter()
-        for key, side in ReadAhead(threads=threads).map(self._side, batch):
-            if side.label:
-                labels.add(side.label, side.path)
-            yield key, side
-        yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
-
-    def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
-        uri, label = labelled
-        text = given_label(label)
-        image = JoinSide(listed_path(uri, self._root), *find_file(uri), text, "")
-        return listed_key(uri, kind=self._key, root=self._root), image
 
 
 class WriteDataset(beam.PTransform):
@@ -325,37 +243,17 @@ class WriteDataset(beam.PTransform):
         super().__init__()
         self._output = path_text("output", output).rstrip("/") or "/"
         layout, root = path_text("layout", layout), root_text("root", root)
-        if not isinstance(pixels, PixelOptions) or not isinstance(limits, Limits):
-            raise TypeError("pixels is a PixelOptions and limits a Limits")
-        self._features = _features(layout, truth("labelled", labelled), pixels)
-        names = class_texts("class_names", class_names)
-        one_of("label_kind", label_kind, LABEL_KINDS)
-        self._rules = LabelRules(label_kind, names, truth("dense_labels", dense_labels))
+        _check_images(pixels, limits, check)
+        features = _features(layout, truth("labelled", labelled), pixels)
+        self._rules = label_rules(label_kind, class_names, dense_labels)
         self._plan = shard_plan(num_shards, shard_size, truth("gzip", gzip))
         self._max_rejected = rejection_limit(max_rejected)
         self._overwrite = truth("overwrite", overwrite)
         self._converter = ImageConverter(
-            root=root,
-            features=self._features,
-            limits=limits,
-            check=one_of("check", check, MODES),
-            pixels=pixels,
-            waits=True,
+            root=root, features=features, limits=limits, check=check, pixels=pixels, waits=True
         )
-        options = {
-            "layout": layout,
-            "class_names": None if names is None else list(names),
-            "label_kind": label_kind,
-            "dense_labels": dense_labels,
-            "num_shards": num_shards,
-            "shard_size": self._plan.shard_size,
-            "compression": "gzip" if gzip else "none",
-            "check": check,
-            **limits._asdict(),
-            **pixels._asdict(),
-            "resize": str(pixels.resize) if pixels.resize else None,
-        }
-        self._dataset = Dataset(options, {}, root, self._features, ())
+        options = _options(layout, self._rules, self._plan, check, limits, pixels)
+        self._dataset = Dataset(options, {}, root, features, ())
 
     def expand(self, joined: JoinedImages) -> beam.PCollection[str]:
         totals = joined.images | "Totals" >> TotalLabels(joined.labels, self._rules)
@@ -379,6 +277,36 @@ class WriteDataset(beam.PTransform):
             rules=self._rules,
             overwrite=self._overwrite,
         )
+
+
+def _check_images(pixels: object, limits: object, check: object) -> None:
+    if not isinstance(pixels, PixelOptions) or not isinstance(limits, Limits):
+        raise TypeError("pixels is a PixelOptions and limits a Limits")
+    one_of("check", check, MODES)
+
+
+def _options(
+    layout: str,
+    rules: LabelRules,
+    plan: ShardPlan,
+    check: str,
+    limits: Limits,
+    pixels: PixelOptions,
+) -> dict[str, Any]:
+    """The options that decide bytes, by the names of the flags."""
+    return {
+        "layout": layout,
+        "class_names": None if rules.class_names is None else list(rules.class_names),
+        "label_kind": rules.kind,
+        "dense_labels": rules.dense,
+        "num_shards": plan.num_shards,
+        "shard_size": plan.shard_size,
+        "compression": "gzip" if plan.gzip else "none",
+        "check": check,
+        **limits._asdict(),
+        **pixels._asdict(),
+        "resize": str(pixels.resize) if pixels.resize else None,
+    }
 
 
 def _features(layout: str, labelled: bool, pixels: PixelOptions) -> tuple[Feature, ...]:

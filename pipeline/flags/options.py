@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.errors import UsageError
+from pipeline.flags import flag_values
 from pipeline.flags.job_labels import job_labels_apart
 from pipeline.flags.one_line_parser import HelpFormatter, OneLineParser, typed
 from pipeline.flags.sizes import parse_shard_size, parse_size
@@ -20,7 +21,6 @@ from transforms.core.duplicates.equal_images import MODES as DEDUPE_MODES
 from transforms.core.features.box_columns import parse_box_columns
 from transforms.core.features.boxes import FORMS, UNITS
 from transforms.core.features.boxes import ORIENTATIONS as BOX_ORIENTATIONS
-from transforms.core.features.layouts import LAYOUTS, ROWS, is_layout_file
 from transforms.core.images.check import DEFAULT_LIMITS, MODES
 from transforms.core.images.embeddings import DTYPES
 from transforms.core.images.pixel_options import (
@@ -31,82 +31,14 @@ from transforms.core.images.pixel_options import (
     Resize,
 )
 from transforms.core.labels.label_kinds import LABEL_KINDS
-from transforms.core.labels.path_labels import parse_label_regex
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT, RejectionLimit
-from transforms.core.planning.shards import MAX_SHARDS
 from transforms.core.planning.split_assignment import SPLIT_SOURCES
 from transforms.core.planning.splits import parse_splits
-
-_LAYOUTS = (*LAYOUTS, ROWS)
+from transforms.core.tables.csv_starts import parse_delimiter
+from transforms.core.tables.key_cells import KEY_CELLS
 
 PROGRESS_STYLES = ("auto", "plain", "json", "off")
-
-
-def at_least_one(text: str) -> int:
-    """A whole number above 0.
-
-    Raises:
-        ValueError: when it is none.
-    """
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def _not_empty(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is empty: give a path")
-    return text
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is blank: give a text such as |")
-    return _utf8(text)
-
-
-def _utf8(text: str) -> str:
-    """Refuses what the manifest, which is UTF-8, cannot hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{text!r} is not valid UTF-8") from None
-    return text
-
-
-def _layout(text: str) -> str:
-    if text not in _LAYOUTS and not is_layout_file(text):
-        raise ValueError(
-            f"{text!r} is none of {', '.join(_LAYOUTS)}, and no file of your own, .yaml"
-        )
-    return text
-
-
-def _seed(text: str) -> int:
-    try:
-        seed = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
-    if not -(2**127) <= seed < 2**127:
-        raise ValueError(f"{text} takes more than 128 bits")
-    return seed
-
-
-def _label_regex(text: str) -> str:
-    return parse_label_regex(_utf8(text)) and text
-
-
-def _quality(text: str) -> int:
-    if at_least_one(text) > 100:
-        raise ValueError(f"{text} is more than 100, the best quality of a JPEG")
-    return int(text)
-
-
-def _shard_number(text: str) -> int:
-    if at_least_one(text) > MAX_SHARDS:
-        raise ValueError(f"{text} is more than {MAX_SHARDS}, which the file names have room for")
-    return int(text)
 
 
 def make_parser(command: str) -> argparse.ArgumentParser:
@@ -147,7 +79,7 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--label_regex",
-        type=typed(_label_regex),
+        type=typed(flag_values.label_regex),
         metavar="EXPR",
         help="finds the label in an image's path: its group 'label', or its only group",
     )
@@ -155,7 +87,7 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
     add("--label_column", metavar="COL", help="column that holds the label; likewise")
     add(
         "--label_separator",
-        type=typed(_not_blank),
+        type=typed(flag_values.not_blank),
         metavar="TEXT",
         help="between several labels in one cell, such as |",
     )
@@ -167,13 +99,13 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
     )
     add("--dense_labels", action="store_true", help="number integer labels from 0 without gaps")
     add("--key", choices=KEY_KINDS, help="what of an image's path a row must name")
+    _add_csv(group)
     add(
         "--root",
-        type=typed(_not_empty),
+        type=typed(flag_values.not_empty),
         metavar="DIR",
         help="folder below which paths and keys begin; if omitted, the common folder of --images",
     )
-    add("--csv_encoding", default="utf-8", metavar="ENC", help="such as cp949 or utf-16")
     add(
         "--allow_outside",
         action="store_true",
@@ -182,31 +114,39 @@ def _add_inputs(group: argparse._ArgumentGroup) -> None:
     add("--class_names", metavar="FILE", help="class names in the order of their ids, one a line")
 
 
+def _add_csv(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--key_cells",
+        choices=KEY_CELLS,
+        default="auto",
+        help="how rows spell keys; auto: also with \\, or below another folder",
+    )
+    add("--csv_encoding", default="utf-8", metavar="ENC", help="such as cp949 or utf-16")
+    add(
+        "--csv_delimiter",
+        type=typed(parse_delimiter),
+        metavar="CHAR",
+        help="between cells, such as ; or tab; if omitted, the first line of each file shows it",
+    )
+
+
 def _add_output(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--output",
-        type=typed(_not_empty),
+        type=typed(flag_values.not_empty),
         required=True,
         metavar="DIR",
         help="folder of the dataset",
     )
+    _add_splits(group)
     add(
-        "--splits",
-        type=typed(parse_splits),
-        default="train=1",
-        metavar="NAME=SHARE,...",
-        help="splits by a hash of the key",
+        "--num_shards",
+        type=typed(flag_values.shard_number),
+        metavar="N",
+        help="shards of each split",
     )
-    add("--group_by", metavar="COL", help="column whose cells stay together in one split")
-    add(
-        "--split_from",
-        choices=SPLIT_SOURCES,
-        help="what decides the split; without it: csv with --split_column, else hash",
-    )
-    add("--split_column", metavar="COL", help="column that names the split; a name, or 1, 2 ...")
-    add("--seed", type=typed(_seed), default=0, metavar="N", help="of the order and the splits")
-    add("--num_shards", type=typed(_shard_number), metavar="N", help="shards of each split")
     add(
         "--shard_size",
         type=typed(parse_shard_size),
@@ -215,10 +155,11 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--layout",
-        type=typed(_layout),
+        type=typed(flag_values.layout_name),
         default="slim",
         metavar="NAME|FILE",
-        help=f"features of the Examples: {', '.join(_LAYOUTS)}, or a .yaml file of your own",
+        help=f"features of the Examples: {', '.join(flag_values.LAYOUT_NAMES)}, or a .yaml file of "
+        "your own",
     )
     _add_boxes(group)
     add(
@@ -236,6 +177,31 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="of the shards",
     )
     add("--overwrite", action="store_true", help="replace a dataset that is there already")
+
+
+def _add_splits(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--splits",
+        type=typed(parse_splits),
+        default="train=1",
+        metavar="NAME=SHARE,...",
+        help="splits by a hash of the key",
+    )
+    add("--group_by", metavar="COL", help="column whose cells stay together in one split")
+    add(
+        "--split_from",
+        choices=SPLIT_SOURCES,
+        help="what decides the split; without it: csv with --split_column, else hash",
+    )
+    add("--split_column", metavar="COL", help="column that names the split; a name, or 1, 2 ...")
+    add(
+        "--seed",
+        type=typed(flag_values.seed_value),
+        default=0,
+        metavar="N",
+        help="of the order and the splits",
+    )
 
 
 def _add_boxes(group: argparse._ArgumentGroup) -> None:
@@ -280,7 +246,7 @@ def _add_pixels(group: argparse._ArgumentGroup) -> None:
     add("--color", choices=COLORS, default="keep", help="channels: as they are, three or one")
     add(
         "--quality",
-        type=typed(_quality),
+        type=typed(flag_values.jpeg_quality),
         metavar="N",
         help=f"1 to 100, of JPEGs that are written anew; without it: {DEFAULT_QUALITY}",
     )
@@ -296,11 +262,16 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--model",
-        type=typed(_not_empty),
+        type=typed(flag_values.not_empty),
         metavar="MODEL",
         help="Keras file, SavedModel folder or keras.applications name, for --layout embedding",
     )
-    add("--model_weights", type=typed(_not_empty), metavar="FILE", help="weights of such a name")
+    add(
+        "--model_weights",
+        type=typed(flag_values.not_empty),
+        metavar="FILE",
+        help="weights of such a name",
+    )
     add(
         "--embed_dtype",
         choices=DTYPES,
@@ -313,7 +284,7 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     add("--check", choices=MODES, default="full", help="decode every pixel, or read headers only")
     add(
         "--max_pixels",
-        type=typed(at_least_one),
+        type=typed(flag_values.at_least_one),
         default=DEFAULT_LIMITS.max_pixels,
         metavar="N",
         help="reject larger images before they are decoded",
@@ -345,7 +316,7 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--quarantine",
-        type=typed(_not_empty),
+        type=typed(flag_values.not_empty),
         metavar="DIR",
         help="copy rejected images to DIR/REASON/PATH",
     )

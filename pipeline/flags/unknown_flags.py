@@ -57,6 +57,9 @@ _SYNONYMS = {
     "--quality N": "jpeg_quality q",
     "--compression gzip": "gzip gz zip compress compression_type",
     "--csv_encoding ENC": "encoding charset codec",
+    "--csv_delimiter CHAR": (
+        "delimiter delim sep separator field_separator csv_sep csv_separator csv_delim"
+    ),
     "--group_by COL": "group group_column groups",
     "--overwrite (it replaces a finished dataset)": "force f_overwrite replace clobber exist_ok",
     "--progress auto|plain|json|off": "verbose v quiet silent no_progress log_level logging debug",

@@ -59,14 +59,14 @@ def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]
     columns = config.columns
     if columns is None:
         return []
-    return [*_separator(columns), *_named_columns(flags, columns)]
+    return [*_separator(flags, columns), *_named_columns(flags, columns)]
 
 
-def _separator(columns: CsvColumns) -> list[Decision]:
-    if columns.delimiter == ",":
+def _separator(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]:
+    if columns.delimiter == "," and flags.csv_delimiter is None:
         return []
     name = DELIMITERS.get(columns.delimiter, repr(columns.delimiter))
-    return [Decision("separator", name, columns.because_delimiter)]
+    return [Decision("separator", name, columns.because_delimiter, "--csv_delimiter")]
 
 
 def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]:
@@ -79,9 +79,11 @@ def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decis
         return [Decision("key column", "file and line", "no column is given", "--label_key")]
     name = repr(columns.key_name)
     found = [Decision("key column", name, because_key or "given", "--label_key")]
-    if str(columns.key_cells):
+    if flags.key_cells != "auto":
+        found.append(given("key cells", "as they are", "--key_cells"))
+    elif str(columns.key_cells):
         because = "so the first rows name images"
-        found.append(Decision("key cells", str(columns.key_cells), because))
+        found.append(Decision("key cells", str(columns.key_cells), because, "--key_cells"))
     if columns.label_name is not None:
         name = repr(columns.label_name)
         found.append(Decision("label column", name, because_label, "--label_column"))

@@ -169,6 +169,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         dedupe=flags.dedupe,
         row_places=listing.places if listing else None,
         label_kind=flags.label_kind,
+        key_cells=flags.key_cells,
         dense_labels=flags.dense_labels,
     )
 

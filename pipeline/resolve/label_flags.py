@@ -26,7 +26,7 @@ from transforms.core.labels.vocabulary import read_class_names
 from transforms.core.planning.image_lists import listed_path
 from transforms.core.planning.keys import relative_path, row_key
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
-from transforms.core.tables.key_cells import AS_THEY_ARE, find_key_cells
+from transforms.core.tables.key_cells import AS_THEY_ARE, find_key_cells, keys_as_they_are
 from transforms.core.tables.label_columns import resolve_columns
 from transforms.storage import files
 
@@ -141,23 +141,23 @@ def label_files(
     """
     paths = label_paths(flags)
     keys = sample.keys(key)
-    with open_csv(paths[0]) as file:
-        first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
+    first = read_first(flags, paths[0], _FIRST_ROWS)
 
     def is_key(cell: str) -> bool:
         return row_key(cell, kind=key) in keys
 
+    spelling = find_key_cells if flags.key_cells == "auto" else keys_as_they_are
     columns = resolve_columns(
         first,
         key=flags.label_key,
         label=flags.label_column,
-        is_image_key=lambda cell: find_key_cells([cell], is_key) is not None,
+        is_image_key=lambda cell: spelling([cell], is_key) is not None,
         path=paths[0],
         label_required=layout.needs_label,
     )
     rows = first.rows[1:] if columns.has_header else first.rows
     cells = [row[columns.key] for row in rows if columns.key < len(row)]
-    columns = columns._replace(key_cells=find_key_cells(cells, is_key) or AS_THEY_ARE)
+    columns = columns._replace(key_cells=spelling(cells, is_key) or AS_THEY_ARE)
     columns = add_place_columns(columns, first, flags, paths[0])
     for path in paths[1:]:
         next(_rows(path, columns, flags.csv_encoding), None)
@@ -174,8 +174,21 @@ def label_rows(
         yield from _rows(path, columns, flags.csv_encoding)
 
 
+def read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:
+    """The first rows of a label file.
+
+    Raises:
+        UsageError: it cannot be read.
+        LabelsError: it cannot be read as CSV.
+    """
+    with _open_csv(path) as file:
+        return first_rows(
+            file, count, encoding=flags.csv_encoding, delimiter=flags.csv_delimiter, path=path
+        )
+
+
 @contextlib.contextmanager
-def open_csv(path: str) -> Iterator[BinaryIO]:
+def _open_csv(path: str) -> Iterator[BinaryIO]:
     """A label file, open for reading.
 
     Raises:
@@ -242,7 +255,7 @@ def check_label_kind(
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
-    with open_csv(path) as file:
+    with _open_csv(path) as file:
         for row in read_rows(file, columns, encoding=encoding, path=path):
             if isinstance(row, LabelRow):
                 yield row

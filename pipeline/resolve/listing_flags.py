@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from pipeline.errors import UsageError
 from pipeline.inputs.image_samples import ImageSample
-from pipeline.resolve.label_flags import LabelFiles, asks_path, label_paths, open_csv
+from pipeline.resolve.label_flags import LabelFiles, asks_path, label_paths, read_first
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.features.box_columns import is_automl
 from transforms.core.planning.image_lists import MISSING, listed_uri, names_image, top_folder
 from transforms.core.planning.keys import fixed_root, tidy_root
-from transforms.core.tables.csv_rows import FirstRows, find_column, first_rows, header_names
+from transforms.core.tables.csv_rows import FirstRows, find_column, header_names
 from transforms.core.tables.key_cells import KeyCells
 from transforms.core.tables.label_columns import resolve_columns
 from transforms.storage import files
@@ -51,8 +51,7 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
     if flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
     paths = label_paths(flags)
-    with open_csv(paths[0]) as file:
-        first = first_rows(file, _ROWS, encoding=flags.csv_encoding, path=paths[0])
+    first = read_first(flags, paths[0], _ROWS)
     flags = _completed(flags, first, paths[0])
     columns = resolve_columns(
         first,
@@ -66,7 +65,8 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
     rows = first.rows[1:] if columns.has_header else first.rows
     cells = [row[columns.key] for row in rows if columns.key < len(row)]
     uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
-    if any("\\" in cell for cell in cells) and not any(_is_there(uri) for uri in uris):
+    is_open = flags.key_cells == "auto" and not any(_is_there(uri) for uri in uris)
+    if is_open and any("\\" in cell for cell in cells):
         columns = columns._replace(key_cells=KeyCells(backslashes=True))
         cells = [columns.key_cells.key(cell) for cell in cells]
         uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]

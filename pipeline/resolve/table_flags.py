@@ -11,7 +11,7 @@ from pipeline.errors import UsageError
 from pipeline.flags.options import default_of
 from pipeline.inputs.image_samples import ImageSample
 from pipeline.resolve.decided import decide
-from pipeline.resolve.label_flags import label_paths, label_rows, open_csv
+from pipeline.resolve.label_flags import label_paths, label_rows, read_first
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, read_layout_file, with_cells
 from pipeline.resolve.root_flags import root_of
 from pipeline.resolve.split_checks import check_splits
@@ -25,7 +25,6 @@ from transforms.core.tables.csv_rows import (
     NO_KEY,
     CsvColumns,
     FirstRows,
-    first_rows,
     header_names,
 )
 from transforms.core.tables.label_columns import find_further
@@ -36,7 +35,7 @@ _IMAGE_FLAGS = (
     *("box_columns", "box_form", "box_units", "box_orientation"),
     *("files", "transcode", "resize", "color", "quality", "exif_orientation"),
     *("model", "model_weights", "embed_dtype", "check", "max_pixels", "max_bytes", "quarantine"),
-    *("dedupe", "label_kind", "dense_labels"),
+    *("dedupe", "label_kind", "dense_labels", "key_cells"),
 )
 
 # Rows whose cells are compared with the names of splits.
@@ -69,8 +68,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
     _check_flags(flags)
     split_from = split_source(flags, ImageSample([], "", False), "csv")
     paths = label_paths(flags)
-    with open_csv(paths[0]) as file:
-        first = first_rows(file, _FIRST_ROWS, encoding=flags.csv_encoding, path=paths[0])
+    first = read_first(flags, paths[0], _FIRST_ROWS)
     if not first.rows:
         raise LabelsError(f"CSV {paths[0]} is empty: give a file with rows to --labels")
     columns = _columns(flags, first, paths[0])
@@ -127,7 +125,17 @@ def _check_flags(flags: argparse.Namespace) -> None:
 def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColumns:
     """Where key, split and group stand."""
     header = header_names(first.rows[0])
-    columns = CsvColumns(first.delimiter, True, NO_KEY, None, "", None, len(header), is_strict=True)
+    columns = CsvColumns(
+        first.delimiter,
+        has_header=True,
+        key=NO_KEY,
+        label=None,
+        key_name="",
+        label_name=None,
+        width=len(header),
+        is_strict=True,
+        because_delimiter=first.because,
+    )
     if flags.label_key is not None:
         at = find_further(columns, first, flags.label_key, "--label_key", path)
         columns = columns._replace(key=at, key_name=header[at])

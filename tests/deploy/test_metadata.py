@@ -73,6 +73,7 @@ VALUES = {
     "group_by": Values(["patient id", "3"]),
     "split_column": Values(["set", "1"]),
     "csv_encoding": Values(["utf-8", "cp949", "UTF_16"], [], ["utf 8"]),
+    "csv_delimiter": Values([";", "|", " ", "tab", "semicolon"], ["", "t", "||", '"', "bar"]),
     "splits": Values(
         ["train=1", "train=0.8,validation=0.1,test=0.1", "train=80%,test=20%", "a_1=.5,b=.5"],
         ["", "train", "train=", "=1", "1a=1", "train=1,", "train=x", "a-b=1", "train=0.5 test=0.5"],

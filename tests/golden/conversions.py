@@ -41,6 +41,8 @@ CONVERSIONS = {
     "other key column": Conversion({"label_key": "other"}, "csv"),
     "wrong encoding": Conversion({**_PHOTOS, "labels": "korean.csv", "csv_encoding": "latin-1"}),
     "encoding": Conversion({"csv_encoding": "cp949"}, "wrong encoding"),
+    "separator found": Conversion({**_PHOTOS, "labels": "separators.csv"}),
+    "separator given": Conversion({"csv_delimiter": ";"}, "separator found"),
     "integers": Conversion({"labels": "numbers.csv"}, "csv"),
     "integers as text": Conversion({"label_kind": "text"}, "integers"),
     "dense integers": Conversion({"dense_labels": True}, "integers"),
@@ -56,6 +58,8 @@ CONVERSIONS = {
     "key stem": Conversion({"key": "stem"}, "landmark"),
     "key uri": Conversion({"key": "uri"}, "landmark"),
     "rows with names": Conversion({"labels": "names.csv", "key": "name"}, "landmark"),
+    "rows of another folder": Conversion({**_PHOTOS, **_ALL, "labels": "moved.csv", "key": "path"}),
+    "rows as they are": Conversion({"key_cells": "as_is"}, "rows of another folder"),
     "root": Conversion({"root": "."}, "folders"),
     # splits and shards
     "other splits": Conversion({"splits": "fit=0.5,eval=0.25,last=0.25"}, "folders"),

@@ -104,6 +104,17 @@ def _tables() -> dict[str, list[str]]:
             *(f"{stem}\t{[7, 100000, 10, 3][at % 4]}" for at, (stem, _) in enumerate(labelled)),
         ],
         "names.csv": ["id,label", *(f"{stem}.jpg,{name}" for stem, name in labelled)],
+        # Commas and semicolons give other keys and labels.
+        "separators.csv": [
+            "id,label;image",
+            *(f"{stem},{'ab'[at % 2]};{stem}" for at, stem in rows),
+        ],
+        # The first rows have another folder before their keys, the last ones have none.
+        "moved.csv": [
+            "id,label",
+            *(f"/old/{name}/{stem}.jpg,{name}" for stem, name in (labelled * 20)[:20]),
+            *(f"{name}/{stem}.jpg,{name}" for stem, name in labelled[:3]),
+        ],
         "korean.csv": ["id,label", *(f"{stem},{'고양이 개'.split()[at % 2]}" for at, stem in rows)],
         "automl.csv": [
             *(

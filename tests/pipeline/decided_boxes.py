@@ -230,7 +230,7 @@ FILES: list[Row] = [
         flags="--images 'p/*.jpg' --labels a.csv",
         decided="""
             labels from    csv                  --labels is given [--label_from]
-            separator      '|'                  its line 'sep=|'
+            separator      '|'                  its line 'sep=|' [--csv_delimiter]
             key column     'id'                 a usual name for the key [--label_key]
             label column   'label'              a usual name for the label [--label_column]
             key            stem                 default with --labels and --images [--key]
@@ -251,7 +251,7 @@ FILES: list[Row] = [
         flags="--images 'p/*.jpg' --labels a.csv --label_column 2",
         decided="""
             labels from    csv                  --labels is given [--label_from]
-            separator      space                the first line of the file
+            separator      space                the first line of the file [--csv_delimiter]
             key column     'column 1'           its cells name images [--label_key]
             label column   'column 2'           given [--label_column]
             key            stem                 default with --labels and --images [--key]
@@ -274,7 +274,8 @@ FILES: list[Row] = [
         decided="""
             labels from    csv                  --labels is given [--label_from]
             key column     'path'               a usual name for the key [--label_key]
-            key cells      '\\' is '/', without 'C:/data/' so the first rows name images
+            key cells      '\\' is '/', without 'C:/data/' so the first rows name images \
+                                   [--key_cells]
             label column   'label'              a usual name for the label [--label_column]
             key            path                 given [--key]
             splits from    hash of the key      shares train=1 [--splits]
@@ -295,7 +296,7 @@ FILES: list[Row] = [
         decided="""
             labels from    csv                  --labels is given [--label_from]
             key column     'path'               a usual name for the key [--label_key]
-            key cells      '\\' is '/'           so the first rows name images
+            key cells      '\\' is '/'           so the first rows name images [--key_cells]
             label column   'label'              a usual name for the label [--label_column]
             key            path                 default without --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
@@ -336,9 +337,9 @@ FILES: list[Row] = [
         flags="--images 'p/*/*.jpg' --labels a.csv --key path",
         decided="""
             labels from    csv                  --labels is given [--label_from]
-            separator      semicolon            the first line of the file
+            separator      semicolon            the first line of the file [--csv_delimiter]
             key column     'path'               a usual name for the key [--label_key]
-            key cells      without '/mnt/p/'    so the first rows name images
+            key cells      without '/mnt/p/'    so the first rows name images [--key_cells]
             label column   'label'              a usual name for the label [--label_column]
             key            path                 given [--key]
             splits from    hash of the key      shares train=1 [--splits]

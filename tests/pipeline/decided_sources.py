@@ -109,7 +109,7 @@ SOURCES = [
         flags="--images 'pets/*/*.jpg' --labels a.csv --split_column set --splits open=1",
         decided="""
             labels from    csv              --labels is given [--label_from]
-            separator      semicolon        the first line of the file
+            separator      semicolon        the first line of the file [--csv_delimiter]
             key column     'id'             a usual name for the key [--label_key]
             label column   'label'          a usual name for the label [--label_column]
             key            stem             default with --labels and --images [--key]
@@ -214,6 +214,29 @@ SOURCES = [
             only 1.jpg - -
             only 2.jpg - -
             only 3.jpg - -
+        """,
+    ),
+    Row(
+        "a separator that only the flag tells, and cells that stay as they are",
+        images=PETS,
+        csvs={"a.csv": "id~a;b\ncat/1.jpg~x;y\ncat/2.jpg~x\n/pets/dog/3.jpg~z\n"},
+        flags="--images 'pets/*/*.jpg' --labels a.csv --csv_delimiter '~' --key path"
+        " --key_cells as_is --max_rejected 1",
+        decided="""
+            labels from    csv              --labels is given [--label_from]
+            separator      '~'              given [--csv_delimiter]
+            key column     'id'             a usual name for the key [--label_key]
+            key cells      as they are      given [--key_cells]
+            label column   'a;b'            the other of two columns [--label_column]
+            key            path             given [--key]
+            splits from    hash of the key  shares train=1 [--splits]
+            root           pets             the folder that all of --images share [--root]
+            labels         text, 2 classes  'x;y' is no integer [--label_kind]
+            class ids      0 to 1           count the sorted labels [--class_names]
+        """,
+        records="""
+            train cat/1.jpg 1 x;y
+            train cat/2.jpg 0 x
         """,
     ),
 ]

@@ -4,118 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tests.pipeline.commands import Dataset, Ran, digests
+from tests.pipeline.commands import digests
+from tests.pipeline.label_effects import ALL, LABEL_ROWS
+from tests.pipeline.option_rows import Made, Row, reasons, stems
 from tests.pipeline.reading import (
-    LANDMARK,
     feature_names,
     filenames,
-    label_ids,
-    labels,
     read,
     read_lists,
     shape,
 )
 
 
-class Made(NamedTuple):
-    """What one command made."""
-
-    ran: Ran
-    dataset: Dataset
-
-
-class Row(NamedTuple):
-    """A flag and its effect.
-
-    Attributes:
-        value: the flag's value in the second of two commands; a list repeats it.
-        effect: gets what the first, without the flag, and the second made, and checks them.
-        others: flags of both commands; `{in}` stands for the folder of the inputs.
-        before: the flag's value in the first command, instead of none.
-    """
-
-    value: Any
-    effect: Callable[[Made, Made], None]
-    others: Mapping[str, Any] = {}
-    before: Any = None
-
-
-def _stems(made: Made) -> set[str]:
-    return {Path(name).stem for name in filenames(made.dataset)}
-
-
-def _reasons(made: Made) -> list[str]:
-    return [line["reason"] for line in made.dataset.rejected]
-
-
 def _images(without: Made, made: Made) -> None:
-    assert _stems(without) == {"cat-0", "cat-1", "dog-0", "dog-1"}
-    assert _stems(made) == {"dog-0", "dog-1"}
-
-
-def _labels(without: Made, made: Made) -> None:
-    assert set(labels(without.dataset).values()) == {"cat", "dog"}
-    assert labels(made.dataset) == {"cat-0": "a", "cat-1": "b", "dog-0": "c", "dog-1": "d"}
-
-
-def _label_from(without: Made, made: Made) -> None:
-    assert "image/class/text" in feature_names(without.dataset)
-    assert "image/class/text" not in feature_names(made.dataset)
-
-
-def _label_regex(without: Made, made: Made) -> None:
-    assert label_ids(without.dataset) == {"cat-0": 0, "cat-1": 0, "dog-0": 1, "dog-1": 1}
-    assert labels(made.dataset) == {"cat-0": "0", "cat-1": "1", "dog-0": "0", "dog-1": "1"}
-
-
-def _label_key(without: Made, made: Made) -> None:
-    assert labels(without.dataset)["cat-0"] == "a"
-    assert labels(made.dataset)["cat-0"] == "d"
-
-
-def _label_column(without: Made, made: Made) -> None:
-    assert labels(without.dataset)["cat-0"] == "a"
-    assert labels(made.dataset)["cat-0"] == "x"
-
-
-def _label_kind(without: Made, made: Made) -> None:
-    assert label_ids(without.dataset) == {"cat-0": 7, "cat-1": 100000, "dog-0": 10}
-    assert _reasons(without) == ["no_label"]
-    assert label_ids(made.dataset) == {"cat-0": 2, "cat-1": 1, "dog-0": 0, "dog-1": 3}
-    assert labels(made.dataset)["dog-1"] == "nan"
-
-
-def _dense_labels(without: Made, made: Made) -> None:
-    assert label_ids(without.dataset) == {"cat-0": 7, "cat-1": 100000, "dog-0": 10}
-    assert label_ids(made.dataset) == {"cat-0": 0, "cat-1": 2, "dog-0": 1}
-    assert labels(made.dataset) == {"cat-0": "7", "cat-1": "100000", "dog-0": "10"}
-    assert (made.dataset.folder / "labels.txt").read_text() == "7\n10\n100000\n"
-
-
-def _key(without: Made, made: Made) -> None:
-    assert {r["id"] for r in read(without.dataset, LANDMARK)} >= {b"cat-0", b"dog-1"}
-    assert {r["id"] for r in read(made.dataset, LANDMARK)} >= {b"cat-0.jpg", b"dog-1.jpg"}
-
-
-def _root(without: Made, made: Made) -> None:
-    assert filenames(without.dataset)[0].count("/") == 1
-    assert sorted(filenames(made.dataset))[0] == "photos/cat/cat-0.jpg"
-
-
-def _csv_encoding(without: Made, made: Made) -> None:
-    assert without.ran.code == 2 and "--csv_encoding cp949" in without.ran.error()
-    assert set(labels(made.dataset).values()) == {"고양이"}
-
-
-def _class_names(without: Made, made: Made) -> None:
-    assert label_ids(without.dataset) == {"cat-0": 0, "cat-1": 0, "dog-0": 1, "dog-1": 1}
-    assert label_ids(made.dataset) == {"cat-0": 1, "cat-1": 1, "dog-0": 0, "dog-1": 0}
+    assert stems(without) == {"cat-0", "cat-1", "dog-0", "dog-1"}
+    assert stems(made) == {"dog-0", "dog-1"}
 
 
 def _output(without: Made, made: Made) -> None:
@@ -156,7 +63,7 @@ def _split_column(without: Made, made: Made) -> None:
 
 def _seed(without: Made, made: Made) -> None:
     assert filenames(without.dataset) != filenames(made.dataset)
-    assert _stems(without) == _stems(made)
+    assert stems(without) == stems(made)
 
 
 def _shards(without: Made, made: Made) -> None:
@@ -273,18 +180,18 @@ def _embed_dtype(without: Made, made: Made) -> None:
 
 
 def _check(without: Made, made: Made) -> None:
-    assert _reasons(without) == ["corrupt_image"]
-    assert _reasons(made) == []
+    assert reasons(without) == ["corrupt_image"]
+    assert reasons(made) == []
 
 
 def _max_pixels(without: Made, made: Made) -> None:
-    assert _reasons(without) == []
-    assert _reasons(made) == ["too_many_pixels"] * 4
+    assert reasons(without) == []
+    assert reasons(made) == ["too_many_pixels"] * 4
 
 
 def _max_bytes(without: Made, made: Made) -> None:
-    assert _reasons(without) == []
-    assert _reasons(made) == ["too_many_bytes"] * 4
+    assert reasons(without) == []
+    assert reasons(made) == ["too_many_bytes"] * 4
 
 
 def _max_rejected(without: Made, made: Made) -> None:
@@ -298,13 +205,8 @@ def _strict(without: Made, made: Made) -> None:
 
 
 def _dedupe(without: Made, made: Made) -> None:
-    assert _reasons(without) == []
-    assert _reasons(made) == ["duplicate_image"]
-
-
-def _allow_outside(without: Made, made: Made) -> None:
-    assert _reasons(without) == ["outside_root"]
-    assert _reasons(made) == ["unreadable"]  # there is no such file
+    assert reasons(without) == []
+    assert reasons(made) == ["duplicate_image"]
 
 
 def _quarantine(without: Made, made: Made) -> None:
@@ -324,26 +226,12 @@ def _progress_json(without: Made, made: Made) -> None:
     assert totals.get("converting", 4) == 4 and totals.get("listing", 0) == 0
 
 
-ALL = {"max_rejected": "100%"}
 DIRECTORY = {"label_from": "directory"}
 DETECTION = {"layout": "detection"}
 TURNED = {"images": "{in}/turned/*/*.jpg"}
 ROWS = {
     "--images": Row("{in}/photos/*/dog-*.jpg", _images, DIRECTORY, "{in}/photos/*/*.jpg"),
-    "--labels": Row("{in}/letters.csv", _labels),
-    "--label_from": Row("none", _label_from),
-    "--label_regex": Row(r"-(\d)\.", _label_regex),
-    "--label_key": Row("other", _label_key, {"labels": "{in}/columns.csv"}),
-    "--label_column": Row("kind", _label_column, {"labels": "{in}/columns.csv"}),
-    "--label_kind": Row("text", _label_kind, {"labels": "{in}/numbers.csv", "max_rejected": 1}),
-    "--dense_labels": Row(True, _dense_labels, {"labels": "{in}/numbers.csv", "max_rejected": 1}),
-    "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
-    "--root": Row("{in}", _root),
-    "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),
-    "--allow_outside": Row(
-        True, _allow_outside, {"images": None, "labels": "{in}/outside.csv", **ALL}
-    ),
-    "--class_names": Row("{in}/classes.txt", _class_names),
+    **LABEL_ROWS,
     "--output": Row("{out}/elsewhere", _output, before="{out}/first"),
     "--splits": Row("fit=0.5,eval=0.5", _splits),
     "--group_by": Row(

@@ -137,6 +137,27 @@ CASES = {
         ("labels.csv is not utf-8 at line 2", "--csv_encoding cp949"),
         files={"labels.csv": "id,label\ncat-0,고양이\n".encode("cp949")},
     ),
+    "one_column": Case(
+        ("labels.csv has one column ('id~label')", "give --csv_delimiter '~'"),
+        files={"labels.csv": b"id~label\ncat-0~a\n"},
+    ),
+    "a_letter_as_separator": Case(
+        ("--csv_delimiter 't' is no separator of cells", "or tab"), {"csv_delimiter": "t"}
+    ),
+    "a_separator_without_a_csv": Case(
+        ("--csv_delimiter needs --labels CSV",), {"csv_delimiter": ";", "labels": None}
+    ),
+    "an_encoding_without_a_csv": Case(
+        ("--csv_encoding needs --labels CSV",), {"csv_encoding": "cp949", "labels": None}
+    ),
+    "cells_that_stay_without_a_csv": Case(
+        ("--key_cells needs --labels CSV",), {"key_cells": "as_is", "labels": None}
+    ),
+    "cells_that_stay_below_another_folder": Case(
+        ("column 'id' holds '/old/cat/cat-0.jpg'",),
+        {"key_cells": "as_is", "key": "path"},
+        files={"labels.csv": b"id,label\n/old/cat/cat-0.jpg,a\n"},
+    ),
     "unknown_encoding": Case(("--csv_encoding 'cp94'",), {"csv_encoding": "cp94"}),
     "workbook": Case(("save it as CSV",), files={"labels.csv": b"PK\3\4\x14\0"}),
     "damaged_gzip": Case(("damaged gzip",), files={"labels.csv": b"\x1f\x8b\x08\0\0\0"}),

@@ -186,6 +186,17 @@ def test_wrong_arguments_are_told_at_once(folder: Path) -> None:
     assert "no column 'lable' (label_column)" in str(raised.value)
 
 
+def test_a_separator_that_is_given(folder: Path) -> None:
+    lines = (folder / "labels.csv").read_text().replace(",", "~")
+    (folder / "odd.csv").write_text(lines)
+    with pytest.raises(LabelsError, match=r"has one column .*, give csv_delimiter '~'"):
+        FindImages(["photos/*/*.jpg"], labels="odd.csv")
+    for name, delimiter in (("odd", "~"), ("labels", None)):
+        csv: dict[str, Any] = {"labels": f"{name}.csv", "csv_delimiter": delimiter}
+        run(FindImages(["photos/*/*.jpg"], **csv), WriteDataset(name))
+    assert labels(Dataset(folder / "odd")) == labels(Dataset(folder / "labels"))
+
+
 GLOB = ["photos/*/*.jpg"]
 LOADED = "out/chosen"
 
@@ -205,6 +216,19 @@ LOADED = "out/chosen"
         ),
         (FindImages, (GLOB,), {"label_from": "none", "labels": "labels.csv"}, "without labels"),
         (FindImages, (GLOB,), {"label_key": "id"}, "label_key is a column of labels"),
+        (
+            FindImages,
+            (GLOB,),
+            {"csv_delimiter": ";"},
+            "csv_delimiter is between the cells",
+        ),
+        (
+            FindImages,
+            (GLOB,),
+            {"labels": "labels.csv", "csv_delimiter": "t"},
+            "csv_delimiter 't' is no separator of cells",
+        ),
+        (FindImages, (GLOB,), {"labels": "labels.csv", "csv_delimiter": 9}, "is one character"),
         (FindImages, (GLOB,), {"labels": ["labels.csv"]}, "labels is a path"),
         (FindImages, (GLOB,), {"key": "id"}, "key is one of 'stem', 'name'"),
         (FindImages, (GLOB,), {"splits": {"train": 1}}, "splits is a str: write 'train=1'"),

@@ -10,9 +10,12 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from transforms.core.labels.label_kinds import LABEL_KINDS
+from transforms.core.labels.vocabulary import LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, MAX_SHARDS, ShardPlan
 from transforms.core.planning.splits import parse_splits
+from transforms.core.tables.csv_starts import parse_delimiter
 
 
 def path_text(name: str, value: object) -> str:
@@ -169,6 +172,36 @@ def shard_plan(num_shards: int | None, shard_size: int | None, gzip: bool) -> Sh
         whole_number("num_shards", num_shards, 1, MAX_SHARDS)
     size = DEFAULT_SHARD_SIZE if shard_size is None else whole_number("shard_size", shard_size, 1)
     return ShardPlan((), size, num_shards, gzip)
+
+
+def label_rules(kind: object, class_names: object, dense: object) -> LabelRules:
+    """What labels are, and which ids they get.
+
+    Raises:
+        TypeError: one of them has another type.
+        ValueError: there is no such kind, or the names are no names.
+    """
+    kind = one_of("label_kind", kind, LABEL_KINDS)
+    names = class_texts("class_names", class_names)
+    return LabelRules(kind, names, truth("dense_labels", dense))
+
+
+def optional_delimiter(name: str, value: object) -> str | None:
+    """The character between cells of a CSV, or None.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it cannot separate cells.
+
+    >>> optional_delimiter("csv_delimiter", "tab")
+    '\\t'
+    """
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is one character, a str, not {_kind(value)}")
+    try:
+        return None if value is None else parse_delimiter(value)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from error
 
 
 def rejection_limit(max_rejected: object) -> RejectionLimit:

@@ -18,7 +18,8 @@ from tests.conftest import draw
 from tests.images import chunk, picture, saved
 from tests.models import efficientnet, saved_to, small_model
 from tests.pipeline.commands import Dataset, convert
-from tests.pipeline.option_effects import ROWS, Made
+from tests.pipeline.option_effects import ROWS
+from tests.pipeline.option_rows import Made
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,13 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *(f"{stem},a,{stem[:3]},{'TEST' if stem[4] == '0' else 'dev'}" for stem in stems),
         ],
         "names.csv": ["id,label", *(f"{stem}.jpg,{letter}" for stem, letter in letters)],
+        "tildes.csv": ["id~label", *("~".join(row) for row in letters)],
+        # All rows whose cells show how they spell keys; one more that names its image itself.
+        "old.csv": [
+            "id,label",
+            *[f"/old/{stem[:3]}/{stem}.jpg,{letter}" for stem, letter in letters * 5],
+            "cat/cat-1.jpg,b",
+        ],
         "korean.csv": ["id,label", *(f"{stem},고양이" for stem in stems)],
         "numbers.csv": ["id,label", "cat-0,7", "cat-1,100000", "dog-0,10", "dog-1,nan"],
         "classes.txt": ["dog", "cat"],

@@ -54,6 +54,8 @@ MEANT = {
     "--compress_": "--compression",
     "--resise": "--resize",
     "--csv_encode": "--csv_encoding",
+    "--delimiter": "--csv_delimiter CHAR",
+    "--sep": "--csv_delimiter CHAR",
     # Beam's, misspelt.
     "--runer": "--runner",
     "--direct_num_worker": "--direct_num_workers",

@@ -33,7 +33,7 @@ class FirstRows(NamedTuple):
     Attributes:
         delimiter: between cells.
         rows: its first rows, a header if there is one among them; blank lines are left out.
-        because: what shows the delimiter.
+        because: what shows the delimiter; `given` if it was given.
     """
 
     delimiter: str
@@ -62,7 +62,8 @@ class CsvColumns(NamedTuple):
         because: why these columns were taken for the key's and the label's; empty if unknown.
         boxes: which of `cells` hold boxes: a row without them needs no label.
         key_cells: what makes keys of the key's cells.
-        because_delimiter: what shows the delimiter.
+        because_delimiter: what shows the delimiter; `given` if it is that of every file, otherwise
+            each file with a header shows its own.
     """
 
     delimiter: str
@@ -121,18 +122,29 @@ class MalformedRow(NamedTuple):
 
 
 def first_rows(
-    binary_file: ReadableBytes, n: int, *, encoding: str = "utf-8", path: str
+    binary_file: ReadableBytes,
+    n: int,
+    *,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    path: str,
 ) -> FirstRows:
     """The delimiter and the first `n` rows, to resolve the columns from; fewer if they are long.
+
+    Args:
+        binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
+        n: how many rows.
+        encoding: a Python codec name; a byte order mark is always dropped.
+        delimiter: between cells; None to find it.
+        path: what to call the file in messages.
 
     Raises:
         LabelsError: the file cannot be read as CSV, as far as these rows go.
     """
-    start = read_start(read_lines(binary_file, encoding=encoding, path=path))
-    delimiter, lines = start.delimiter, start.lines
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path), delimiter or "")
     rows: list[tuple[str, ...]] = []
     held = 0
-    for line, cells, problem in _parsed(lines, delimiter, path):
+    for line, cells, problem in _parsed(start.lines, start.delimiter, path):
         if problem and not rows:
             raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
         if not problem:
@@ -140,7 +152,7 @@ def first_rows(
             held += len(cells) + sum(map(len, cells))
         if len(rows) >= n or held > MAX_ROW:
             break
-    return FirstRows(delimiter, tuple(rows), start.because)
+    return FirstRows(start.delimiter, tuple(rows), start.because)
 
 
 def read_rows(
@@ -160,7 +172,8 @@ def read_rows(
     Raises:
         LabelsError: the file cannot be read as CSV, or lacks a column.
     """
-    start = read_start(read_lines(binary_file, encoding=encoding, path=path))
+    given = columns.delimiter if columns.because_delimiter == "given" else ""
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
     delimiter = start.delimiter if columns.has_header else columns.delimiter
     rows = _parsed(start.lines, delimiter, path)
     if columns.has_header:

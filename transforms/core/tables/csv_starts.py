@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from transforms.core.planning.keys import IMAGE_EXTENSIONS
@@ -19,8 +19,60 @@ _EXCEL = re.compile(r'"?sep=([^\w\s"]|\t)"?\s*', re.ASCII | re.IGNORECASE)
 # The last lines that may be comments; what is longer is a column of them.
 _MOST = 1000
 
+# Also in cells, where they separate nothing.
+_OF_NAMES = "\"'._-/\\\r\n\0"
+
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "'|'", " ": "space"}
 """What may separate cells, and what to call it."""
+
+
+_NAMED = {name: character for character, name in DELIMITERS.items()} | {"\\t": "\t"}
+
+
+def parse_delimiter(text: str) -> str:
+    r"""The character that separates cells: itself, or its name.
+
+    Raises:
+        ValueError: it cannot separate cells.
+
+    >>> parse_delimiter(";"), parse_delimiter("tab"), parse_delimiter(r"\t")
+    (';', '\t', '\t')
+    """
+    found = _NAMED.get(text.lower(), text)
+    is_surrogate = "\ud800" <= found <= "\udfff"
+    if len(found) != 1 or found in '"\r\n\0' or found.isalnum() or is_surrogate:
+        raise ValueError(
+            f"{text!r} is no separator of cells: give one character such as ';', or tab"
+        )
+    return found
+
+
+def delimiter_text(delimiter: str) -> str:
+    r"""A separator as it is written on a command line.
+
+    >>> delimiter_text(";"), delimiter_text("\t")
+    (';', 'tab')
+    """
+    return DELIMITERS[delimiter] if delimiter in "\t " else delimiter
+
+
+def likely_delimiter(rows: Sequence[Sequence[str]]) -> str:
+    """What may separate the cells of rows that seem to have one; empty when nothing does.
+
+    Every row has it, and has it equally often; what names and paths are made of is none.
+
+    >>> likely_delimiter([("id~label",), ("a-1~cat",)]), likely_delimiter([("a",), ("b",)])
+    ('~', '')
+    """
+    if not rows or any(len(row) != 1 for row in rows):
+        return ""
+    texts = [text for (text,) in rows]
+    for character in dict.fromkeys(texts[0]):
+        if not character.isalnum() and character not in _OF_NAMES:
+            counts = {text.count(character) for text in texts}
+            if len(counts) == 1:
+                return character
+    return ""
 
 
 class CsvStart(NamedTuple):
@@ -28,7 +80,7 @@ class CsvStart(NamedTuple):
 
     Attributes:
         delimiter: between its cells.
-        because: what shows it.
+        because: what shows it; `given` if it was given.
         lines: all lines; those before the first row are blank.
     """
 
@@ -37,24 +89,35 @@ class CsvStart(NamedTuple):
     lines: Iterator[str]
 
 
-def read_start(lines: Iterator[str]) -> CsvStart:
+def read_start(lines: Iterator[str], delimiter: str = "") -> CsvStart:
     r"""Reads up to the first row.
+
+    Args:
+        lines: of the file.
+        delimiter: between its cells, if that is given.
 
     >>> start = read_start(iter(["# from a\n", "sep=;\n", "id;label\n"]))
     >>> start.delimiter, start.because, list(start.lines)
     (';', "its line 'sep=;'", ['\n', '\n', 'id;label\n'])
     """
-    declared = because = ""
+    declared, because = delimiter, "given" if delimiter else ""
     for skipped, line in enumerate(lines):
         text = line.strip("\r\n")
-        if skipped < _MOST and (excel := _EXCEL.fullmatch(text)) and not declared:
-            declared, because = excel[1], f"its line {text.strip()!r}"
+        if skipped < _MOST and (excel := _EXCEL.fullmatch(text)) and declared == delimiter:
+            if not delimiter:
+                declared, because = excel[1], f"its line {text.strip()!r}"
             continue
-        if text.strip() and not (skipped < _MOST and _COMMENT.match(text.strip())):
-            delimiter = declared or delimiter_of(line)
+        if text.strip() and not (skipped < _MOST and _is_comment(text.strip(), delimiter)):
+            found = declared or delimiter_of(line)
             again = itertools.chain(itertools.repeat("\n", skipped), [line], lines)
-            return CsvStart(delimiter, because or "the first line of the file", again)
+            return CsvStart(found, because or "the first line of the file", again)
     return CsvStart(declared or ",", because, iter(()))
+
+
+def _is_comment(text: str, delimiter: str) -> bool:
+    found = _COMMENT.match(text)
+    is_row = found and found[1] is None and delimiter and delimiter in text
+    return bool(found) and not is_row
 
 
 def delimiter_of(line: str) -> str:

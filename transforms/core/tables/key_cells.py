@@ -36,6 +36,14 @@ class KeyCells(NamedTuple):
 
 AS_THEY_ARE = KeyCells()
 
+KEY_CELLS = ("auto", "as_is")
+"""How cells may spell keys: as the first ones show it, or as they are."""
+
+
+def keys_as_they_are(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCells | None:
+    """What `find_key_cells` finds where cells are to stay as they are."""
+    return AS_THEY_ARE if any(map(is_key, cells)) else None
+
 
 def find_key_cells(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCells | None:
     r"""What makes keys of cells: nothing if one of them is a key; None if nothing does.

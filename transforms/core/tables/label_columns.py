@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import shlex
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from transforms.core.tables.csv_rows import (
     header_names,
     quote_names,
 )
+from transforms.core.tables.csv_starts import delimiter_text, likely_delimiter
 
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
 
@@ -69,6 +71,25 @@ def resolve_columns(
     """
     if not first.rows:
         raise LabelsError(f"CSV {path} is empty: give a file with rows to --labels")
+    try:
+        return _resolved(first, key, label, is_image_key, path, label_required)
+    except LabelsError as error:
+        if found := likely_delimiter(first.rows):
+            raise LabelsError(
+                f"CSV {path} has one column ({listed(first.rows[0])}): if {found!r} separates its "
+                f"cells, give --csv_delimiter {shlex.quote(delimiter_text(found))}"
+            ) from error
+        raise
+
+
+def _resolved(
+    first: FirstRows,
+    key: str | None,
+    label: str | None,
+    is_image_key: IsImageKey | None,
+    path: str,
+    label_required: bool,
+) -> CsvColumns:
     finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path)
     has_header = finder.has_header(key, label)
     key_at = None if key is None else finder.chosen(key, "--label_key", has_header)

@@ -5,9 +5,17 @@ from __future__ import annotations
 import io
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from transforms.core.tables.csv_rows import first_rows, read_rows
-from transforms.core.tables.csv_starts import delimiter_of, read_start
+from transforms.core.tables.csv_starts import (
+    DELIMITERS,
+    delimiter_of,
+    delimiter_text,
+    parse_delimiter,
+    read_start,
+)
 from transforms.core.tables.label_columns import resolve_columns
 
 
@@ -57,3 +65,48 @@ def test_a_header_may_begin_with_a_number_sign() -> None:
 
 def test_a_file_of_comments_has_no_row() -> None:
     assert list(read_start(iter(["# a\n", "\n", "sep=;\n"])).lines) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [("tab", "\t"), ("\\t", "\t"), ("\t", "\t"), (";", ";"), ("Space", " "), (" ", " ")],
+)
+def test_separators_that_are_given(text: str, delimiter: str) -> None:
+    assert parse_delimiter(text) == delimiter
+
+
+# A shell makes `t` of an unquoted `\t`.
+@pytest.mark.parametrize("text", ["", "t", "7", "||", "\n", "\r", "\0", '"', "bar", "\udcff"])
+def test_texts_that_separate_nothing(text: str) -> None:
+    with pytest.raises(ValueError, match="is no separator of cells: give one character such as"):
+        parse_delimiter(text)
+
+
+@given(st.sampled_from([*DELIMITERS, ":", "~", "\x01", "·"]))
+def test_a_separator_can_be_given_as_it_is_written(delimiter: str) -> None:
+    assert parse_delimiter(delimiter_text(delimiter)) == delimiter
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "rows"),
+    [
+        ("id;a,label\n1;2,7\n", ";", [("id", "a,label"), ("1", "2,7")]),
+        ("id:label\na:1\n", ":", [("id", "label"), ("a", "1")]),
+        ("sep=;\nid|label\na|1\n", "|", [("id", "label"), ("a", "1")]),
+        ("# by hand\n#id:label\na:1\n", ":", [("#id", "label"), ("a", "1")]),
+        ("#by hand\nid:label\na:1\n", ":", [("id", "label"), ("a", "1")]),
+    ],
+)
+def test_a_separator_that_is_given_decides(
+    text: str, delimiter: str, rows: list[tuple[str, ...]]
+) -> None:
+    first = first_rows(io.BytesIO(text.encode()), 5, delimiter=delimiter, path="a.csv")
+    assert (first.delimiter, [*first.rows], first.because) == (delimiter, rows, "given")
+
+
+def test_a_separator_that_is_given_is_that_of_every_file() -> None:
+    text = "id;label\n1;cat\n"
+    first = first_rows(io.BytesIO(text.encode()), 5, delimiter=";", path="a.csv")
+    columns = resolve_columns(first, key=None, label=None, path="a.csv")
+    (row,) = read_rows(io.BytesIO(b"id;label;a,b,c\n1;cat;\n"), columns, path="b.csv")
+    assert row[:2] == ("1", "cat")

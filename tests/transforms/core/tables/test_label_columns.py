@@ -156,3 +156,19 @@ def test_long_headers_are_cut_in_messages() -> None:
     with pytest.raises(LabelsError, match="and 480 more") as caught:
         resolve(header, key="missing", label="2")
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("key", [None, "id"])
+def test_one_column_names_what_may_separate_its_cells(key: str | None) -> None:
+    with pytest.raises(LabelsError) as caught:
+        resolve("id~label", "a~1", key=key)
+    assert str(caught.value) == (
+        "CSV a.csv has one column ('id~label'): if '~' separates its cells, "
+        "give --csv_delimiter '~'"
+    )
+
+
+@pytest.mark.parametrize("rows", [("x", "a"), ("x~y", "a"), ("x~y", "a~b~c"), ("a.b-c_d/e",)])
+def test_one_column_that_nothing_separates(rows: tuple[str, ...]) -> None:
+    with pytest.raises(LabelsError, match="cannot tell whether its first line is a header"):
+        resolve(*rows)
