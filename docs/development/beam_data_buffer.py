@@ -41,7 +41,7 @@ def run_pipeline() -> None:
     """Groups elements in two worker threads and prints how many arrive.
 
     Raises:
-        Exception: of many kinds, when an element was cut and its reader decodes noise.
+        Exception: of many kinds, when an element was cut and its reader decodes other bytes.
     """
     # Noise is read as lengths too: without a limit, a run takes all memory of the machine.
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))

@@ -16,10 +16,10 @@ def make_buffers_sound(options: PipelineOptions) -> None:
 
     Beam's `TimeBasedBufferingClosableOutputStream` reads and clears a buffer in a thread of its own
     while the step that fills it goes on: what is written in between is lost, and an element that is
-    cut makes the reader decode noise (docs/development/beam_data_buffer.md). The in-process runner
-    uses it in each of its modes but the default, with a limit of a second; a limit of 0 makes it
-    use the buffer that only its own writer flushes, by size. Workers in other processes have no
-    timer unless the option `data_buffer_time_limit_ms` gives them one.
+    cut makes the reader decode other bytes (docs/development/beam_data_buffer.md). The in-process
+    runner uses it in each of its modes but the default, with a limit of a second; a limit of 0
+    makes it use the buffer that only its own writer flushes, by size. Workers in other processes
+    have no timer unless the option `data_buffer_time_limit_ms` gives them one.
 
     Args:
         options: of the run.
