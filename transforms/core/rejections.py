@@ -59,7 +59,8 @@ HELP: dict[Reason, str] = {
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
     Reason.TOO_COSTLY: "made so that decoding it takes very long, see detail; re-encode it",
     Reason.NOT_AN_IMAGE: (
-        "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; --transcode auto reads TIFF, AVIF, JPEG 2000"
+        "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; "
+        "--transcode auto reads TIFF, AVIF, JPEG 2000, not HEIC"
     ),
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.DECODER_CRASH: "it makes a decoder crash; re-encode it, and report it to the decoder",

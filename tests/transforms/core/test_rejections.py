@@ -22,7 +22,7 @@ def test_there_is_help_for_every_reason() -> None:
 @pytest.mark.parametrize(
     ("reason", "options", "says", "never"),
     [
-        ("not_an_image", {"transcode": "keep"}, "--transcode auto reads TIFF", "HEIC"),
+        ("not_an_image", {"transcode": "keep"}, "JPEG 2000, not HEIC", "yourself"),
         ("not_an_image", {"transcode": "auto"}, "convert it to JPEG yourself", "auto"),
         ("not_an_image", {"transcode": "png"}, "convert it to JPEG yourself", "auto"),
         ("duplicate_key", {"key": "stem", "label_key": "id"}, "if the rows hold paths", "rename"),

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import simplejpeg
 
 from transforms.core.formats import headers
+from transforms.core.formats.signatures import describe_start
 from transforms.core.images.image_limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from transforms.core.images.image_limits import Limits as Limits
 from transforms.core.images.perceptual_hash import grey_scale, look_of_grey, look_of_pixels
@@ -148,7 +149,7 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
         raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
     format_ = headers.image_format(data)
     if not format_:
-        raise RejectedImageError(Reason.NOT_AN_IMAGE, f"begins with the bytes {data[:8].hex(' ')}")
+        raise RejectedImageError(Reason.NOT_AN_IMAGE, describe_start(data))
     try:
         header = headers.read_header(data, format_)
     except headers.CostlyImageError as error:

@@ -24,6 +24,7 @@ from transforms.core.formats.headers import BrokenHeaderError, CostlyImageError
 from transforms.core.formats.jpeg2000 import COST as JPEG2000_COST
 from transforms.core.formats.jpeg2000 import check_jpeg2000
 from transforms.core.formats.portable_maps import check_portable_map, decode_scaled, is_scaled
+from transforms.core.formats.signatures import describe_start
 from transforms.core.formats.tiff import MAGIC as TIFF_MAGIC
 from transforms.core.formats.tiff import ORIENTATION, check_tiff
 from transforms.core.images.check import Limits
@@ -233,8 +234,7 @@ def _unidentified(data: bytes, formats: tuple[str, ...]) -> RejectedImageError:
         if accepted:
             detail = f"begins like {format_}, but its header cannot be read"
             return RejectedImageError(Reason.CORRUPT_IMAGE, detail)
-    detail = f"begins with the bytes {data[:8].hex(' ')}"
-    return RejectedImageError(Reason.NOT_AN_IMAGE, detail)
+    return RejectedImageError(Reason.NOT_AN_IMAGE, describe_start(data))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,43 @@
+"""What a file is that TensorFlow does not read, by its first bytes: its name, and what reads it."""
+
+from __future__ import annotations
+
+import re
+
+# Bytes that are looked at: the box that names the brands of HEIC and AVIF is seldom longer.
+_START = 64
+
+_READ = ", which --transcode auto reads"
+_HEIC = "HEIC: convert it to JPEG, for example with heif-convert"
+
+_SIGNATURES = [
+    (re.compile(pattern, re.DOTALL | re.IGNORECASE), name)
+    for pattern, name in (
+        (rb"II\*\0|MM\0\*", "TIFF" + _READ),
+        # A brand of both formats comes first in some files, so that of AVIF is searched for.
+        (rb".{4}ftyp(?=.*avi[fs])", "AVIF" + _READ),
+        (rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)", _HEIC),
+        (rb".{4}ftyp", "a video of the MP4 family"),
+        (rb"\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51", "JPEG 2000" + _READ),
+        (rb"8BPS", "PSD: export it as PNG"),
+        (rb"%PDF-", "PDF"),
+        (rb"PK\x03\x04", "a ZIP archive"),
+        (rb"\x1f\x8b", "gzip"),
+        (rb"\s*<(!doctype html|html)", "a web page"),
+        (rb"\s*<(\?xml|svg)", "SVG or other XML"),
+        (rb"version https://git-lfs", "a pointer of Git LFS: run git lfs pull"),
+    )
+]
+
+
+def describe_start(data: bytes) -> str:
+    r"""How a file begins, and what it is where that is known, for the detail of a rejection.
+
+    >>> describe_start(b"II*\0rest")
+    'begins with the bytes 49 49 2a 00 72 65 73 74: TIFF, which --transcode auto reads'
+    >>> describe_start(b"text")
+    'begins with the bytes 74 65 78 74'
+    """
+    start = f"begins with the bytes {data[:8].hex(' ')}"
+    name = next((name for pattern, name in _SIGNATURES if pattern.match(data[:_START])), "")
+    return f"{start}: {name}" if name else start
