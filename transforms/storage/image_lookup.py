@@ -10,7 +10,7 @@ from transforms.core.labels.path_labels import NOTHING, PathRules
 from transforms.core.planning.image_lists import (
     MISSING,
     OUTSIDE,
-    is_inside,
+    is_in_places,
     listed_key,
     listed_path,
     listed_uri,
@@ -61,7 +61,7 @@ class RowImages:
 
         def look_up(row: tuple[str, JoinSide]) -> tuple[str, JoinSide, JoinSide]:
             uri = listed_uri(row[0], path)
-            is_taken = self._places is None or is_inside(row[0], full_path, self._places)
+            is_taken = self._places is None or is_in_places(row[0], full_path, self._places)
             image = self._image(uri) if is_taken else self._outside(uri)
             return listed_key(uri, kind=self._key, root=self._root), image, row[1]
 

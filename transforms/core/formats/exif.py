@@ -8,11 +8,13 @@ References: EXIF 2.32 (CIPA DC-008), the W3C PNG and WebP container specificatio
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 import zlib
 from typing import NamedTuple
 
+from transforms.core.formats.headers import jpeg_markers
 from transforms.core.formats.tiff import read_orientation
 
 _MAX_PARTS = 1000
@@ -20,6 +22,7 @@ _MAX_TEXT = 1 << 20
 
 _NO_TAG = 0
 
+_APP1, _SOS = 0xE1, 0xDA
 _EXIF = b"Exif\0\0"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _PNG_XMP = b"XML:com.adobe.xmp"
@@ -63,22 +66,15 @@ def _read_jpeg(data: bytes) -> _Metadata:
     """All APP1 segments with EXIF are one block; of XMP packets the last one counts."""
     blocks: list[bytes] = []
     xmp = b""
-    position = 2
-    for _ in range(_MAX_PARTS):
-        if position + 4 > len(data):
+    for marker, position in itertools.islice(jpeg_markers(data), _MAX_PARTS):
+        if marker == _SOS:
             break
-        mark, marker, length = struct.unpack_from(">BBH", data, position)
-        if mark != 0xFF or marker == 0xDA:
-            break
-        if marker == 0xFF:  # a fill byte
-            position += 1
-            continue
-        if marker == 0xE1:
-            if data.startswith(_EXIF, position + 4):
-                blocks.append(data[position + 10 : position + 2 + length])
-            elif data.startswith(_JPEG_XMP, position + 4):
-                xmp = data[position + 4 + len(_JPEG_XMP) : position + 2 + length]
-        position += 2 + length
+        if marker == _APP1:
+            end = position + int.from_bytes(data[position : position + 2], "big")
+            if data.startswith(_EXIF, position + 2):
+                blocks.append(data[position + 2 + len(_EXIF) : end])
+            elif data.startswith(_JPEG_XMP, position + 2):
+                xmp = data[position + 2 + len(_JPEG_XMP) : end]
     return _Metadata(b"".join(blocks), xmp)
 
 

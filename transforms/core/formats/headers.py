@@ -128,7 +128,7 @@ def read_header(data: bytes, format_: str) -> Header:
 
 def _read_jpeg(data: bytes) -> Header:
     """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
-    markers = _jpeg_markers(data)
+    markers = jpeg_markers(data)
     for marker, position in markers:
         if marker in (_SOI, _EOI, _SOS):
             raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
@@ -141,10 +141,14 @@ def _read_jpeg(data: bytes) -> Header:
     raise BrokenHeaderError("no frame header")
 
 
-def _jpeg_markers(data: bytes) -> Iterator[tuple[int, int]]:
-    """Each marker and where its segment begins; entropy-coded data is passed over.
+def jpeg_markers(data: bytes) -> Iterator[tuple[int, int]]:
+    """Each marker of a JPEG and where the length of its segment is.
 
-    libjpeg passes over an APPn that is shorter than its length.
+    What is between segments is passed over, entropy-coded data as well as junk, and so is, as
+    libjpeg does it, an APPn that is shorter than its length.
+
+    Raises:
+        CostlyImageError: there are more than `MAX_PARTS`.
     """
     position = 2
     for _ in range(MAX_PARTS):

@@ -46,7 +46,7 @@ def top_folder(path: str) -> str:
     return "/" + "/".join(folders[: 2 if folders[:1] and folders[0] in _HOMES else 1])
 
 
-def is_inside(cell: str, csv_path: str, places: Collection[str]) -> bool:
+def is_in_places(cell: str, csv_path: str, places: Collection[str]) -> bool:
     """Whether a cell names a file in one of some places; an object of a bucket always is.
 
     Args:
@@ -54,9 +54,9 @@ def is_inside(cell: str, csv_path: str, places: Collection[str]) -> bool:
         csv_path: of the label file, absolute.
         places: as `top_folder` gives them.
 
-    >>> is_inside("cat/1.jpg", "/data/list.csv", {"/data"})
+    >>> is_in_places("cat/1.jpg", "/data/list.csv", {"/data"})
     True
-    >>> is_inside("../../etc/shadow", "/data/x/list.csv", {"/data"})
+    >>> is_in_places("../../etc/shadow", "/data/x/list.csv", {"/data"})
     False
     """
     uri = listed_uri(cell, csv_path)

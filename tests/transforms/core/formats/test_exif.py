@@ -19,6 +19,7 @@ from tests.hostile.costly_files import (
 )
 from tests.images import flipped, picture, png_chunks, png_file, saved
 from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.headers import read_header
 from transforms.core.images.pillow_images import exif_of
 
 
@@ -100,6 +101,17 @@ def test_a_block_in_several_segments() -> None:
     parts = [block[6:20], block[20:]]
     data = jpeg_with([b"\xe1Exif\0\0" + part for part in parts])
     assert orientation_tag(data, "jpeg") == 7
+
+
+@pytest.mark.parametrize("between", [b"junk", b"\xff\xff", b"\xff\xd3", b"\xff\x00"])
+def test_what_is_between_segments_is_passed_over(between: bytes) -> None:
+    """As libjpeg and Pillow do; the same walk as that of the header."""
+    data = saved(picture("RGB"), "JPEG", exif=exif_of(6))
+    at = data.index(b"\xff\xe1")
+    data = data[:at] + between + data[at:]
+    assert read_header(data, "jpeg").format == "jpeg"
+    assert Image.open(io.BytesIO(data)).getexif().get(0x0112) == 6
+    assert orientation_tag(data, "jpeg") == 6
 
 
 def with_block(format_: str, block: bytes) -> bytes:
