@@ -76,8 +76,8 @@ def resolve_columns(
     except LabelsError as error:
         if found := likely_delimiter(first.rows):
             raise LabelsError(
-                f"CSV {path} has one column ({listed(first.rows[0])}): if {found!r} separates its "
-                f"cells, give --csv_delimiter {shlex.quote(delimiter_text(found))}"
+                f"CSV {path} has one column ({quote_names(first.rows[0])}): if {found!r} separates "
+                f"its cells, give --csv_delimiter {shlex.quote(delimiter_text(found))}"
             ) from error
         raise
 
