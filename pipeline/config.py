@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 from typing import Any
 
+from pipeline.flags.option_table import recorded_options
 from transforms.core.dataset.dataset_warnings import DatasetWarning
 from transforms.core.dataset.manifest import Dataset
 from transforms.core.decisions import Decision
@@ -23,7 +24,6 @@ from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns
-from transforms.core.tables.csv_starts import delimiter_text
 from transforms.find_images import LeftOut
 
 
@@ -169,65 +169,9 @@ class ConvertConfig:
     @property
     def options(self) -> dict[str, Any]:
         """The options that decide bytes, by flag name; equal options and inputs, equal files."""
-        return {
-            "label_from": self.label_from,
-            "label_regex": self.label_regex or None,
-            "label_key": self.columns.key_name or None if self.columns else None,
-            "label_column": self.columns.label_name if self.columns else None,
-            "csv_encoding": self.csv_encoding,
-            "csv_delimiter": delimiter_text(self.columns.delimiter) if self.columns else None,
-            "key": self.key,
-            "key_cells": self.key_cells,
-            "class_names": list(self.class_names) if self.class_names is not None else None,
-            "splits": dict(self.splits),
-            "split_from": self.split_from,
-            "split_column": self.columns.split_name if self.columns else None,
-            "group_by": self.columns.group_name if self.columns else None,
-            "seed": self.seed,
-            "num_shards": self.num_shards,
-            "shard_size": self.shard_size,
-            "files": self.files,
-            "layout": self.layout,
-            **self._box_options,
-            "label_separator": self.label_separator or None,
-            "label_kind": self.label_kind,
-            "dense_labels": self.dense_labels,
-            "compression": "gzip" if self.gzip else "none",
-            "check": self.check,
-            "max_pixels": self.limits.max_pixels,
-            "max_bytes": self.limits.max_bytes,
-            "transcode": self.pixels.transcode,
-            "resize": str(self.pixels.resize) if self.pixels.resize else None,
-            "color": self.pixels.color,
-            "quality": self.pixels.quality,
-            "exif_orientation": self.pixels.exif_orientation,
-            **({"reencode": True} if self.pixels.reencode else {}),
-            # A report changes no record.
-            **({"dedupe": "drop"} if self.dedupe == "drop" else {}),
-            **self._model_options,
-        }
-
-    @property
-    def _box_options(self) -> dict[str, Any]:
-        boxes = self.boxes
-        return {
-            "box_columns": list(boxes.columns) if boxes else None,
-            "box_form": boxes.form if boxes else None,
-            "box_units": boxes.units if boxes else None,
-            "box_orientation": boxes.orientation if boxes else None,
-        }
-
-    @property
-    def _model_options(self) -> dict[str, Any]:
-        """The name, or what is in the files: where they lie decides no bytes."""
-        if self.embedding is None:
-            return {}
-        model, weights = self.embedding.digests
-        return {
-            "model": model or self.embedding.model,
-            "model_weights": weights or None,
-            "embed_dtype": self.embedding.dtype,
-        }
+        # A quality alone re-encodes every JPEG: no option of its own says so.
+        reencode = {"reencode": True} if self.pixels.reencode else {}
+        return {**recorded_options(self), **reencode}
 
     @property
     def _inputs(self) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, input_error
-from pipeline.flags.options import default_of
+from pipeline.flags.option_table import OPTIONS
+from pipeline.flags.options import check_combinations
 from pipeline.resolve.image_flags import image_config
 from pipeline.resolve.path_flags import check_path
 from pipeline.resolve.root_flags import check_same_root
@@ -36,9 +37,8 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: when something is missing, unreadable, ambiguous or in the way.
     """
     _check_paths(flags)
-    _check_files(flags)
+    check_combinations(flags)
     _check_listing(flags)
-    _check_csv(flags)
     try:
         config = table_config(flags) if is_table(flags) else image_config(flags)
     except LabelsError as error:
@@ -54,37 +54,16 @@ def _check_strict(config: ConvertConfig) -> None:
 
 
 def _check_paths(flags: argparse.Namespace) -> None:
-    for pattern in flags.images or ():
-        check_path("--images", pattern)
-    for name in (
-        *("labels", "class_names", "root", "output", "quarantine"),
-        *("layout", "model", "model_weights"),
-    ):
-        if getattr(flags, name) is not None:
-            check_path(f"--{name}", getattr(flags, name))
-
-
-def _check_files(flags: argparse.Namespace) -> None:
-    if flags.num_shards is not None and flags.shard_size is not None:
-        raise UsageError("--num_shards does not go with --shard_size: give one of them")
-    if flags.files == "sharded":
-        return
-    for name in ("num_shards", "shard_size"):
-        if getattr(flags, name) != default_of(name):
-            raise UsageError(
-                f"--{name} does not go with --files per_image: every image is a file of its own"
-            )
+    for name, option in OPTIONS.items():
+        value = getattr(flags, name)
+        if option.is_path and value is not None:
+            for path in value if option.is_repeatable else (value,):
+                check_path(f"--{name}", path)
 
 
 def _check_listing(flags: argparse.Namespace) -> None:
     if flags.allow_outside and (flags.images or is_table(flags)):
         raise UsageError("--allow_outside applies only when rows list the images, without --images")
-
-
-def _check_csv(flags: argparse.Namespace) -> None:
-    for name in ("csv_encoding", "csv_delimiter", "key_cells"):
-        if flags.labels is None and getattr(flags, name) != default_of(name):
-            raise UsageError(f"--{name} needs --labels CSV")
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import DatasetError, run_command
 from pipeline.flags.one_line_parser import OneLineParser
-from pipeline.flags.options import PROGRESS_STYLES
+from pipeline.flags.output_options import PROGRESS_STYLES
 from pipeline.flags.unknown_flags import refuse_unknown
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from pipeline.run.supervise import supervise

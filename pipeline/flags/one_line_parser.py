@@ -24,7 +24,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Help with the defaults that there are: `(default: None)` contradicts the help before it."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, False):
+        if action.default is None or action.default is False:
             return action.help
         return super()._get_help_string(action)
 

@@ -15,7 +15,6 @@ from pipeline.resolve.box_orientation import Locate
 from pipeline.resolve.decided import decide, extensions
 from pipeline.resolve.label_flags import (
     LabelFiles,
-    check_kind_flags,
     check_label_kind,
     label_files,
     label_rows,
@@ -125,7 +124,6 @@ def _images(flags: argparse.Namespace) -> _Images:
 def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
     flags, sample, listing = images.flags, images.sample, images.listing
     label_from = label_source(flags, sample)
-    check_kind_flags(flags, label_from)
     split_from = split_source(flags, sample, label_from)
     layout = read_layout(flags, label_from, pixels)
     check_model_flags(flags, layout.features)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from pipeline.errors import UsageError, input_error
+from pipeline.flags.options import is_given
 from pipeline.inputs.image_samples import ImageSample, list_inputs, plain_globs, why_empty
 from pipeline.inputs.key_hints import key_hint
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
@@ -43,21 +44,18 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
     Raises:
         UsageError: the flags contradict each other, or do not tell.
     """
-    _check_regex_flags(flags)
+    if flags.label_regex is not None and flags.labels is not None and flags.images:
+        raise UsageError("--label_regex does not go with --labels and --images: give one of them")
+    if flags.images and flags.label_from not in (None, "csv"):
+        for name in ("labels", "label_key"):
+            if is_given(flags, name):
+                raise UsageError(f"--{name} does not go with --label_from {flags.label_from}")
     # Rows list the images, and their labels are elsewhere.
     lists_images = not flags.images and asks_path(flags)
-    csv_flags = ("label_column",) if lists_images else ("labels", "label_key", "label_column")
-    given = [f"--{name}" for name in csv_flags if getattr(flags, name) is not None]
-    if flags.label_from not in (None, "csv") and given:
-        raise UsageError(f"{given[0]} does not go with --label_from {flags.label_from}")
-    if flags.label_from == "csv" and flags.labels is None:
-        raise UsageError("--label_from csv needs --labels CSV")
     if lists_images and flags.label_from == "none":
         return "none"
     if flags.labels is not None and not lists_images:
         return "csv"
-    if given:
-        raise UsageError(f"{given[0]} needs --labels CSV")
     if flags.label_regex is not None:
         _check_regex(flags.label_regex, sample)
         return "regex"
@@ -78,15 +76,6 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
 def asks_path(flags: argparse.Namespace) -> bool:
     """Whether flags say that no row has the label of an image: its path may, or nothing does."""
     return flags.label_from in ("none", "directory", "regex") or flags.label_regex is not None
-
-
-def _check_regex_flags(flags: argparse.Namespace) -> None:
-    if flags.label_from == "regex" and flags.label_regex is None:
-        raise UsageError("--label_from regex needs --label_regex EXPR")
-    if flags.label_regex is not None and flags.label_from not in (None, "regex"):
-        raise UsageError(f"--label_regex does not go with --label_from {flags.label_from}")
-    if flags.label_regex is not None and flags.labels is not None and flags.images:
-        raise UsageError("--label_regex does not go with --labels and --images: give one of them")
 
 
 def _check_regex(expression: str, sample: ImageSample) -> None:
@@ -199,23 +188,6 @@ def _open_csv(path: str) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise input_error(f"cannot read --labels {path}", error) from error
-
-
-def check_kind_flags(flags: argparse.Namespace, label_from: str) -> None:
-    """Refuses flags about the kind of labels that contradict the other flags.
-
-    Raises:
-        UsageError: one of them would change nothing.
-    """
-    kind = "" if flags.label_kind == "auto" else f"--label_kind {flags.label_kind}"
-    given = kind or ("--dense_labels" if flags.dense_labels else "")
-    if given and label_from == "none":
-        raise UsageError(f"{given} does not go with --label_from none: there are no labels")
-    if flags.dense_labels and flags.label_kind == "text":
-        raise UsageError(
-            "--dense_labels numbers integer labels; with --label_kind text the ids of classes "
-            "count from 0 anyway: leave one out"
-        )
 
 
 def check_label_kind(

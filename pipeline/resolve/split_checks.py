@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pipeline.errors import UsageError
-from pipeline.flags.options import default_of
+from pipeline.flags.options import is_given
 from pipeline.inputs.image_samples import ImageSample
 from pipeline.resolve.split_flags import check_folders
 from transforms.core.dataset.dataset_warnings import DatasetWarning
@@ -45,7 +45,7 @@ def check_splits(
     Raises:
         UsageError: `--splits` is given, and decides the split of no image.
     """
-    if flags.splits != default_of("splits"):
+    if is_given(flags, "splits"):
         _check_shares_used(flags, sample, columns, first, split_from)
     if flags.split_from == "hash" or split_from != "hash":
         return ()

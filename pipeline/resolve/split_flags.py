@@ -21,22 +21,11 @@ def split_source(flags: argparse.Namespace, sample: ImageSample, label_from: str
     """What decides the split of an image: `hash`, `csv` or `directory`.
 
     Raises:
-        UsageError: the flags contradict each other, or no folder names a split.
+        UsageError: no folder names a split.
     """
     source = flags.split_from or ("csv" if flags.split_column is not None else "hash")
-    if flags.split_column is not None and source != "csv":
-        raise UsageError(f"--split_column does not go with --split_from {source}")
     if source == "directory":
-        if flags.group_by is not None:
-            raise UsageError("--group_by does not go with --split_from directory")
         check_folders(sample, label_from)
-    for flag, value in (
-        ("--split_column", flags.split_column),
-        ("--split_from csv", source == "csv" or None),
-        ("--group_by", flags.group_by),
-    ):
-        if value is not None and flags.labels is None:
-            raise UsageError(f"{flag} needs --labels CSV")
     return str(source)
 
 

@@ -8,7 +8,8 @@ import itertools
 
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
-from pipeline.flags.options import default_of
+from pipeline.flags.option_table import OPTIONS
+from pipeline.flags.options import is_given
 from pipeline.inputs.image_samples import ImageSample
 from pipeline.resolve.decided import decide
 from pipeline.resolve.label_flags import label_paths, label_rows, read_first
@@ -28,15 +29,6 @@ from transforms.core.tables.csv_rows import (
     header_names,
 )
 from transforms.core.tables.label_columns import find_further
-
-# What says something of images.
-_IMAGE_FLAGS = (
-    *("label_from", "label_column", "label_regex", "label_separator", "class_names", "key"),
-    *("box_columns", "box_form", "box_units", "box_orientation"),
-    *("files", "transcode", "resize", "color", "quality", "exif_orientation"),
-    *("model", "model_weights", "embed_dtype", "check", "max_pixels", "max_bytes", "quarantine"),
-    *("dedupe", "label_kind", "dense_labels", "key_cells"),
-)
 
 # Rows whose cells are compared with the names of splits.
 _FIRST_ROWS = 20
@@ -112,8 +104,8 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
 def _check_flags(flags: argparse.Namespace) -> None:
     if flags.labels is None:
         raise UsageError(f"--layout {flags.layout} makes records of rows: give --labels CSV")
-    for name in _IMAGE_FLAGS:
-        if getattr(flags, name) != default_of(name):
+    for name, option in OPTIONS.items():
+        if option.of_images and is_given(flags, name):
             raise UsageError(
                 f"--{name} does not go with --layout {flags.layout} without --images: it makes "
                 "records of rows alone"

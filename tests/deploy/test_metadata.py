@@ -27,11 +27,6 @@ NOT_HERE = {
 }
 OF_BEAM = {"sdk_container_image", "number_of_worker_harness_threads"}
 
-# What can be said of a parameter that is given once.
-HELP = {
-    "images": "images; one glob, in which ** is any depth of folders; without: those of the rows"
-}
-
 
 class Values(NamedTuple):
     """Values of a parameter.
@@ -131,15 +126,6 @@ def test_every_flag_is_a_parameter() -> None:
 def test_parameters_of_beam_are_known_to_it() -> None:
     for name in OF_BEAM:
         parse_flags("convert", ["--images=i", "--output=o", f"--{name}=1"])
-
-
-@pytest.mark.parametrize("name", sorted(set(PARAMETERS) - OF_BEAM))
-def test_a_parameter_says_what_the_help_says(name: str) -> None:
-    action, parameter = ACTIONS[name], PARAMETERS[name]
-    default = "" if action.default in (None, False) else f" (default: {action.default})"
-    assert parameter.help_text == f"{HELP.get(name, action.help)}{default}"
-    assert parameter.is_optional is not action.required
-    assert parameter.label
 
 
 def test_the_image_of_the_workers_must_be_given() -> None:

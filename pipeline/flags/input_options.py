@@ -1,0 +1,213 @@
+"""Options about images, labels and boxes: one half of the table in `option_table.py`."""
+
+from __future__ import annotations
+
+from pipeline.flags.flag_values import label_regex, not_blank, not_empty
+from pipeline.flags.option import Conflict, Need, Option, Parameter
+from transforms.core.features.box_columns import parse_box_columns
+from transforms.core.features.boxes import FORMS, ORIENTATIONS, UNITS
+from transforms.core.labels.label_kinds import LABEL_KINDS
+from transforms.core.planning.keys import KEY_KINDS
+from transforms.core.tables.csv_starts import delimiter_text, parse_delimiter
+from transforms.core.tables.key_cells import KEY_CELLS
+
+LABELS = Need("--labels CSV")
+
+GCS_PATH = "^gs://[a-z0-9._-]+/.+$"
+COLUMN = "^.+$"
+
+IMAGES_AND_LABELS = (
+    Option(
+        name="images",
+        metavar="GLOB",
+        help="image glob, repeatable; if omitted, the CSV lists the images",
+        is_repeatable=True,
+        is_path=True,
+        parameter=Parameter(
+            "Images",
+            GCS_PATH,
+            help="one image glob, in which ** is any depth of folders; if omitted, the CSV lists "
+            "the images",
+        ),
+    ),
+    Option(
+        name="labels",
+        # Airflow's Beam operator keeps the name `labels` to itself.
+        aliases=("label_file",),
+        metavar="CSV",
+        help="label file, a path or a glob; may be compressed (.gz)",
+        is_path=True,
+        parameter=Parameter("Label file", GCS_PATH),
+    ),
+    Option(
+        name="label_from",
+        choices=("csv", "directory", "regex", "none"),
+        help="source of labels; if omitted: csv with --labels, else directory if there are folders",
+        of_images=True,
+        needs=(LABELS._replace(values=("csv",)), Need("--label_regex EXPR", ("regex",))),
+        recorded=lambda config: config.label_from,
+        parameter=Parameter("Source of labels"),
+    ),
+    Option(
+        name="label_regex",
+        metavar="EXPR",
+        parse=label_regex,
+        help="finds the label in an image's path: its group 'label', or its only group",
+        of_images=True,
+        conflicts=(Conflict("label_from", ("csv", "directory", "none")),),
+        recorded=lambda config: config.label_regex or None,
+        parameter=Parameter("Expression that finds labels", "^.*[(].*[)].*$"),
+    ),
+    Option(
+        name="label_key",
+        metavar="COL",
+        help="column that identifies the image: its name, or 1, 2, ...",
+        needs=(LABELS,),
+        recorded=lambda config: config.columns.key_name or None if config.columns else None,
+        parameter=Parameter("Key column", COLUMN),
+    ),
+    Option(
+        name="label_column",
+        metavar="COL",
+        help="column that holds the label: its name, or 1, 2, ...",
+        of_images=True,
+        needs=(LABELS,),
+        conflicts=(Conflict("label_from", ("directory", "regex", "none")),),
+        recorded=lambda config: config.columns.label_name if config.columns else None,
+        parameter=Parameter("Label column", COLUMN),
+    ),
+    Option(
+        name="label_separator",
+        metavar="TEXT",
+        parse=not_blank,
+        help="separates several labels in one cell, such as |",
+        of_images=True,
+        recorded=lambda config: config.label_separator or None,
+        parameter=Parameter("Separator of labels", "^.*[^ ].*$"),
+    ),
+    Option(
+        name="label_kind",
+        choices=LABEL_KINDS,
+        default="auto",
+        help="type of the labels; auto: integers if all of them are",
+        of_images=True,
+        conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
+        recorded=lambda config: config.label_kind,
+        parameter=Parameter("Kind of labels"),
+    ),
+    Option(
+        name="dense_labels",
+        is_switch=True,
+        help="number integer labels from 0 without gaps",
+        of_images=True,
+        conflicts=(
+            Conflict("label_from", ("none",), "there are no labels"),
+            Conflict("label_kind", ("text",), "its class ids have no gaps"),
+        ),
+        recorded=lambda config: config.dense_labels,
+        parameter=Parameter("Dense class ids"),
+    ),
+    Option(
+        name="key",
+        choices=KEY_KINDS,
+        help="how CSV rows identify images: stem, name, relative path or URI",
+        of_images=True,
+        recorded=lambda config: config.key,
+        parameter=Parameter("Key of images"),
+    ),
+    Option(
+        name="root",
+        metavar="DIR",
+        parse=not_empty,
+        help="folder that record paths and keys are relative to; if omitted, the common folder "
+        "of --images",
+        is_path=True,
+        parameter=Parameter("Root folder", GCS_PATH),
+    ),
+    Option(
+        name="key_cells",
+        choices=KEY_CELLS,
+        default="auto",
+        help="how rows spell keys; auto: also with backslashes, or relative to another folder",
+        of_images=True,
+        needs=(LABELS,),
+        recorded=lambda config: config.key_cells,
+        parameter=Parameter("Spelling of keys"),
+    ),
+    Option(
+        name="csv_delimiter",
+        metavar="CHAR",
+        parse=parse_delimiter,
+        help="separator of cells, such as ; or tab; if omitted, inferred from the first line of "
+        "each file",
+        needs=(LABELS,),
+        recorded=lambda config: (
+            delimiter_text(config.columns.delimiter) if config.columns else None
+        ),
+        parameter=Parameter(
+            "Separator of the label file", '^([^A-Za-z0-9"]|tab|space|comma|semicolon)$'
+        ),
+    ),
+    Option(
+        name="csv_encoding",
+        metavar="ENC",
+        default="utf-8",
+        help="text encoding of the label file, such as cp949 or utf-16",
+        needs=(LABELS,),
+        recorded=lambda config: config.csv_encoding,
+        parameter=Parameter("Encoding of the label file", "^[A-Za-z0-9_.-]+$"),
+    ),
+    # No parameter of the template: it is about local files, which workers elsewhere cannot read.
+    Option(
+        name="allow_outside",
+        is_switch=True,
+        help="let rows list local files anywhere, not only where the CSV and its first images are",
+    ),
+    Option(
+        name="class_names",
+        metavar="FILE",
+        help="class names in the order of their ids, one per line",
+        is_path=True,
+        of_images=True,
+        recorded=lambda config: (
+            list(config.class_names) if config.class_names is not None else None
+        ),
+        parameter=Parameter("Class names", GCS_PATH),
+    ),
+)
+
+BOXES = (
+    Option(
+        name="box_columns",
+        metavar="COL,COL,COL,COL",
+        parse=parse_box_columns,
+        help="columns of boxes, names or numbers; if omitted, found by their headers",
+        of_images=True,
+        recorded=lambda config: list(config.boxes.columns) if config.boxes else None,
+        parameter=Parameter("Columns of boxes", "^[^,]+,[^,]+,[^,]+,[^,]+$"),
+    ),
+    Option(
+        name="box_form",
+        choices=tuple(FORMS),
+        help="what the columns hold: two corners, x,y,w,h (COCO), or center and size (YOLO)",
+        of_images=True,
+        recorded=lambda config: config.boxes.form if config.boxes else None,
+        parameter=Parameter("Form of boxes"),
+    ),
+    Option(
+        name="box_units",
+        choices=UNITS,
+        help="box coordinate units; inferred from the first rows if omitted",
+        of_images=True,
+        recorded=lambda config: config.boxes.units if config.boxes else None,
+        parameter=Parameter("Units of boxes"),
+    ),
+    Option(
+        name="box_orientation",
+        choices=ORIENTATIONS,
+        help="whether boxes refer to the stored pixels, or to the image after EXIF rotation",
+        of_images=True,
+        recorded=lambda config: config.boxes.orientation if config.boxes else None,
+        parameter=Parameter("Orientation of boxes"),
+    ),
+)

@@ -1,0 +1,120 @@
+"""What one option of `convert` and `plan` is; `option_table.py` declares them all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pipeline.config import ConvertConfig
+
+# The value of an option that is not recorded for a dataset.
+NOT_RECORDED = object()
+
+
+class Need(NamedTuple):
+    """Another option that an option needs.
+
+    Attributes:
+        flag: that option as a user would add it, such as `--labels CSV`.
+        values: the values that need it; empty if every value does.
+    """
+
+    flag: str
+    values: Sequence[Any] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the needed option."""
+        return self.flag.removeprefix("--").partition(" ")[0]
+
+
+class Conflict(NamedTuple):
+    """Another option that an option does not go with.
+
+    Attributes:
+        name: of the other option.
+        values: the values of the other option; empty if none of them goes with it.
+        why: the reason, or what to do; empty when that is plain.
+    """
+
+    name: str
+    values: Sequence[Any] = ()
+    why: str = ""
+
+
+class Parameter(NamedTuple):
+    """How the Flex Template asks for an option.
+
+    Attributes:
+        label: the name of its field.
+        regex: what a value looks like, as POSIX reads it. Empty for a choice or a switch.
+        help: what is different from the command line; empty if nothing is.
+    """
+
+    label: str
+    regex: str = ""
+    help: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option: the parser, its help, the recipe, the template and the reference read it here.
+
+    Attributes:
+        name: the flag is `--name`.
+        help: what it does, in one line.
+        metavar: the value in the help; None for a choice or a switch.
+        parse: makes a value of a text, and raises ValueError; None for the text itself.
+        default: the value without the flag, as `parse` returns it or as a text for it.
+        choices: all values, if they are a closed set.
+        aliases: further names of the flag.
+        is_switch: whether it takes no value.
+        is_repeatable: whether it may be given several times.
+        is_required: whether a command needs it.
+        is_path: whether its value names files.
+        of_images: whether it means nothing where records are made of rows alone.
+        needs: options that it needs.
+        conflicts: options that it does not go with.
+        recorded: the value that decides bytes of a dataset, which its manifest and the recipes of
+            its shards hold. None if the option decides no byte, `NOT_RECORDED` for a value that
+            does not.
+        parameter: of the template; None if the template has no use for it.
+    """
+
+    name: str
+    help: str
+    metavar: str | None = None
+    parse: Callable[[str], Any] | None = None
+    default: Any = None
+    choices: Sequence[str] = ()
+    aliases: Sequence[str] = ()
+    is_switch: bool = False
+    is_repeatable: bool = False
+    is_required: bool = False
+    is_path: bool = False
+    of_images: bool = False
+    needs: Sequence[Need] = ()
+    conflicts: Sequence[Conflict] = ()
+    recorded: Callable[[ConvertConfig], Any] | None = None
+    parameter: Parameter | None = None
+
+    @property
+    def flags(self) -> list[str]:
+        """All names of the flag."""
+        return [f"--{name}" for name in (self.name, *self.aliases)]
+
+    @property
+    def default_value(self) -> Any:
+        """The value without the flag, as a command gets it."""
+        if self.is_switch:
+            return False
+        if self.parse is not None and isinstance(self.default, str):
+            return self.parse(self.default)
+        return self.default
+
+    @property
+    def shown_default(self) -> str:
+        """The default as help shows it; empty if there is none."""
+        return "" if self.default is None else str(self.default)

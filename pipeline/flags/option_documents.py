@@ -1,0 +1,113 @@
+"""`python -m pipeline.flags.option_documents`: writes what is made from the table of options.
+
+These are `deploy/metadata.json`, the parameters of the Flex Template, and `docs/options.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.flags.option import Option
+from pipeline.flags.option_table import GROUPS, OPTIONS
+
+_ROOT = Path(__file__).parents[2]
+
+_TEMPLATE = {
+    "name": "Images to TFRecords",
+    "description": "Turns images and a label CSV in Cloud Storage into sharded TFRecords.",
+}
+
+_OF_BEAM = (
+    {
+        "name": "sdk_container_image",
+        "label": "Image of the workers",
+        "helpText": "the image that this template was built with",
+        "regexes": ["^[^ ]+/[^ ]+(:[A-Za-z0-9_.-]+|@sha256:[0-9a-f]{64})$"],
+    },
+    {
+        "name": "number_of_worker_harness_threads",
+        "label": "Threads of a worker process",
+        "helpText": "shards that a process converts at a time",
+        "isOptional": True,
+        "regexes": ["^[1-9][0-9]*$"],
+    },
+)
+
+_REFERENCE = """# Options of `convert` and `plan`
+
+This page is made from the table of options in `pipeline/flags/` by
+`python -m pipeline.flags.option_documents`. *Recorded* options decide bytes of a dataset: its
+manifest holds them, and a finished dataset is only kept by a run with the same ones. Any option of
+Apache Beam passes through in addition.
+"""
+
+
+def documents() -> dict[Path, str]:
+    """The files that are made from the table, and their texts."""
+    return {
+        _ROOT / "deploy" / "metadata.json": template_metadata(),
+        _ROOT / "docs" / "options.md": option_reference(),
+    }
+
+
+def template_metadata() -> str:
+    """The metadata of the Flex Template, as its service reads them."""
+    parameters = [parameter for option in OPTIONS.values() for parameter in _parameter(option)]
+    content = {**_TEMPLATE, "parameters": [*parameters, *_OF_BEAM]}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
+    asked = option.parameter
+    if asked is None:
+        return
+    values = ("true", "false") if option.is_switch else option.choices
+    shown = f" (default: {option.shown_default})" if option.shown_default else ""
+    yield {
+        "name": option.name,
+        "label": asked.label,
+        "helpText": f"{asked.help or option.help}{shown}",
+        **({} if option.is_required else {"isOptional": True}),
+        "regexes": [asked.regex or f"^({'|'.join(values)})$"],
+    }
+
+
+def option_reference() -> str:
+    """All options as tables in Markdown, one for each group."""
+    lines = [_REFERENCE]
+    for name, options in GROUPS.items():
+        lines += [f"## {name.capitalize()}", "", "| option | meaning | default | recorded |"]
+        lines += ["| :--- | :--- | :--- | :--- |", *map(_row, options), ""]
+    return "\n".join(lines)
+
+
+def _row(option: Option) -> str:
+    value = option.metavar or "|".join(option.choices)
+    flags = ", ".join(f"`{flag}`" for flag in option.flags)
+    cells = [
+        f"{flags} `{value}`" if value else flags,
+        "; ".join([option.help, *_rules(option)]),
+        f"`{option.shown_default}`" if option.shown_default else "",
+        "yes" if option.recorded is not None else "",
+    ]
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def _rules(option: Option) -> Iterator[str]:
+    if option.is_required:
+        yield "required"
+    for need in option.needs:
+        values = f"`{'`, `'.join(map(str, need.values))}` " if need.values else ""
+        yield f"{values}needs `{need.flag}`"
+    for conflict in option.conflicts:
+        value = f" {'|'.join(map(str, conflict.values))}" if conflict.values else ""
+        yield f"not with `--{conflict.name}{value}`"
+
+
+if __name__ == "__main__":
+    for path, text in documents().items():
+        path.write_text(text, "utf-8")

@@ -1,0 +1,45 @@
+"""Every option of `convert` and `plan`, declared once.
+
+From here come the parser and its help, the options in the manifest and in the recipes of shards,
+the parameters of the Flex Template (`deploy/metadata.json`) and the reference (`docs/options.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pipeline.flags.input_options import BOXES, IMAGES_AND_LABELS
+from pipeline.flags.option import NOT_RECORDED, Option
+from pipeline.flags.output_options import (
+    CHECKS,
+    EMBEDDINGS,
+    FILES_OF_THE_DATASET,
+    OUTPUT,
+    PIXELS,
+)
+
+if TYPE_CHECKING:
+    from pipeline.config import ConvertConfig
+
+GROUPS: Mapping[str, tuple[Option, ...]] = {
+    "images and labels": IMAGES_AND_LABELS,
+    "output": (*OUTPUT, *BOXES, *FILES_OF_THE_DATASET),
+    "pixels": PIXELS,
+    "embeddings": EMBEDDINGS,
+    "checks": CHECKS,
+}
+
+OPTIONS: Mapping[str, Option] = {
+    option.name: option for group in GROUPS.values() for option in group
+}
+
+
+def recorded_options(config: ConvertConfig) -> dict[str, Any]:
+    """The options that decide bytes, by name; equal options and inputs give equal files."""
+    values = {
+        option.name: option.recorded(config)
+        for option in OPTIONS.values()
+        if option.recorded is not None
+    }
+    return {name: value for name, value in values.items() if value is not NOT_RECORDED}

@@ -1,0 +1,323 @@
+"""Options about splits, records, pixels and checks: one half of the table in `option_table.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.flags.flag_values import (
+    LAYOUT_NAMES,
+    at_least_one,
+    jpeg_quality,
+    layout_name,
+    not_empty,
+    seed_value,
+    shard_number,
+)
+from pipeline.flags.input_options import COLUMN, GCS_PATH, LABELS
+from pipeline.flags.option import NOT_RECORDED, Conflict, Option, Parameter
+from pipeline.flags.sizes import parse_shard_size, parse_size
+from transforms.core.dataset.image_file_names import FILES
+from transforms.core.duplicates.equal_images import MODES as DEDUPE_MODES
+from transforms.core.images.check import DEFAULT_LIMITS, MODES
+from transforms.core.images.embeddings import DTYPES
+from transforms.core.images.pixel_options import (
+    COLORS,
+    DEFAULT_QUALITY,
+    ORIENTATIONS,
+    TRANSCODINGS,
+    Resize,
+)
+from transforms.core.planning.rejection_limit import DEFAULT_LIMIT, RejectionLimit
+from transforms.core.planning.split_assignment import SPLIT_SOURCES
+from transforms.core.planning.splits import parse_splits
+
+if TYPE_CHECKING:
+    from pipeline.config import ConvertConfig
+
+PROGRESS_STYLES = ("auto", "plain", "json", "off")
+
+_PER_IMAGE = Conflict("files", ("per_image",), "every image is a file of its own")
+
+_SHARE = "[A-Za-z][A-Za-z0-9_]*=[0-9.]+%?"
+_LAYOUT = f"^({'|'.join(LAYOUT_NAMES)}|gs://[a-z0-9._-]+/.+[.]ya?ml)$"
+_SIDE = "[1-9][0-9]{0,4}"
+
+
+def _model(config: ConvertConfig) -> object:
+    # The name, or what is in the file: where it is decides no byte.
+    embedding = config.embedding
+    return (embedding.digests[0] or embedding.model) if embedding else NOT_RECORDED
+
+
+OUTPUT = (
+    Option(
+        name="output",
+        metavar="DIR",
+        parse=not_empty,
+        help="folder of the dataset",
+        is_required=True,
+        is_path=True,
+        parameter=Parameter("Output folder", GCS_PATH),
+    ),
+    Option(
+        name="splits",
+        metavar="NAME=SHARE,...",
+        parse=parse_splits,
+        default="train=1",
+        help="splits and their shares, assigned by a hash of the key",
+        recorded=lambda config: dict(config.splits),
+        parameter=Parameter("Splits", f"^{_SHARE}(,{_SHARE})*$"),
+    ),
+    Option(
+        name="group_by",
+        metavar="COL",
+        help="column whose equal cells stay together in one split",
+        needs=(LABELS,),
+        conflicts=(Conflict("split_from", ("directory",)),),
+        recorded=lambda config: config.columns.group_name if config.columns else None,
+        parameter=Parameter("Group column", COLUMN),
+    ),
+    Option(
+        name="split_from",
+        choices=SPLIT_SOURCES,
+        help="source of the split; if omitted: csv with --split_column, else hash",
+        needs=(LABELS._replace(values=("csv",)),),
+        recorded=lambda config: config.split_from,
+        parameter=Parameter("Source of the split"),
+    ),
+    Option(
+        name="split_column",
+        metavar="COL",
+        help="column that holds the split: its name, or 1, 2, ...",
+        needs=(LABELS,),
+        conflicts=(Conflict("split_from", ("hash", "directory")),),
+        recorded=lambda config: config.columns.split_name if config.columns else None,
+        parameter=Parameter("Split column", COLUMN),
+    ),
+    Option(
+        name="seed",
+        metavar="N",
+        parse=seed_value,
+        default=0,
+        help="seed for record order and split assignment",
+        recorded=lambda config: config.seed,
+        parameter=Parameter("Seed", "^-?[0-9]{1,38}$"),
+    ),
+    Option(
+        name="num_shards",
+        metavar="N",
+        parse=shard_number,
+        help="number of shards of each split",
+        conflicts=(Conflict("shard_size", why="give one of them"), _PER_IMAGE),
+        recorded=lambda config: config.num_shards,
+        parameter=Parameter("Shards of each split", "^[1-9][0-9]{0,4}$"),
+    ),
+    Option(
+        name="shard_size",
+        metavar="SIZE",
+        parse=parse_shard_size,
+        help="approximate size of a shard, at least 1MB; if omitted: 150MB",
+        conflicts=(_PER_IMAGE,),
+        recorded=lambda config: config.shard_size,
+        parameter=Parameter(
+            "Size of a shard", "^([1-9][0-9]*([.][0-9]+)?[MG]i?B|[1-9][0-9]{3,}Ki?B)$"
+        ),
+    ),
+    Option(
+        name="layout",
+        metavar="NAME|FILE",
+        parse=layout_name,
+        default="slim",
+        help=f"features of the Examples: {', '.join(LAYOUT_NAMES)}, or your own .yaml file",
+        is_path=True,
+        recorded=lambda config: config.layout,
+        parameter=Parameter("Features", _LAYOUT),
+    ),
+)
+
+FILES_OF_THE_DATASET = (
+    Option(
+        name="files",
+        choices=FILES,
+        default="sharded",
+        help="shards, or one file per image, named after its key",
+        of_images=True,
+        recorded=lambda config: config.files,
+        parameter=Parameter("Files"),
+    ),
+    Option(
+        name="compression",
+        # TensorFlow spells it GZIP.
+        parse=str.lower,
+        choices=("none", "gzip"),
+        default="none",
+        help="compression of the shards",
+        recorded=lambda config: "gzip" if config.gzip else "none",
+        parameter=Parameter("Compression"),
+    ),
+    Option(
+        name="overwrite",
+        is_switch=True,
+        help="replace an existing dataset",
+        parameter=Parameter("Overwrite"),
+    ),
+)
+
+PIXELS = (
+    Option(
+        name="transcode",
+        choices=TRANSCODINGS,
+        default="keep",
+        help="keep formats, convert what TensorFlow cannot read (auto), or convert every image",
+        of_images=True,
+        recorded=lambda config: config.pixels.transcode,
+        parameter=Parameter("Image formats"),
+    ),
+    Option(
+        name="resize",
+        metavar="SIZE",
+        parse=Resize.parse,
+        help="shorter=N, longer=N or WIDTHxHEIGHT; with ,never_enlarge small images stay as they "
+        "are",
+        of_images=True,
+        recorded=lambda config: str(config.pixels.resize) if config.pixels.resize else None,
+        parameter=Parameter(
+            "Image sizes", f"^((shorter|longer)={_SIDE}|{_SIDE}x{_SIDE})(,never_enlarge)?$"
+        ),
+    ),
+    Option(
+        name="color",
+        choices=COLORS,
+        default="keep",
+        help="keep the channels, or convert to three (rgb) or one (gray)",
+        of_images=True,
+        recorded=lambda config: config.pixels.color,
+        parameter=Parameter("Channels"),
+    ),
+    Option(
+        name="quality",
+        metavar="N",
+        parse=jpeg_quality,
+        help=f"quality of re-encoded JPEGs, 1 to 100; if omitted: {DEFAULT_QUALITY}",
+        of_images=True,
+        recorded=lambda config: config.pixels.quality,
+        parameter=Parameter("Quality of JPEGs", "^([1-9][0-9]?|100)$"),
+    ),
+    Option(
+        name="exif_orientation",
+        choices=ORIENTATIONS,
+        default="keep",
+        help="keep the EXIF tag, or apply it by rotating the pixels",
+        of_images=True,
+        recorded=lambda config: config.pixels.exif_orientation,
+        parameter=Parameter("EXIF orientation"),
+    ),
+)
+
+EMBEDDINGS = (
+    Option(
+        name="model",
+        metavar="MODEL",
+        parse=not_empty,
+        help="Keras file, SavedModel folder or keras.applications name, for --layout embedding",
+        is_path=True,
+        of_images=True,
+        recorded=_model,
+        parameter=Parameter("Model", "^(gs://[a-z0-9._-]+/.+|[A-Za-z][A-Za-z0-9_]*)$"),
+    ),
+    Option(
+        name="model_weights",
+        metavar="FILE",
+        parse=not_empty,
+        help="weights for a keras.applications name",
+        is_path=True,
+        of_images=True,
+        recorded=lambda config: (
+            config.embedding.digests[1] or None if config.embedding else NOT_RECORDED
+        ),
+        parameter=Parameter("Weights of the model", GCS_PATH),
+    ),
+    Option(
+        name="embed_dtype",
+        choices=DTYPES,
+        help="type of the embeddings; bfloat16 takes half the size; if omitted: float32",
+        of_images=True,
+        recorded=lambda config: config.embedding.dtype if config.embedding else NOT_RECORDED,
+        parameter=Parameter("Type of embeddings"),
+    ),
+)
+
+CHECKS = (
+    Option(
+        name="check",
+        choices=MODES,
+        default="full",
+        help="decode every pixel, or read only the headers",
+        of_images=True,
+        recorded=lambda config: config.check,
+        parameter=Parameter("Check"),
+    ),
+    Option(
+        name="max_pixels",
+        metavar="N",
+        parse=at_least_one,
+        default=DEFAULT_LIMITS.max_pixels,
+        help="reject images with more pixels before they are decoded",
+        of_images=True,
+        recorded=lambda config: config.limits.max_pixels,
+        parameter=Parameter("Most pixels", "^[1-9][0-9]*$"),
+    ),
+    Option(
+        name="max_bytes",
+        metavar="SIZE",
+        parse=parse_size,
+        default=f"{DEFAULT_LIMITS.max_bytes // 10**6}MB",
+        help="reject larger files before they are read",
+        of_images=True,
+        recorded=lambda config: config.limits.max_bytes,
+        parameter=Parameter("Most bytes", "^([1-9][0-9]*([.][0-9]+)?(B|[KMG]i?B)|[1-9][0-9]{3,})$"),
+    ),
+    Option(
+        name="max_rejected",
+        metavar="SHARE|COUNT",
+        parse=RejectionLimit.parse,
+        default=DEFAULT_LIMIT,
+        help="publish nothing if more images are rejected; with 'or', the larger limit counts",
+        parameter=Parameter(
+            "Most rejected images",
+            "^([0-9]+|(0?[.][0-9]+|1[.]0+|[0-9]{1,2}([.][0-9]+)?%|100%)( or [0-9]+)?)$",
+        ),
+    ),
+    Option(
+        name="strict",
+        is_switch=True,
+        help="publish nothing if there are warnings",
+        parameter=Parameter("Strict"),
+    ),
+    Option(
+        name="dedupe",
+        choices=DEDUPE_MODES,
+        default="report",
+        help="off; report exact and near-duplicates; drop exact duplicates, keeping one",
+        of_images=True,
+        # A report changes no record.
+        recorded=lambda config: "drop" if config.dedupe == "drop" else NOT_RECORDED,
+        parameter=Parameter("Duplicates"),
+    ),
+    Option(
+        name="quarantine",
+        metavar="DIR",
+        parse=not_empty,
+        help="copy rejected images to DIR/REASON/PATH",
+        is_path=True,
+        of_images=True,
+        parameter=Parameter("Folder for rejected images", GCS_PATH),
+    ),
+    # No parameter of the template: nobody watches its launcher, which ends before the job begins.
+    Option(
+        name="progress",
+        choices=PROGRESS_STYLES,
+        default="auto",
+        help="a bar on a terminal, plain lines otherwise",
+    ),
+)
