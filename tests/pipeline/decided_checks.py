@@ -145,8 +145,7 @@ REFUSED: list[Row] = [
         {},
         "--images 'p/*.jpg' --label_from directory --label_kind text --dense_labels",
         """
-            --dense_labels numbers integer labels; with --label_kind text the ids of classes \
-            count from 0 anyway: leave one out
+            --dense_labels does not go with --label_kind text: its class ids have no gaps
         """,
     ),
     _refused(

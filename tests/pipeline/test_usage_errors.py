@@ -181,7 +181,7 @@ CASES = {
         {"labels": None, "label_from": "none", "label_kind": "text"},
     ),
     "dense_ids_of_text": Case(
-        ("--dense_labels numbers integer labels", "--label_kind text"),
+        ("--dense_labels does not go with", "--label_kind text"),
         {"label_kind": "text", "dense_labels": True},
     ),
     "label_from_csv_without_labels": Case(
