@@ -14,7 +14,6 @@ INSTALL_REQUIRES = [
     "protobuf>=6.33.5,<7",
     "Jinja2>=3.1,<4",
     "Pillow>=12.1.1,<13",
-    "pyarrow>=18,<26",
     "PyYAML>=6,<7",
     "requests>=2.32.4,<3",
     "simplejpeg>=1.8,<2",

@@ -25,7 +25,7 @@ from report import MB, markdown_table
 from soak_files import IMAGES, KINDS, LABELS, Plan, Record, Rejected, build_files
 
 from transforms.core.dataset.output_names import MANIFEST, REJECTED
-from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import read_records
 
 _ROOT = Path(__file__).resolve().parent.parent

@@ -11,7 +11,7 @@ from pipeline.errors import DatasetError, UsageError, input_error, one_line
 from pipeline.open_dataset import open_dataset
 from pipeline.resolve.path_flags import check_path
 from transforms.core.dataset.output_names import LABELS, MANIFEST
-from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.record_fields import RecordFields
 from transforms.core.examples.tfrecord import TFRecordError, largest_record
 from transforms.core.labels.vocabulary import parse_labels

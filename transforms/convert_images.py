@@ -27,10 +27,6 @@ from transforms.storage.read_ahead import ReadAhead, read_file, reading_threads
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
 
-# Images encoded by one call; all of them are in memory.
-_BATCH_IMAGES = 16
-_BATCH_BYTES = 8 << 20
-
 # How many times as large as its file the pixels of a photo are, for what is read ahead.
 _DECODED_TIMES = 15
 
@@ -108,9 +104,8 @@ class ImageConverter:
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 
     def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
-        """Serialized Examples in the order of the images, encoded in small batches."""
-        for batch in _batches(images):
-            yield from self._encoder.encode(batch)
+        """Serialized Examples in the order of the images."""
+        return map(self._encoder.encode, images)
 
     def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
         try:
@@ -178,16 +173,3 @@ class ImageConverter:
     def _held_bytes(self, image: ShardImage) -> int:
         pixels = _DECODED_TIMES * image.size if self._decoding.stores_pixels else 0
         return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)
-
-
-def _batches(images: Iterable[CheckedImage]) -> Iterator[list[CheckedImage]]:
-    batch: list[CheckedImage] = []
-    held = 0
-    for image in images:
-        batch.append(image)
-        held += len(image.data) + len(image.raw)
-        if len(batch) >= _BATCH_IMAGES or held >= _BATCH_BYTES:
-            yield batch
-            batch, held = [], 0
-    if batch:
-        yield batch

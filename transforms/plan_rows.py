@@ -13,7 +13,6 @@ from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
 from transforms.core.examples.row_records import (
     BATCH_ROWS,
     RowChecker,
-    batched,
     from_batch,
     planned_rows,
     to_batch,
@@ -32,9 +31,6 @@ from transforms.storage import files
 _TOTALS = "totals"
 _REJECTIONS = "rejections"
 _COUNTS = "counts"
-
-# Rows encoded by one call.
-_ENCODED_ROWS = 512
 
 
 class TableReader:
@@ -247,5 +243,4 @@ class RowConverter:
 
     def encode(self, rows: Iterable[CheckedImage]) -> Iterator[bytes]:
         """Serialized Examples in the order of the rows."""
-        for batch in batched(rows, _ENCODED_ROWS):
-            yield from self._encoder.encode(batch)
+        return map(self._encoder.encode, rows)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from transforms.core.dataset.manifest import manifest_shards
 from transforms.core.dataset.output_names import STATISTICS
-from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import read_records
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.decoding_child import Budget, DecodingChild

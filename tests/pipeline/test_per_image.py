@@ -23,7 +23,7 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.reading import SLIM
 from tests.servers.gcs import GcsServer
-from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import read_records
 
 

@@ -85,35 +85,19 @@ def test_the_header_check_does_not_decode(tmp_path: Path) -> None:
     assert isinstance(quick, CheckedImage) and isinstance(full, Rejection)
 
 
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 33])
-def test_batches_do_not_show(tmp_path: Path, count: int) -> None:
+def test_images_are_encoded_one_by_one(tmp_path: Path) -> None:
+    """No image waits in memory for others."""
     jpeg = saved(picture("RGB"), "JPEG")
     (tmp_path / "1.jpg").write_bytes(jpeg)
     made = converter(tmp_path)
-    images = [planned("1.jpg", len(jpeg))._replace(label_id=number) for number in range(count)]
-    loaded = [result for result in made.load(images) if isinstance(result, CheckedImage)]
-    one_by_one = [ExampleEncoder(LAYOUTS["slim"]).encode([image])[0] for image in loaded]
-    assert list(made.encode(iter(loaded))) == one_by_one
-
-
-def test_large_images_make_small_batches(tmp_path: Path) -> None:
-    jpeg = saved(picture("RGB"), "JPEG")
-    (tmp_path / "1.jpg").write_bytes(jpeg)
-    made = converter(tmp_path)
-    [image] = made.load([planned("1.jpg", len(jpeg))])
-    assert isinstance(image, CheckedImage)
-    pulled = 0
-
-    def large_images() -> Any:
-        nonlocal pulled
-        for _ in range(6):
-            pulled += 1
-            yield image._replace(data=bytes(3 << 20))
-
-    records = made.encode(large_images())
-    next(records)
-    assert pulled == 3  # 9 MB; the next batch is not begun
-    assert len(list(records)) == 5
+    planned_images = [planned("1.jpg", len(jpeg))._replace(label_id=at) for at in range(3)]
+    images = [each for each in made.load(planned_images) if isinstance(each, CheckedImage)]
+    left = iter(images)
+    records = made.encode(left)
+    encoder = ExampleEncoder(LAYOUTS["slim"])
+    assert next(records) == encoder.encode(images[0])
+    assert next(left) is images[1]
+    assert list(records) == [encoder.encode(images[2])]
 
 
 def test_pixels_are_changed_between_reading_and_encoding(tmp_path: Path) -> None:

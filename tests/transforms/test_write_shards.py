@@ -19,7 +19,7 @@ from transforms.convert_images import ImageConverter
 from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import FORMAT_VERSION, to_text
 from transforms.core.duplicates.fingerprints import Sidecar
-from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.decoder import decode_example
 from transforms.core.features.layouts import LAYOUTS
 from transforms.core.images.check import Limits
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from transforms.core.dataset.ledger import Ledger, LedgerError
-from transforms.core.examples.encoder import decode_example
+from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import LARGEST_RECORD, largest_record
 from transforms.core.features.layouts import DETECTION, OBJECT_COLUMNS, PIXELS, RAW, SIZES, Feature
 from transforms.core.images.check import ImageInfo, Limits, check_image

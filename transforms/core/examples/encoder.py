@@ -1,15 +1,15 @@
-"""Images to serialized `tf.train.Example`s, through Arrow and tfx-bsl, without TensorFlow."""
+"""Images to serialized `tf.train.Example`s, in protobuf's wire format, without TensorFlow."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from tfx_bsl.coders.example_coder import ExampleToNumpyDict, RecordBatchToExamplesEncoder
 
 from transforms.core.features.layouts import EMBEDDING, PIXELS, Feature
 from transforms.core.images.check import ImageInfo
@@ -49,19 +49,9 @@ class CheckedImage(NamedTuple):
     look: int | None = None
 
 
-# What is spliced into a record, not encoded: it is nearly all of it.
-_LARGE: dict[str, Callable[[CheckedImage], bytes]] = {
+# The value of a feature; an embedding is packed already.
+_VALUES: dict[str, Callable[[CheckedImage], bytes | int]] = {
     "image.bytes": lambda checked: checked.data,
-    EMBEDDING: lambda checked: checked.embedding,
-    PIXELS: lambda checked: checked.raw,
-}
-
-# The field of `tf.train.Feature` that a large value is in.
-_LISTS = {"bytes": 1, "float": 2}
-
-_NO_FEATURES = b"\x0a\x00"
-
-_SOURCES: dict[str, Callable[[CheckedImage], bytes | int]] = {
     "image.format": lambda checked: checked.info.format.encode(),
     "image.height": lambda checked: checked.info.height,
     "image.width": lambda checked: checked.info.width,
@@ -69,180 +59,109 @@ _SOURCES: dict[str, Callable[[CheckedImage], bytes | int]] = {
     "image.path": lambda checked: checked.image.path.encode(),
     "image.key": lambda checked: checked.image.key.encode(),
     "image.sha256": lambda checked: hashlib.sha256(checked.data).hexdigest().encode(),
+    PIXELS: lambda checked: checked.raw,
+    EMBEDDING: lambda checked: checked.embedding,
     "label.id": lambda checked: checked.image.label_id,
     "label.text": lambda checked: checked.image.label.encode(),
 }
 
+# The field of `tf.train.Feature` that is the list of each type.
+_LISTS = {"bytes": 1, "float": 2, "int64": 3}
+
 
 class ExampleEncoder:
-    """Encodes batches of images with the features of one layout.
+    """Encodes images with the features of one layout.
 
-    The bytes are those of protobuf's deterministic serialization: features sorted by name. Arrow
-    and tfx-bsl encode all features but the image's bytes, pixels and embedding. These are put in at
-    their place: they are nearly all of a record, and so are copied once and not five times.
+    An Example is one field, `features`, whose map entries are `0A SIZE (0A NAME) (12 FEATURE)`
+    (https://protobuf.dev/programming-guides/encoding/#maps). They are sorted by name, as in
+    protobuf's deterministic serialization. An image, nearly all of its record, is copied once.
     """
 
     def __init__(self, features: Sequence[Feature]) -> None:
-        self._large = [f for f in features if f.source in _LARGE]
-        self._small = [f for f in features if f.source not in _LARGE]
-        self._encoder = RecordBatchToExamplesEncoder()
+        in_order = sorted(features, key=lambda feature: feature.name)
+        self._entries = [_entry_of(feature) for feature in in_order]
 
-    def encode(self, images: Sequence[CheckedImage]) -> list[bytes]:
-        """Serialized Examples, one for each image, in their order."""
-        return [
-            sort_features(example, [_large_value(feature, image) for feature in self._large])
-            for example, image in zip(self._encode_small(images), images, strict=True)
-        ]
+    def encode(self, image: CheckedImage) -> bytes:
+        """The serialized Example of an image.
 
-    def _encode_small(self, images: Sequence[CheckedImage]) -> Sequence[bytes]:
-        if not self._small:
-            return [_NO_FEATURES] * len(images)
-        offsets = _int64_array(range(len(images) + 1))
-        columns = [
-            _lists(feature, images)
-            if feature.holds_many
-            else pa.LargeListArray.from_arrays(offsets, self._values(feature, images))
-            for feature in self._small
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, names=[f.name for f in self._small])
-        examples: Sequence[bytes] = self._encoder.encode(batch)
-        return examples
-
-    @staticmethod
-    def _values(feature: Feature, images: Sequence[CheckedImage]) -> Any:
-        source = _SOURCES.get(feature.source)
-        values: list[Any] = [
-            source(image) if source else image.values[feature.name] for image in images
-        ]
-        return _ARRAYS[feature.dtype](values)
+        Raises:
+            OverflowError: an integer has more than 64 bits.
+        """
+        parts = [part for entry in self._entries for part in entry(image)]
+        return b"".join((_field_head(1, sum(map(len, parts))), *parts))
 
 
-def _large_value(feature: Feature, image: CheckedImage) -> tuple[bytes, bytes, int]:
-    return feature.name.encode(), _LARGE[feature.source](image), _LISTS[feature.dtype]
+def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]:
+    """A function that gives a feature's map entry in two parts: the values, and what is before."""
+    name, dtype = feature.name, feature.dtype
+    key, number, pack = _field(1, name.encode()), _LISTS[dtype], _PACKERS[dtype]
+    value_of = _VALUES.get(feature.source) or (lambda image: image.values[name])
+
+    def entry_of_one(image: CheckedImage) -> tuple[bytes, bytes]:
+        value = pack(value_of(image))
+        return _head_of_one(key, number, len(value)), value
+
+    def entry_of_many(image: CheckedImage) -> tuple[bytes, bytes]:
+        values: Any = value_of(image)
+        body = _list_body(values, dtype)
+        return _entry_head(key, number, len(body)), body
+
+    return entry_of_many if feature.holds_many else entry_of_one
 
 
-def _lists(feature: Feature, images: Sequence[CheckedImage]) -> Any:
-    """The column of a feature that has a list of values in each image."""
-    lists = [image.values[feature.name] for image in images]
-    ends = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-    values = [value for each in lists for value in each]
-    return pa.LargeListArray.from_arrays(_int64_array(ends), _ARRAYS[feature.dtype](values))
+def _list_body(values: Any, dtype: str) -> bytes:
+    """The fields of a list of values; numbers are packed into one field, or none if it is empty."""
+    if dtype == "bytes":
+        return b"".join(_field(1, value) for value in values)
+    if dtype == "int64":
+        packed = b"".join(map(_varint, values))
+    else:
+        packed = values if isinstance(values, bytes) else np.array(values, "<f4").tobytes()
+    return _field(1, packed) if packed else b""
 
 
-# `pa.array` imports pandas, which takes 0.3 s and 25 MB, to see whether a list is a Series.
-def _int64_array(values: Any) -> Any:
-    buffer = pa.py_buffer(np.array(values, np.int64))
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, buffer])
+def _float(value: float | bytes) -> bytes:
+    return value if isinstance(value, bytes) else _FLOAT.pack(value)
 
 
-def _float_array(values: Sequence[float]) -> Any:
-    buffer = pa.py_buffer(np.array(values, np.float32))
-    return pa.Array.from_buffers(pa.float32(), len(values), [None, buffer])
+def _varint(value: int) -> bytes:
+    """The base-128 bytes of an integer: of its two's complement in 64 bits, if it is negative."""
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError(f"{value} has more than 64 bits")
+    value &= 2**64 - 1
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
 
 
-def _bytes_array(values: Sequence[bytes]) -> Any:
-    ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
-    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+_FLOAT = struct.Struct("<f")
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
+_PACKERS: dict[str, Callable[[Any], bytes]] = {"bytes": bytes, "int64": _varint, "float": _float}
 
 
-_ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {
-    "bytes": _bytes_array,
-    "int64": _int64_array,
-    "float": _float_array,
-}
+def _entry_head(key: bytes, number: int, size: int) -> bytes:
+    """The map entry of a feature, up to its list, which is field `number` and has `size` bytes."""
+    values = _field_head(number, size)
+    feature = _field_head(2, len(values) + size)
+    return _field_head(1, len(key) + len(feature) + len(values) + size) + key + feature + values
 
 
-def sort_features(example: bytes, large: Sequence[tuple[bytes, bytes, int]] = ()) -> bytes:
-    """The same serialized Example with its features sorted by name, and more features.
-
-    tfx-bsl writes the feature map in the order of a hash table that is seeded anew for every
-    Example, so equal Examples get different bytes. An Example is one field, `features`, whose
-    map entries are `0A LENGTH (0A NAME_LENGTH NAME ...)`; only the entries are moved
-    (https://protobuf.dev/programming-guides/encoding/#maps).
-
-    Args:
-        example: a serialized Example whose field `features` is set.
-        large: name, value and list of features to be added. The list is 1 for a feature of one
-            bytes value, 2 for one of floats, whose value is these packed (little endian).
-    """
-    _, start = _read_varint(example, 1)
-    entries = [(_entry_name(entry), entry, b"") for entry in _map_entries(example, start)]
-    entries += [
-        (name, _large_entry_head(name, len(value), list_), value) for name, value, list_ in large
-    ]
-    parts = [part for _, head, value in sorted(entries) for part in (head, value)]
-    return b"".join([_field_head(1, sum(map(len, parts))), *parts])
+@functools.lru_cache(maxsize=4096)
+def _head_of_one(key: bytes, number: int, size: int) -> bytes:
+    """The map entry of a feature, up to its only value, which has `size` bytes."""
+    head = _field_head(1, size)
+    return _entry_head(key, number, len(head) + size) + head
 
 
-def decode_example(example: bytes) -> dict[str, Any]:
-    """The features of a serialized Example.
-
-    Returns:
-        name to a numpy array of one dimension: `object` (bytes), `int64` or `float32`.
-
-    Raises:
-        ValueError: when the bytes are no Example.
-    """
-    # The decoder skips what it does not know, and finds an Example without features in much.
-    if example[:1] == b"\x12" or _tag_after_first_field(example) == 0x12:
-        raise ValueError("it is a tf.train.SequenceExample, not a tf.train.Example")
-    try:
-        return dict(ExampleToNumpyDict(example))
-    except (RuntimeError, ValueError) as error:
-        raise ValueError("its bytes are no tf.train.Example") from error
-
-
-def _tag_after_first_field(example: bytes) -> int:
-    """The tag after the field `features`, or 0 where the record ends with it."""
-    try:
-        length, body = _read_varint(example, 1)
-        return example[body + length]
-    except IndexError:
-        return 0
-
-
-def _map_entries(example: bytes, start: int) -> Iterator[bytes]:
-    """Every entry with its tag and length."""
-    while start < len(example):
-        length, body = _read_varint(example, start + 1)
-        end = body + length
-        yield example[start:end]
-        start = end
-
-
-def _entry_name(entry: bytes) -> bytes:
-    _, body = _read_varint(entry, 1)
-    length, name = _read_varint(entry, body + 1)
-    return entry[name : name + length]
-
-
-def _large_entry_head(name: bytes, size: int, list_: int) -> bytes:
-    """The map entry of a feature that holds one value of `size` bytes, up to that value."""
-    value = _field_head(1, size)
-    values = _field_head(list_, len(value) + size) + value
-    feature = _field_head(2, len(values) + size) + values
-    key = _field_head(1, len(name)) + name
-    return _field_head(1, len(key) + len(feature) + size) + key + feature
+def _field(number: int, value: bytes) -> bytes:
+    return _field_head(number, len(value)) + value
 
 
 def _field_head(number: int, length: int) -> bytes:
     """Tag and length of a field that is length-delimited."""
-    head = bytearray([number << 3 | 2])
-    while length >= 0x80:
-        head.append(length & 0x7F | 0x80)
-        length >>= 7
-    head.append(length)
-    return bytes(head)
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The base-128 number at `position`, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            return value, position
-        shift += 7
+    return bytes([number << 3 | 2]) + _varint(length)

@@ -7,9 +7,8 @@ as in `ShardRow`, and has no split any more once it is planned.
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from transforms.core.examples.encoder import CheckedImage
@@ -102,10 +101,3 @@ class RowChecker:
             key = row.key or f"{row.path}:{row.line}"
             return Rejection("row", error.reason.value, error.detail, where, key)
         return CheckedImage(*_NO_IMAGE, values=values)
-
-
-def batched(items: Iterable[CheckedImage], size: int) -> Iterator[list[CheckedImage]]:
-    """Items in lists of `size`; the last may be shorter."""
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch

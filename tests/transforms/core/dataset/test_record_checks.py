@@ -55,12 +55,12 @@ RIGHT = OBJECTS | {"image/class/label": [0, 1], "image/object/class/label": [0, 
 def problems_of_lists(**changed: list[Any]) -> tuple[str, ...]:
     """What is told of a record of `RIGHT` with other values, `/` written as `__`."""
     values = RIGHT | {name.replace("__", "/"): value for name, value in changed.items()}
-    (record,) = ExampleEncoder(LISTS).encode([checked(values=values)])
+    record = ExampleEncoder(LISTS).encode(checked(values=values))
     return RecordVerifier(LISTS, {0: "cat", 1: "dog"}, Limits(10**6, 10**6)).check(record).problems
 
 
 def test_lists_that_are_right() -> None:
-    (record,) = ExampleEncoder(LISTS).encode([checked(values=RIGHT)])
+    record = ExampleEncoder(LISTS).encode(checked(values=RIGHT))
     check = RecordVerifier(LISTS, {0: "cat", 1: "dog"}, Limits(10**6, 10**6)).check(record)
     assert (check.problems, check.labels) == ((), ("cat", "dog"))
 
@@ -84,7 +84,7 @@ def test_lists_that_are_wrong(changed: dict[str, list[Any]], told: str) -> None:
 
 
 def test_readers_of_boxes_keep_0_for_the_background() -> None:
-    (record,) = ExampleEncoder(LISTS).encode([checked(values=RIGHT)])
+    record = ExampleEncoder(LISTS).encode(checked(values=RIGHT))
     manifest = {
         "options": {"layout": "detection"},
         "features": [feature.to_manifest() for feature in LISTS],
@@ -104,6 +104,6 @@ def test_a_list_that_is_not_set_is_empty() -> None:
 
 def test_a_single_value_is_not_a_list() -> None:
     feature = Feature("n", "csv.n", "int64", None)
-    (record,) = ExampleEncoder([feature]).encode([checked(values={"n": [1, 2]})])
+    record = ExampleEncoder([feature]).encode(checked(values={"n": [1, 2]}))
     verifier = RecordVerifier((feature._replace(shape=()),), None, Limits(10**6, 10**6))
     assert verifier.check(record).problems == ("feature 'n' has no single value",)

@@ -10,7 +10,6 @@ import pytest
 from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
 from transforms.core.examples.row_records import (
     RowChecker,
-    batched,
     from_batch,
     planned_rows,
     row_bytes,
@@ -44,7 +43,7 @@ def test_values() -> None:
     assert isinstance(row, CheckedImage)
     expected = {"n": 2**32 - 1, "x": 1000.0, "t": "한강".encode(), "l": [1, 2]}
     assert dict(row.values) == expected
-    [example] = ExampleEncoder(FEATURES).encode([row])
+    example = ExampleEncoder(FEATURES).encode(row)
     assert b"\xed\x95\x9c" in example
 
 
@@ -92,15 +91,9 @@ def test_features_of_a_header() -> None:
 def test_the_size_of_a_record_is_about_right() -> None:
     row = checked("1", "2", "text", "3")
     assert isinstance(row, CheckedImage)
-    [example] = ExampleEncoder(FEATURES).encode([row])
+    example = ExampleEncoder(FEATURES).encode(row)
     planned = row_bytes(FEATURES) + len("1\x002\0text\x003")
     assert 0.8 < planned / (len(example) + 16) < 1.3
-
-
-def test_batches() -> None:
-    items: list[Any] = list(range(5))
-    assert list(batched(items, 2)) == [[0, 1], [2, 3], [4]]
-    assert list(batched([], 2)) == []
 
 
 @pytest.mark.parametrize("type_", TYPES)
