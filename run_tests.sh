@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# Lint, types and the test suite; arguments go to pytest, such as -m fresh or tests/pipeline.
+# Without arguments: ruff, mypy and the quick tests, in as many processes as there are cores.
+#
+# Arguments go to pytest, which then runs alone and in one process:
+#   ./run_tests.sh tests/pipeline/test_show.py     the quick tests of a file
+#   ./run_tests.sh -m slow -n 2 --dist loadscope   what takes long: see CONTRIBUTING.md
 set -euo pipefail
 for word in "$@"; do
   case "$word" in
@@ -13,7 +17,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/scripts/environment.sh"
 make_environment "[test]"
 
 cd "$project"
+if [ "$#" -gt 0 ]; then
+  exec "$venv/bin/python" -m pytest "$@"
+fi
+
 "$venv/bin/ruff" check .
 "$venv/bin/ruff" format --check --quiet .
-"$venv/bin/mypy"
-exec "$venv/bin/python" -m pytest "$@"
+# It takes one core for a while; the tests have the other meanwhile.
+mkdir -p build
+"$venv/bin/mypy" > build/mypy.txt 2>&1 &
+types=$!
+# Whole files to a process each: what a file shares is made once.
+"$venv/bin/python" -m pytest -n logical --maxprocesses 4 --dist loadscope && code=0 || code=$?
+wait "$types" || code=1
+cat build/mypy.txt
+exit "$code"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from examples.make_sample import make_sample
 from tests.images import picture, saved
@@ -18,6 +19,11 @@ from transforms.storage.gcs import client
 
 CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6
+
+# A quick run tries a quarter of the examples of each property, and CI all of them.
+settings.register_profile("quick", max_examples=25, deadline=None)
+settings.register_profile("full", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -114,6 +114,7 @@ def test_python_of_the_readme_runs() -> None:
         assert getattr(names["image"], "shape", None) == (24, 32, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reader_folder")
 def test_python_of_the_layouts_reads_what_its_commands_write() -> None:
     run_in_turn(block.strip() for block in blocks("sh", LAYOUTS))

@@ -24,6 +24,7 @@ def _files(directory: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_photos_are_the_same_with_one_process_and_with_two(tmp_path: Path) -> None:
     assert photos.build_photos(tmp_path / "one", count=5, processes=1)
     assert photos.build_photos(tmp_path / "two", count=5, processes=2)

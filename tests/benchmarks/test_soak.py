@@ -19,6 +19,8 @@ from soak_files import Plan, Planted, Record, Rejected
 
 ROOT = Path(__file__).parent.parent.parent
 RATE = 0.05
+
+pytestmark = pytest.mark.slow
 CUT = "JPEG cut in the middle"
 
 
@@ -199,7 +201,6 @@ def test_a_second_run_that_writes_anything_is_noticed(
     assert soak.convert_again(tmp_path) == changed
 
 
-@pytest.mark.slow
 def test_a_hundred_thousand_images(tmp_path: Path) -> None:
     done = run_soak(tmp_path, 100_000, 0.01)
     assert done.returncode == 0, done.stdout + done.stderr

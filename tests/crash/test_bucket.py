@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, arguments, convert
 from tests.servers.gcs import GcsServer
 
@@ -40,12 +41,14 @@ def objects(gcs: GcsServer, folder: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(
     "lost",
-    [
-        {"kind": "upload", "object": r"datasets/flowers/\.staging/train-00001.*"},
-        {"kind": "rewrite", "object": r"datasets/flowers/\.staging/train-00002.*[0-9a-f]{32}"},
-        # The manifest, which waits in the staging folder after seven small files.
-        {"kind": "rewrite", "object": r"datasets/flowers/\.staging/small\.\w+\.007"},
-    ],
+    rest_slow(
+        [
+            {"kind": "upload", "object": r"datasets/flowers/\.staging/train-00001.*"},
+            {"kind": "rewrite", "object": r"datasets/flowers/\.staging/train-00002.*[0-9a-f]{32}"},
+            # The manifest, which waits in the staging folder after seven small files.
+            {"kind": "rewrite", "object": r"datasets/flowers/\.staging/small\.\w+\.007"},
+        ]
+    ),
     ids=["writing", "publishing", "manifest"],
 )
 def test_permission_that_is_lost_in_the_middle(
@@ -62,6 +65,7 @@ def test_permission_that_is_lost_in_the_middle(
     assert objects(gcs, "flowers") == reference
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dropped_sockets")
 @pytest.mark.parametrize("staged", [1, 3])
 def test_killed_with_some_shards_staged(

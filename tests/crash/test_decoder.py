@@ -131,6 +131,7 @@ def test_it_costs_the_images_not_the_job(images: Path) -> None:
     assert dataset.ledger["records_written"] == 18
 
 
+@pytest.mark.slow
 def test_without_a_supervisor_the_same_command_goes_on(images: Path) -> None:
     """As a worker that its runner starts again: each try knows one image more."""
     main = Path(images.parent, "unsupervised.py")
@@ -141,6 +142,7 @@ def test_without_a_supervisor_the_same_command_goes_on(images: Path) -> None:
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
 
 
+@pytest.mark.slow
 def test_workers_in_processes_of_their_own(images: Path) -> None:
     words = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
     codes = [convert(images, *words)[0] for _ in range(3)]
@@ -161,6 +163,7 @@ def test_a_decoder_that_hangs_costs_its_images(images: Path) -> None:
     assert dataset.ledger["records_written"] == 18
 
 
+@pytest.mark.slow
 def test_verify_names_the_records_that_crash_a_decoder(images: Path) -> None:
     """They are in the dataset since another version of the decoder took them."""
     code, told = convert(images, planted=("sound.py", ""))
@@ -189,6 +192,7 @@ def test_a_crash_outside_of_decoders_is_not_tried_again(images: Path) -> None:
     assert told == "started\n"
 
 
+@pytest.mark.slow
 def test_a_crash_over_a_picture_of_the_report_costs_the_picture(images: Path) -> None:
     """The dataset is published by then."""
     for number, name in enumerate(SHOWN):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, digests, make_dataset, take_interrupts
 
 
@@ -51,6 +52,7 @@ def test_an_interrupt_of_the_parent_alone_ends_the_run(photos: Path, tmp_path: P
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_killed_runs_leave_nothing_that_piles_up(photos: Path, tmp_path: Path) -> None:
     for _ in range(2):
         with start(photos, tmp_path) as process:
@@ -65,7 +67,7 @@ def test_killed_runs_leave_nothing_that_piles_up(photos: Path, tmp_path: Path) -
     assert left <= {f"images-in-flight-{os.getuid()}"}
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", rest_slow(["<&- >&- 2>&-", "<&-", ">&-", "2>&-"]))
 def test_closed_standard_streams(photos: Path, tmp_path: Path, closed: str) -> None:
     """A file that is opened next would get their numbers, and what libraries print."""
     command = f"{sys.executable} -m pipeline.convert --progress=plain --num_shards=3"

@@ -46,6 +46,7 @@ def test_the_loss_falls(easy: Path) -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.slow
 def test_flowers_or_the_sample_train(sample: Path, tmp_path: Path) -> None:
     images = f"{FLOWERS}/*/*.jpg" if FLOWERS.is_dir() else f"{sample}/images/*/*"
     dataset = make_dataset(
@@ -72,6 +73,7 @@ def gaps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).folder
 
 
+@pytest.mark.slow
 def test_classes_with_gaps_between_their_ids_train_and_validation_is_evaluated(
     gaps: Path,
 ) -> None:
@@ -126,6 +128,7 @@ def test_class_ids_that_have_no_names_are_one_line(gaps: Path, tmp_path: Path) -
     assert ran.code == 2 and "labels.txt: the dataset is damaged" in ran.error()
 
 
+@pytest.mark.slow
 def test_a_shard_that_is_gone_is_one_line(gaps: Path, tmp_path: Path) -> None:
     shutil.copytree(gaps, tmp_path / "out")
     for shard in (tmp_path / "out").glob("train-*"):
@@ -135,6 +138,7 @@ def test_a_shard_that_is_gone_is_one_line(gaps: Path, tmp_path: Path) -> None:
     assert ran.error().startswith(f"train: cannot read {tmp_path}/out: ")
 
 
+@pytest.mark.slow
 def test_command(easy: Path, tmp_path: Path) -> None:
     script = str(Path(module.__file__))
     command = [sys.executable, script, str(easy), "--epochs=1"]

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.hostile.limited import run_limited
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ceilings on memory need Linux")
@@ -69,8 +70,8 @@ def write(path: Path, *parts: bytes, times: int = 1, zipped: bool = False) -> No
             file.write(parts[-1])
 
 
-@pytest.mark.parametrize("command", ["convert", "plan"])
-@pytest.mark.parametrize("start", [b"", b"id,label\n" + ROWS])
+@pytest.mark.parametrize("command", rest_slow(["convert", "plan"]))
+@pytest.mark.parametrize("start", rest_slow([b"", b"id,label\n" + ROWS]))
 def test_a_line_without_an_end(images: str, labels: Path, start: bytes, command: str) -> None:
     write(labels, start, MEGABYTE, times=100)
     line = start.count(b"\n") + 1
@@ -90,6 +91,7 @@ def test_a_line_of_a_gigabyte(images: str, labels: Path, start: bytes) -> None:
     refused(convert(images, labels), "a line or row of more than 4194304 characters")
 
 
+@pytest.mark.slow
 def test_a_line_of_a_gigabyte_of_nul_bytes(images: str, labels: Path) -> None:
     """A sparse file, as a disk that was full leaves behind: the rest of it was never written."""
     write(labels, b"id,label\n" + ROWS)
@@ -105,6 +107,7 @@ def test_a_quote_that_is_never_closed(images: str, labels: Path) -> None:
     refused(ran, "line 3: a line or row of more than", "a quote is not closed")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_columns(images: str, labels: Path) -> None:
     names = ",".join(f"column {number}" for number in range(100_000))
     cells = ",".join(map(str, range(100_000)))
@@ -117,6 +120,7 @@ def test_a_hundred_thousand_columns(images: str, labels: Path) -> None:
     refused(convert(images, labels, "plan"), "'column 19' and 99980 more", "--label_key")
 
 
+@pytest.mark.slow
 def test_a_million_blank_lines(images: str, labels: Path) -> None:
     write(labels, b"\r\n" * 1_000_000 + b"id,label\n" + ROWS + b"4,\n", b"\n", times=1_000_000)
     made = dataset(images, labels)
@@ -138,6 +142,7 @@ def test_nul_bytes(images: str, labels: Path) -> None:
     assert dataset(images, labels, csv_encoding="utf-16-le").classes == ["cat", "dog"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True])
 def test_a_wrong_encoding_in_row_900_000(images: str, labels: Path, zipped: bool) -> None:
     rows = "".join(f"{number},cat\n" for number in range(899_999)).encode()
@@ -171,6 +176,7 @@ def test_formulas_are_text(images: str, labels: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_keys_of_a_megabyte(images: str, labels: Path) -> None:
     """Hundreds of rows that each would stay in memory, several times."""
     rows = b"".join(b"%d" % number * 300_000 + b",cat\n" for number in range(300))

@@ -97,6 +97,7 @@ class TestDamagedImages:
         assert {"", "corrupt_image"} < reasons <= OUTCOMES
         stays_within(small, SMALL)
 
+    @pytest.mark.slow
     def test_whatever_hypothesis_makes_of_them(self, small: Checker) -> None:
         before = small.checked
 
@@ -352,6 +353,7 @@ def test_bombs(default: Checker, kind: Callable[[], Iterator[tuple[str, Case]]])
     stays_within(default, DEFAULT)
 
 
+@pytest.mark.slow
 def test_what_takes_too_much_or_dies_would_be_noticed() -> None:
     """Else the tests above would show nothing."""
     checker = Checker(DEFAULT, 64 << 20)

@@ -15,6 +15,7 @@ import pipeline.verify
 from tests.conftest import draw
 from tests.hostile.changing import CHANGES
 from tests.hostile.limited import run_limited
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import labels as labels_of
 from tests.privileges import NOBODY, without_privileges
@@ -69,6 +70,7 @@ class TestWhatGlobsMatch:
         # Three levels down, `cat/up/cat` is a way to the cats, and `cat/up/dog` to the dogs.
         assert records == 12
 
+    @pytest.mark.slow
     def test_links_that_multiply_end_in_one_line(self, photos: Path) -> None:
         for name in map(str, range(12)):
             (photos / name).mkdir()
@@ -98,7 +100,7 @@ class TestWhatGlobsMatch:
         assert ran.code == 0, ran.err
         assert outcome(Dataset(photos.with_name("out"))) == (6, [])
 
-    @pytest.mark.parametrize("flag", ["images", "labels"])
+    @pytest.mark.parametrize("flag", rest_slow(["images", "labels"]))
     def test_a_fifo_that_is_named_is_no_file(self, photos: Path, flag: str) -> None:
         os.mkfifo(photos / "fifo")
         flags = {"images": f"{photos}/*/*.jpg", flag: photos / "fifo"}
@@ -190,7 +192,7 @@ class TestNames:
         assert set(labels_of(made)) == stems
 
     @pytest.mark.parametrize(
-        "folder", ["two\nlines", "a\u2028b", "\x1b[2J", "c" * MAX_NAME, "'\"", "a,b"]
+        "folder", rest_slow(["two\nlines", "a\u2028b", "\x1b[2J", "c" * MAX_NAME, "'\"", "a,b"], 2)
     )
     def test_any_folder_is_a_class(self, tmp_path: Path, folder: str) -> None:
         for at, name in enumerate([folder, "dog"]):
@@ -280,7 +282,7 @@ class TestNames:
         output = photos.with_name("o" * (MAX_NAME + 1))
         refused(convert(images=f"{photos}/*/*.jpg", output=output), "File name too long")
 
-    @pytest.mark.parametrize("name", ["run[1]", "run*", "ru?1"])
+    @pytest.mark.parametrize("name", rest_slow(["run[1]", "run*", "ru?1"]))
     def test_an_output_folder_is_no_glob(self, photos: Path, name: str) -> None:
         other = photos.with_name("run1")
         (other / ".staging").mkdir(parents=True)
@@ -326,7 +328,7 @@ DETAILS = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", rest_slow(CHANGES))
 def test_a_file_that_changes_after_it_was_listed(photos: Path, change: str) -> None:
     """It is rejected: its shard's recipe names the file that was listed. A rerun takes the new."""
     output = photos.with_name("out")

@@ -65,6 +65,7 @@ def test_the_largest_record_that_is_read_has_limits(tmp_path: Path) -> None:
     assert "the file ends inside the record" in ran.error()
 
 
+@pytest.mark.slow
 def test_twenty_thousand_damaged_records_are_counted_not_held(tmp_path: Path) -> None:
     path = tmp_path / "train-00000-of-00001.tfrecord.gz"
     path.write_bytes(gzip.compress(framed(b"") * 20_000))

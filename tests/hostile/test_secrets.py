@@ -16,6 +16,7 @@ from google.oauth2.credentials import Credentials
 import pipeline.report
 import pipeline.show
 import pipeline.verify
+from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, plan, run_here
 from tests.servers.gcs import CREDENTIALS, GcsServer
 from transforms.storage import gcs as gcs_module
@@ -86,17 +87,20 @@ def everything(ran: Ran, log: pytest.LogCaptureFixture, gcs: GcsServer) -> str:
 @pytest.mark.usefixtures("dropped_sockets")
 @pytest.mark.parametrize(
     ("fault", "code"),
-    [
-        ({}, 0),
-        ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "status": 401}, 1),
-        ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "status": 403}, 0),
-        ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "drop": True}, 1),
-        ({"kind": "media", "object": "photos/.*", "status": 403}, 3),
-        ({"kind": "list", "object": "photos", "status": 401}, 1),
-        ({"kind": "list", "object": "photos", "drop": True}, 1),
-        ({"method": "PUT", "kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
-        ({"kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
-    ],
+    rest_slow(
+        [
+            ({}, 0),
+            ({"method": "PUT", "kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
+            ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "status": 401}, 1),
+            ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "status": 403}, 0),
+            ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "drop": True}, 1),
+            ({"kind": "media", "object": "photos/.*", "status": 403}, 3),
+            ({"kind": "list", "object": "photos", "status": 401}, 1),
+            ({"kind": "list", "object": "photos", "drop": True}, 1),
+            ({"kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
+        ],
+        3,
+    ),
 )
 def test_credentials_stay_where_they_are(
     buckets: GcsServer, caplog: pytest.LogCaptureFixture, fault: dict[str, Any], code: int

@@ -18,6 +18,7 @@ import pipeline.plan
 import pipeline.show
 import pipeline.verify
 from pipeline.errors import run_command
+from tests.beam_reflection import remember
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -74,6 +75,7 @@ def arguments(**flags: Any) -> list[str]:
 
 def run_here(main: Callable[[list[str]], None], command: str, words: list[str]) -> Ran:
     """Runs a command in this process."""
+    remember()
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run_command(lambda: main(words), command)

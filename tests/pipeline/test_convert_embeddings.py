@@ -81,6 +81,7 @@ def test_a_keras_file_and_a_saved_model_give_what_the_model_gives(
         assert list(check_dataset(str(dataset.folder), dataset.manifest)[0]) == []
 
 
+@pytest.mark.slow
 def test_efficientnet_gives_62720_values(folder: Path, tmp_path: Path) -> None:
     weights = folder / "b0.weights.h5"
     changes = {"model": "EfficientNetB0", "model_weights": weights}
@@ -174,6 +175,7 @@ def test_wrong_flags_are_one_line(
     assert ran.code == 2 and told in ran.error()
 
 
+@pytest.mark.slow
 def test_the_documentation_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     commands, reader = (

@@ -134,6 +134,7 @@ ALL: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_the_same_bytes_by_any_number_of_workers(mixed: Path, tmp_path: Path) -> None:
     expected = digests(make(mixed, tmp_path / "first", num_shards=3, **ALL).folder)
     assert digests(make(mixed, tmp_path / "second", num_shards=3, **ALL).folder) == expected

@@ -214,6 +214,7 @@ def test_plan_knows_what_is_dropped(images: Path, tmp_path: Path) -> None:
     assert "images   25 matched = 17 to convert + 8 rejected" in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dedupe", ["report", "drop"])
 def test_several_processes_give_the_same_files(
     dedupe: str, images: Path, reported: Dataset, dropped: Dataset, tmp_path: Path

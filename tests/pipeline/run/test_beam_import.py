@@ -42,6 +42,7 @@ def test_a_url_brings_the_cloud_packages(url: str) -> None:
     assert not there & {"pandas", "pymongo"}
 
 
+@pytest.mark.slow
 def test_what_was_left_out_can_be_imported_afterwards() -> None:
     out = run(
         "import gc, logging\n"
@@ -53,6 +54,7 @@ def test_what_was_left_out_can_be_imported_afterwards() -> None:
     assert out == "True True\n"
 
 
+@pytest.mark.slow
 def test_reading_options_of_beam_does_not_set_up_logging() -> None:
     # With a handler, every warning of a package is a line on stderr next to our own.
     out = run(
@@ -68,6 +70,7 @@ def test_reading_options_of_beam_does_not_set_up_logging() -> None:
     assert out == "['--temp_location=t'] []\n"
 
 
+@pytest.mark.slow
 def test_beam_that_is_imported_stays_as_it_is() -> None:
     out = run(
         "import sys, apache_beam\n"

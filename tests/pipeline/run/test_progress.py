@@ -134,6 +134,7 @@ def test_json_for_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"seconds", "per_second", "seconds_left"} <= set(lines[-1])
 
 
+@pytest.mark.slow
 def test_workers_on_this_machine_are_counted(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

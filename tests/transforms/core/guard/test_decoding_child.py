@@ -40,6 +40,7 @@ def test_one_process_answers_many_calls(child: DecodingChild) -> None:
     assert child.started == 1
 
 
+@pytest.mark.slow
 def test_tensorflow_decodes_within_the_limits(child: DecodingChild) -> None:
     small = Budget.of_pixels(2_000)
     data = saved(picture("RGB"), "GIF")

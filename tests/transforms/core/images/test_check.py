@@ -133,6 +133,7 @@ def test_what_is_beyond_doubt_needs_no_tensorflow() -> None:
     assert (done.stdout.split(" ", 1)[1], done.stderr) == ("[]\n", "")
 
 
+@pytest.mark.slow
 def test_the_judge_leaves_the_standard_error_clean() -> None:
     code = """if True:
         import os, sys
