@@ -22,7 +22,6 @@ import pytest
 import pipeline.convert
 from tests.golden.conversions import CONVERSIONS, flags_of
 from tests.golden.running import Golden, libraries, recorded
-from tests.remembered_beam import remember
 
 NO_RECORDS = {"allow_outside", "max_rejected", "overwrite", "quarantine", "strict"}
 """Options that change no record here.
@@ -42,7 +41,6 @@ differ from processor to processor: tests/pipeline/flags/test_options.py has the
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Golden:
     """All conversions, each of which runs once."""
-    remember()
     return Golden(tmp_path_factory.mktemp("golden"))
 
 

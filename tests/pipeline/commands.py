@@ -18,7 +18,7 @@ import pipeline.plan
 import pipeline.show
 import pipeline.verify
 from pipeline.errors import run_command
-from tests.beam_reflection import remember
+from tests.remembered_beam import remember
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -9,13 +9,6 @@ import apache_beam as beam
 import pytest
 
 from tests.pipeline.right_command import write_inputs
-from tests.remembered_beam import remember
-
-
-@pytest.fixture(scope="session", autouse=True)
-def remembered_beam() -> None:
-    """Pipelines of this process take little more than half of the time."""
-    remember()
 
 
 @pytest.fixture

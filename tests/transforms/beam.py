@@ -15,8 +15,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline.config import ConvertConfig
 from pipeline.graph import build
-from tests.beam_reflection import remember
 from tests.images import picture, saved
+from tests.remembered_beam import remember
 from transforms.core.features.layouts import LAYOUTS
 from transforms.core.images.check import Limits
 from transforms.core.planning.rejection_limit import RejectionLimit
