@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from examples.make_sample import make_sample
 from tests.images import picture, saved
+from tests.privileges import reachable_folder
 from tests.servers.gcs import GcsServer, serve_gcs
 from transforms.storage.gcs import client
 
@@ -65,7 +66,7 @@ def stems(photos: Path) -> dict[str, str]:
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
     """A folder that every user of the machine can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=reachable_folder()) as name:
         os.chmod(name, 0o755)
         yield Path(name)
 

@@ -5,9 +5,33 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 NOBODY = 65534
+
+
+def reachable_folder() -> Path:
+    """A folder for temporary files that every user can enter, as `TMPDIR` need not be."""
+    candidates = [Path(name).resolve() for name in (tempfile.gettempdir(), "/tmp", "/var/tmp")]
+    return next(
+        folder
+        for folder in candidates
+        if all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))
+    )
+
+
+@contextlib.contextmanager
+def _temporary_files_of(user: int) -> Iterator[None]:
+    """A folder of the user's own takes the temporary files: only root may write to `TMPDIR`."""
+    with tempfile.TemporaryDirectory(dir=reachable_folder()) as name:
+        os.chown(name, user, user)
+        former, tempfile.tempdir = tempfile.tempdir, name
+        try:
+            yield
+        finally:
+            tempfile.tempdir = former
 
 
 @contextlib.contextmanager
@@ -19,9 +43,10 @@ def without_privileges() -> Iterator[None]:
     # Python may lie where only root can read it: what commands import late is imported now.
     for name in ("pipeline.summary", "encodings.utf_8_sig", "cProfile", "pstats"):
         importlib.import_module(name)
-    # All but the saved user, which leads back.
-    os.setresuid(NOBODY, NOBODY, 0)
-    try:
-        yield
-    finally:
-        os.setresuid(0, 0, 0)
+    with _temporary_files_of(NOBODY):
+        # All but the saved user, which leads back.
+        os.setresuid(NOBODY, NOBODY, 0)
+        try:
+            yield
+        finally:
+            os.setresuid(0, 0, 0)
