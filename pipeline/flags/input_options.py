@@ -169,6 +169,7 @@ IMAGES_AND_LABELS = (
         help="class names in the order of their ids, one per line",
         is_path=True,
         of_images=True,
+        conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
         recorded=lambda config: (
             list(config.class_names) if config.class_names is not None else None
         ),

@@ -15,6 +15,7 @@ from pipeline.resolve.box_orientation import Locate
 from pipeline.resolve.decided import decide, extensions
 from pipeline.resolve.label_flags import (
     LabelFiles,
+    check_dense_names,
     check_label_kind,
     label_files,
     label_rows,
@@ -137,6 +138,7 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
         layout = layout.resolved(rows, path, _locate(flags, sample, key, path))
         found = found._replace(columns=columns)
     class_names = read_classes(flags.class_names)
+    check_dense_names(flags, class_names)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
     check_label_kind(flags, sample, rules, found, layout.label_separator)
     return _Labels(label_from, split_from, key, layout, found, class_names)

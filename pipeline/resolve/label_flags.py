@@ -19,6 +19,7 @@ from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.labels.label_kinds import (
     LabelCounter,
     decide_kind,
+    integer_of,
     labels_in,
     missing_labels,
 )
@@ -188,6 +189,19 @@ def _open_csv(path: str) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise input_error(f"cannot read --labels {path}", error) from error
+
+
+def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | None) -> None:
+    """Refuses `--dense_labels` where the lines of a file number the classes already.
+
+    Raises:
+        UsageError: a name of a class is no integer.
+    """
+    if flags.dense_labels and not all(str(integer_of(name)) == name for name in class_names or ()):
+        raise UsageError(
+            "--dense_labels numbers integer labels; the lines of --class_names "
+            f"{flags.class_names} count from 0 anyway: leave one out"
+        )
 
 
 def check_label_kind(

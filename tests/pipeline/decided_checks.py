@@ -149,6 +149,25 @@ REFUSED: list[Row] = [
         """,
     ),
     _refused(
+        "dense ids of given names",
+        _FIVE,
+        {"names.txt": "cat\n7\n"},
+        "--images 'p/*.jpg' --label_from directory --class_names names.txt --dense_labels",
+        """
+            --dense_labels numbers integer labels; the lines of --class_names names.txt count from \
+            0 anyway: leave one out
+        """,
+    ),
+    _refused(
+        "names of classes without labels",
+        _FIVE,
+        {"names.txt": "cat\n"},
+        "--images 'p/*.jpg' --label_from none --class_names names.txt",
+        """
+            --class_names does not go with --label_from none: there are no labels
+        """,
+    ),
+    _refused(
         "shares, and a column that decides every split",
         "p/1.jpg p/2.jpg",
         {"a.csv": "image_uri,label,split\np/1.jpg,a,train\np/2.jpg,b,TEST\n"},

@@ -251,6 +251,12 @@ LOADED = "out/chosen"
             r"class_names is a sequence: write \['cat",
         ),
         (WriteDataset, ("out",), {"class_names": ["a", "a"]}, "given twice"),
+        (
+            WriteDataset,
+            ("out",),
+            {"dense_labels": True, "label_kind": "text"},
+            "dense_labels numbers integers",
+        ),
         (WriteDataset, ("out",), {"num_shards": 0}, "num_shards is at least 1"),
         (WriteDataset, ("out",), {"num_shards": "4"}, "num_shards is an int"),
         (WriteDataset, ("out",), {"shard_size": 0}, "shard_size is at least 1"),

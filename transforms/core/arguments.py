@@ -183,7 +183,9 @@ def label_rules(kind: object, class_names: object, dense: object) -> LabelRules:
     """
     kind = one_of("label_kind", kind, LABEL_KINDS)
     names = class_texts("class_names", class_names)
-    return LabelRules(kind, names, truth("dense_labels", dense))
+    if truth("dense_labels", dense) and kind == "text":
+        raise ValueError("dense_labels numbers integers, and label_kind is 'text': leave one out")
+    return LabelRules(kind, names, bool(dense))
 
 
 def optional_delimiter(name: str, value: object) -> str | None:
