@@ -156,7 +156,7 @@ class ImageConverter:
             raw=decoded.raw,
             orientation=orientation,
             content=content_hash(data) if self.fingerprints else "",
-            look=stored.look,
+            perceptual_hash=stored.perceptual_hash,
         )
 
     def _values(self, image: ShardImage, stored: StoredImage, orientation: int) -> dict[str, Any]:

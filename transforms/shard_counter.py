@@ -87,7 +87,9 @@ class ShardCounter:
         index.classes.append(classes)
         if index.contents is not None:
             index.contents.append(checked.content)
-            index.looks.append("" if checked.look is None else f"{checked.look:016x}")
+            index.perceptual_hashes.append(
+                "" if checked.perceptual_hash is None else f"{checked.perceptual_hash:016x}"
+            )
 
     def counts(self) -> dict[str, Any]:
         """What a `ShardSummary` takes of it."""

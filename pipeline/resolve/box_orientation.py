@@ -65,7 +65,7 @@ def with_orientation(
     at = [columns.index(name) for name in rules.columns]
     only: dict[str, str] = {}
     turned = 0
-    for uri, seen in zip(by_image, ReadAhead().map(_look, by_image), strict=True):
+    for uri, seen in zip(by_image, ReadAhead().map(_inspect, by_image), strict=True):
         if seen is None or seen.tagged <= 4:
             continue
         turned += 1
@@ -109,7 +109,7 @@ def _name(orientation: str) -> str:
     return {"stored": "stored pixels", "upright": "upright picture"}[orientation]
 
 
-def _look(uri: str) -> _Seen | None:
+def _inspect(uri: str) -> _Seen | None:
     """Size and EXIF orientation of an image; None when its head does not tell."""
     with contextlib.suppress(OSError, BrokenHeaderError):
         data = files.read_range(uri, 0, _HEAD_BYTES)

@@ -117,10 +117,10 @@ class BucketDuplicates(NamedTuple):
 
     Attributes:
         equal: a `duplicates.Equal` as JSON.
-        files: the names of the shards that `looks` counts by, as JSON.
-        looks: packed looks of the bucket's images.
+        files: the names of the shards that `hashes` numbers, as JSON.
+        hashes: packed perceptual hashes of the bucket's images.
     """
 
     equal: str
     files: str = "[]"
-    looks: str = ""
+    hashes: str = ""

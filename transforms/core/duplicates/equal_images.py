@@ -19,19 +19,19 @@ MAX_GROUPS = 100
 MAX_IMAGES = 20
 MAX_PAIRS = 100
 
-# Bits in which the looks of similar images differ at most: a photo and its half differ in 0 to 3,
-# two photos in 8 and more. Four bands of 16 bits: one of them is then equal.
+# Bits in which the perceptual hashes of similar images differ at most: a photo and its half differ
+# in 0 to 3, two photos in 8 and more. Four bands of 16 bits: one of them is then equal.
 MAX_DISTANCE = 3
 _BANDS = (0, 16, 32, 48)
 _BAND_MASK = np.uint64(0xFFFF)
 
-# Images that are compared by look; of more, a fair sample.
+# Images that are compared by their perceptual hashes; of more, a fair sample.
 MAX_COMPARED = 1_000_000
 
 # Images with one equal band that each is compared with.
 _WINDOW = 100
 
-_LOOK = np.dtype([("content", "<u8"), ("look", "<u8"), ("file", "<u4"), ("record", "<u4")])
+_HASHED = np.dtype([("content", "<u8"), ("hash", "<u8"), ("file", "<u4"), ("record", "<u4")])
 
 Record = tuple[str, int]
 """A record: the name of its shard and its number there."""
@@ -69,7 +69,7 @@ class Near(NamedTuple):
     Attributes:
         pairs: how many were found.
         across_splits: of two splits.
-        compared: images that have a look and were compared.
+        compared: images that have a perceptual hash and were compared.
         listed: `(distance, record, record)` of the first `MAX_PAIRS`.
     """
 
@@ -89,13 +89,13 @@ def find_equal(batches: Iterable[FingerprintBatch]) -> BucketDuplicates:
     file = np.repeat([number[batch.file] for batch in in_order], [len(part) for part in parts])
     order = np.lexsort((rows["record"], file, rows["content2"], rows["content"]))
     rows, file = rows[order], file[order]
-    with_look = rows["has_look"] > 0
-    looks = np.zeros(int(with_look.sum()), _LOOK)
-    for name in ("content", "look", "record"):
-        looks[name] = rows[name][with_look]
-    looks["file"] = file[with_look]
+    with_hash = rows["has_hash"] > 0
+    hashes = np.zeros(int(with_hash.sum()), _HASHED)
+    for name in ("content", "hash", "record"):
+        hashes[name] = rows[name][with_hash]
+    hashes["file"] = file[with_hash]
     equal = merge_equal(_equal_rows(rows, file, files))
-    return BucketDuplicates(json.dumps(equal), json.dumps(files), pack(looks))
+    return BucketDuplicates(json.dumps(equal), json.dumps(files), pack(hashes))
 
 
 def _equal_rows(rows: Any, file: Any, files: Sequence[str]) -> Iterable[Equal]:
@@ -162,10 +162,10 @@ def equal_of(bucket: BucketDuplicates) -> Equal:
 def find_near(
     buckets: Iterable[BucketDuplicates], *, images: int, max_compared: int = MAX_COMPARED
 ) -> Near:
-    """Finds similar images among the looks of all buckets, in any order.
+    """Finds similar images among the perceptual hashes of all buckets, in any order.
 
-    Two images are similar when their looks differ in `MAX_DISTANCE` bits at most; all such pairs
-    are found, but for more than `_WINDOW` images that share 16 bits of their looks.
+    Two images are similar when their hashes differ in `MAX_DISTANCE` bits at most; all such
+    pairs are found, but for more than `_WINDOW` images that share 16 bits of their hashes.
 
     Args:
         buckets: all of them.
@@ -174,37 +174,37 @@ def find_near(
             smallest: a fair sample, and the same in every run.
     """
     files: dict[str, int] = {}
-    parts = [np.zeros(0, _LOOK)]
+    parts = [np.zeros(0, _HASHED)]
     limit = None if images <= max_compared else (max_compared << 64) // images
     for bucket in buckets:
-        looks = unpack(bucket.looks, _LOOK).copy()
+        hashes = unpack(bucket.hashes, _HASHED).copy()
         numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
-        looks["file"] = np.array(numbers, "<u4")[looks["file"]] if numbers else 0
+        hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
         # The low bits chose the bucket; those that count here are shared evenly by all buckets.
-        parts.append(looks if limit is None else looks[looks["content"] < np.uint64(limit)])
+        parts.append(hashes if limit is None else hashes[hashes["content"] < np.uint64(limit)])
     return _similar(np.concatenate(parts), list(files))
 
 
-def _similar(looks: Any, files: Sequence[str]) -> Near:
+def _similar(hashes: Any, files: Sequence[str]) -> Near:
     rank = {file: at for at, file in enumerate(sorted(files))}
-    place = np.array([rank[file] for file in files] or [0], np.int64)[looks["file"]]
-    order = np.lexsort((looks["record"], place))
-    looks, place = looks[order], place[order]
+    place = np.array([rank[file] for file in files] or [0], np.int64)[hashes["file"]]
+    order = np.lexsort((hashes["record"], place))
+    hashes, place = hashes[order], place[order]
     names = sorted(files)
     splits = np.unique(
         [ShardName.parse(name).split for name in names] or [""], return_inverse=True
     )[1]
     # One image of each content and split stands for all.
-    own = np.rec.fromarrays([looks["content"], splits[place]])
+    own = np.rec.fromarrays([hashes["content"], splits[place]])
     kept = np.sort(np.unique(own, return_index=True)[1])
-    compared = len(looks)
-    looks, place = looks[kept], place[kept]
-    pairs = _pairs(looks["look"], looks["content"], splits[place])
+    compared = len(hashes)
+    hashes, place = hashes[kept], place[kept]
+    pairs = _pairs(hashes["hash"], hashes["content"], splits[place])
     listed = tuple(
         (
             int(distance),
-            (names[place[one]], int(looks["record"][one])),
-            (names[place[other]], int(looks["record"][other])),
+            (names[place[one]], int(hashes["record"][one])),
+            (names[place[other]], int(hashes["record"][other])),
         )
         for distance, one, other in pairs.listed
     )
@@ -236,14 +236,14 @@ class _Pairs:
         return self._rows[:, 1:]
 
 
-def _pairs(looks: Any, contents: Any, splits: Any) -> _Pairs:
+def _pairs(hashes: Any, contents: Any, splits: Any) -> _Pairs:
     """All pairs in which one band is equal; a pair counts where the first such band is."""
     pairs = _Pairs()
-    bands = [(looks >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
+    bands = [(hashes >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
     for at, band in enumerate(bands):
         # Among those that share the band, those that share the bits below it are close.
         turn = np.uint64(_BANDS[at])
-        turned = (looks >> turn) | (looks << ((np.uint64(64) - turn) & np.uint64(63)))
+        turned = (hashes >> turn) | (hashes << ((np.uint64(64) - turn) & np.uint64(63)))
         order = np.argsort((turned << np.uint64(48)) | (turned >> np.uint64(16)), kind="stable")
         ordered = band[order]
         first = np.arange(len(order))
@@ -254,7 +254,7 @@ def _pairs(looks: Any, contents: Any, splits: Any) -> _Pairs:
                 break
             one = np.minimum(order[first], order[first + step])
             other = np.maximum(order[first], order[first + step])
-            distance = np.bitwise_count(looks[one] ^ looks[other])
+            distance = np.bitwise_count(hashes[one] ^ hashes[other])
             good = (distance <= MAX_DISTANCE) & (contents[one] != contents[other])
             for former in bands[:at]:
                 good &= former[one] != former[other]

@@ -31,8 +31,8 @@ _FINGERPRINT = np.dtype(
     [
         ("content", "<u8"),
         ("content2", "<u8"),
-        ("look", "<u8"),
-        ("has_look", "u1"),
+        ("hash", "<u8"),
+        ("has_hash", "u1"),
         ("classes", "<u8"),
         ("record", "<u4"),
     ]
@@ -62,7 +62,7 @@ class ShardIndex:
         classes: the classes that each record counts for.
         lengths: bytes of each record's data, without its frame.
         contents: `content_hash` of each file; None when nothing was compared.
-        looks: the look of each image, 16 hexadecimal digits, or empty when it has none.
+        perceptual_hashes: of each image, 16 hexadecimal digits, or empty when it has none.
     """
 
     keys: list[str] = dataclasses.field(default_factory=list)
@@ -70,7 +70,7 @@ class ShardIndex:
     classes: list[list[str]] = dataclasses.field(default_factory=list)
     lengths: list[int] = dataclasses.field(default_factory=list)
     contents: list[str] | None = None
-    looks: list[str] = dataclasses.field(default_factory=list)
+    perceptual_hashes: list[str] = dataclasses.field(default_factory=list)
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
@@ -106,8 +106,8 @@ class ShardIndex:
         rows = np.zeros(len(self.contents), _FINGERPRINT)
         halves = np.frombuffer(bytes.fromhex("".join(self.contents)), "<u8").reshape(-1, 2)
         rows["content"], rows["content2"] = halves[:, 0], halves[:, 1]
-        rows["look"] = [int(look or "0", 16) for look in self.looks]
-        rows["has_look"] = [bool(look) for look in self.looks]
+        rows["hash"] = [int(digits or "0", 16) for digits in self.perceptual_hashes]
+        rows["has_hash"] = [bool(digits) for digits in self.perceptual_hashes]
         rows["classes"] = [_classes_hash(classes) for classes in self.classes]
         rows["record"] = np.arange(len(rows))
         buckets = rows["content"] % BUCKETS

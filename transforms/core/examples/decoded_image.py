@@ -21,7 +21,7 @@ class Decoding(NamedTuple):
         limits: bytes and pixels an image may have.
         check: `full` or `header`.
         pixels: what is done to the pixels.
-        looks: whether to take the look of pixels that are decoded.
+        with_hash: whether to hash the pixels that are decoded.
         model_shape: height, width and channels of a model's input, or None without a model.
     """
 
@@ -29,7 +29,7 @@ class Decoding(NamedTuple):
     limits: Limits
     check: str
     pixels: PixelOptions = AS_THEY_ARE
-    looks: bool = False
+    with_hash: bool = False
     model_shape: tuple[int, int, int] | None = None
 
     @property
@@ -95,12 +95,16 @@ def _stored(data: bytes, decoding: Decoding) -> StoredImage:
 
         return raw_pixels(data, pixels, limits=limits)
     if pixels.changes_nothing:
-        info, look = examine_image(data, limits=limits, mode=decoding.check, looks=decoding.looks)
-        return StoredImage(data, info, Original(info.height, info.width, 1), (), look)
+        info, perceptual_hash = examine_image(
+            data, limits=limits, mode=decoding.check, with_hash=decoding.with_hash
+        )
+        return StoredImage(data, info, Original(info.height, info.width, 1), (), perceptual_hash)
     # It brings Pillow, which other runs do without.
     from transforms.core.images.pixels import change_pixels
 
-    return change_pixels(data, pixels, limits=limits, check=decoding.check, looks=decoding.looks)
+    return change_pixels(
+        data, pixels, limits=limits, check=decoding.check, with_hash=decoding.with_hash
+    )
 
 
 def _check_shape(decoding: Decoding, info: ImageInfo) -> None:

@@ -32,7 +32,7 @@ class CheckedImage(NamedTuple):
         raw: what is decoded, for a layout that asks for it: see `pixels.raw_pixels`.
         orientation: of the file's EXIF tag, 1 to 8; 0 when it has none.
         content: `content_hash` of the file; empty when nothing is compared.
-        look: of the pixels, see `looks`; None when it is unknown.
+        perceptual_hash: of the pixels; None when it is unknown.
     """
 
     image: ShardImage
@@ -46,7 +46,7 @@ class CheckedImage(NamedTuple):
     raw: bytes = b""
     orientation: int = 0
     content: str = ""
-    look: int | None = None
+    perceptual_hash: int | None = None
 
 
 # The value of a feature; an embedding is packed already.

@@ -28,7 +28,7 @@ from transforms.core.formats import headers
 from transforms.core.formats.signatures import describe_start
 from transforms.core.images.image_limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from transforms.core.images.image_limits import Limits as Limits
-from transforms.core.images.perceptual_hash import grey_scale, look_of_grey, look_of_pixels
+from transforms.core.images.perceptual_hash import grey_scale, hash_of_grey, hash_of_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
 MODES = ("full", "header")
@@ -81,10 +81,10 @@ class ImageInfo(NamedTuple):
 
 
 class Examined(NamedTuple):
-    """An accepted image, and its look if its pixels were decoded to accept it."""
+    """An accepted image, and its perceptual hash if its pixels were decoded to accept it."""
 
     info: ImageInfo
-    look: int | None
+    perceptual_hash: int | None
 
 
 def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo:
@@ -111,11 +111,11 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
             `TOO_MANY_PIXELS`, `TOO_COSTLY` or `CORRUPT_IMAGE`.
         ValueError: `mode` is neither.
     """
-    return examine_image(data, limits=limits, mode=mode, looks=False).info
+    return examine_image(data, limits=limits, mode=mode, with_hash=False).info
 
 
-def examine_image(data: bytes, *, limits: Limits, mode: str, looks: bool) -> Examined:
-    """`check_image`, with the look of the pixels that it decodes anyway, unless not `looks`.
+def examine_image(data: bytes, *, limits: Limits, mode: str, with_hash: bool) -> Examined:
+    """`check_image`; `with_hash` adds the perceptual hash of the pixels that it decodes anyway.
 
     There is none of a PNG that needs no TensorFlow (it is only inflated), and none of headers.
     """
@@ -129,11 +129,13 @@ def examine_image(data: bytes, *, limits: Limits, mode: str, looks: bool) -> Exa
         scale = grey_scale(header.height, header.width)
         grey = _sound_jpeg(data, header, scale)
         if grey is not None:
-            look = look_of_grey(grey, header.height, header.width, scale) if looks else None
-            return Examined(info, look)
+            perceptual_hash = (
+                hash_of_grey(grey, header.height, header.width, scale) if with_hash else None
+            )
+            return Examined(info, perceptual_hash)
     elif header.plain and header.format == "png" and _is_sound_png(data):
         return Examined(info, None)
-    return _judge(data, header.format, looks=looks)
+    return _judge(data, header.format, with_hash=with_hash)
 
 
 def checked_header(data: bytes, limits: Limits) -> headers.Header:
@@ -301,14 +303,14 @@ def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> b
     return not left and next(todo, None) is None
 
 
-def _judge(data: bytes, format_: str, *, looks: bool) -> Examined:
+def _judge(data: bytes, format_: str, *, with_hash: bool) -> Examined:
     """Asks TensorFlow; raises as `decode_pixels` does."""
     pixels = decode_pixels(data, format_)
     info = ImageInfo(format_, *(int(side) for side in pixels.shape[-3:]))
-    if not looks:
+    if not with_hash:
         return Examined(info, None)
     shown = pixels.numpy()
-    return Examined(info, look_of_pixels(shown[0] if shown.ndim == 4 else shown))
+    return Examined(info, hash_of_pixels(shown[0] if shown.ndim == 4 else shown))
 
 
 def decode_pixels(

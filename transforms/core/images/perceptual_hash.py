@@ -1,4 +1,4 @@
-"""The look of an image: 64 bits that stay nearly the same when it is resized or compressed again.
+"""The perceptual hash of an image: 64 bits that hardly change when it is resized or compressed.
 
 A difference hash: the picture is averaged down to 8 rows of 9 cells, and each bit says whether a
 cell is brighter than its left neighbour. All sums are of whole numbers, so the same pixels give the
@@ -14,8 +14,8 @@ import numpy as np
 
 ROWS, COLUMNS = 8, 9
 
-# Grey pixels a side that the cells are averaged from, if there are as many: with fewer, the look of
-# a picture and that of its half differ in too many bits.
+# Grey pixels a side that the cells are averaged from, if there are as many: with fewer, the
+# hashes of a picture and of its half differ in too many bits.
 MIN_SIDE = 24
 
 # Pixels a side of a decoded image that are looked at; more change nothing.
@@ -28,7 +28,7 @@ _LUMA = np.array([299, 587, 114], np.int64)
 
 
 def grey_scale(height: int, width: int) -> int:
-    """How many times smaller an image may be decoded for its look: 8, 4, 2 or 1.
+    """How many times smaller an image may be decoded for its hash: 8, 4, 2 or 1.
 
     >>> grey_scale(375, 500), grey_scale(100, 100), grey_scale(28, 28)
     (8, 4, 1)
@@ -37,8 +37,8 @@ def grey_scale(height: int, width: int) -> int:
     return next((scale for scale in (8, 4, 2) if side >= MIN_SIDE * scale), 1)
 
 
-def look_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
-    """The look of grey pixels.
+def hash_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
+    """The perceptual hash of grey pixels.
 
     Args:
         grey: uint8 or int64 `[rows, columns]`, values 0 to 255; each pixel is `scale` pixels high
@@ -59,8 +59,8 @@ def look_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
     return int.from_bytes(np.packbits(cells[:, 1:] > cells[:, :-1]).tobytes(), "big")
 
 
-def look_of_pixels(pixels: Any) -> int | None:
-    """The look of a decoded image; what is transparent is white.
+def hash_of_pixels(pixels: Any) -> int | None:
+    """The perceptual hash of a decoded image; what is transparent is white.
 
     Args:
         pixels: uint8 `[height, width, channels]`: grey or colour, with or without alpha.
@@ -75,7 +75,7 @@ def look_of_pixels(pixels: Any) -> int | None:
     if channels in (2, 4):
         alpha = few[:, :, -1]
         grey = (grey * alpha + 255 * (255 - alpha)) // 255
-    return look_of_grey(grey, height, width, step)
+    return hash_of_grey(grey, height, width, step)
 
 
 @functools.lru_cache(maxsize=256)

@@ -142,7 +142,7 @@ class StoredImage(NamedTuple):
         info: what they hold.
         original: what the file held.
         changes: what was done, names from `pixel_options.CHANGES`.
-        look: of the stored pixels, see `looks`; None when it is unknown.
+        perceptual_hash: of the stored pixels; None when it is unknown.
         tagged: the EXIF orientation of the file, whether it was applied or not; 0 when it was not
             read.
     """
@@ -151,7 +151,7 @@ class StoredImage(NamedTuple):
     info: ImageInfo
     original: Original
     changes: tuple[str, ...]
-    look: int | None = None
+    perceptual_hash: int | None = None
     tagged: int = 0
 
 

@@ -27,7 +27,7 @@ from transforms.core.images.check import (
     examine_image,
 )
 from transforms.core.images.encode import encode_image
-from transforms.core.images.perceptual_hash import look_of_pixels
+from transforms.core.images.perceptual_hash import hash_of_pixels
 from transforms.core.images.pillow_images import TURNS, open_image
 from transforms.core.images.pixel_options import UNTOUCHED, Original, PixelOptions, StoredImage
 from transforms.core.rejections import Reason, RejectedImageError
@@ -84,7 +84,7 @@ def change_pixels(
     *,
     limits: Limits,
     check: str = "full",
-    looks: bool = False,
+    with_hash: bool = False,
 ) -> StoredImage:
     """Gives the bytes to store of an image.
 
@@ -98,7 +98,7 @@ def change_pixels(
         limits: checked before anything is decoded, and on what is to be stored.
         check: mode of `check_image` for images that are stored as they are; others are always
             decoded and so checked.
-        looks: whether to take the look of pixels that are decoded.
+        with_hash: whether to hash the pixels that are decoded.
 
     Raises:
         RejectedImageError: as `check_image`, and `UNSUPPORTED_IMAGE` for an image that cannot be
@@ -107,8 +107,10 @@ def change_pixels(
     source = _examine(data, options, limits)
     target = _target(source, options)
     if _is_right(source, target, options):
-        info, look = examine_image(data, limits=limits, mode=check, looks=looks)
-        return StoredImage(data, info, Original(info.height, info.width, 1), UNTOUCHED, look)
+        info, perceptual_hash = examine_image(data, limits=limits, mode=check, with_hash=with_hash)
+        return StoredImage(
+            data, info, Original(info.height, info.width, 1), UNTOUCHED, perceptual_hash
+        )
     if options.exif_orientation == "keep" and source.header is not None:
         source = source._replace(orientation=orientation_tag(data, source.format) or 1)
     image, scale = _decode_whole(data, source, target, options, limits)
@@ -124,13 +126,13 @@ def change_pixels(
     }
     changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
     original = Original(source.height, source.width, target.turn)
-    look = _look(final) if looks else None
-    return StoredImage(stored, info, original, changes, look, source.orientation)
+    perceptual_hash = _perceptual_hash(final) if with_hash else None
+    return StoredImage(stored, info, original, changes, perceptual_hash, source.orientation)
 
 
-def _look(image: Image.Image) -> int | None:
+def _perceptual_hash(image: Image.Image) -> int | None:
     pixels = np.asarray(_fitting_jpeg(image))
-    return look_of_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None])
+    return hash_of_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None])
 
 
 def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredImage:

@@ -26,11 +26,11 @@ from transforms.core.records import BucketDuplicates, FingerprintBatch
 
 
 class Drawn(NamedTuple):
-    """An image: its shard, content, look and class."""
+    """An image: its shard, content, perceptual hash and class."""
 
     file: str
     content: int
-    look: int | None
+    perceptual_hash: int | None
     label: str
 
 
@@ -42,14 +42,14 @@ def content(number: int) -> int:
 FILES = [
     f"{split}-0000{number}-of-00002.tfrecord" for split in ("test", "train") for number in (0, 1)
 ]
-# Few contents and looks, so that many are equal or near.
-LOOK = st.integers(0, 7).map(lambda number: number * 0x0101_0101_0101_0101 ^ (number >> 1))
+# Few contents and hashes, so that many are equal or near.
+HASH = st.integers(0, 7).map(lambda number: number * 0x0101_0101_0101_0101 ^ (number >> 1))
 IMAGES = st.lists(
     st.builds(
         Drawn,
         st.sampled_from(FILES),
         st.integers(0, 9).map(content),
-        st.one_of(st.none(), LOOK),
+        st.one_of(st.none(), HASH),
         st.sampled_from(["cat", "dog"]),
     ),
     max_size=25,
@@ -66,7 +66,10 @@ def batches(images: list[Drawn]) -> list[tuple[int, FingerprintBatch]]:
             classes=[[image.label] for image in own],
             lengths=[0] * len(own),
             contents=[f"{image.content:032x}" for image in own],
-            looks=["" if image.look is None else f"{image.look:016x}" for image in own],
+            perceptual_hashes=[
+                "" if image.perceptual_hash is None else f"{image.perceptual_hash:016x}"
+                for image in own
+            ],
         )
         found += list(index.fingerprint_batches(file))
     return found
@@ -124,8 +127,10 @@ def by_hand(images: list[Drawn]) -> set[tuple[int, Record, Record]]:
     """All near pairs among the first image of each content in each split."""
     first: dict[tuple[int, str], tuple[Record, int]] = {}
     for place, image in sorted(placed(images).items()):
-        if image.look is not None:
-            first.setdefault((image.content, place[0].split("-")[0]), (place, image.look))
+        if image.perceptual_hash is not None:
+            first.setdefault(
+                (image.content, place[0].split("-")[0]), (place, image.perceptual_hash)
+            )
     pairs = set()
     for (one_key, one), (other_key, other) in itertools.combinations(sorted(first.items()), 2):
         distance = (one[1] ^ other[1]).bit_count()
@@ -141,7 +146,7 @@ def test_near_images_as_by_hand(images: list[Drawn]) -> None:
     pairs = by_hand(images)
     assert near.pairs == len(pairs)
     assert set(near.listed) == pairs
-    assert near.compared == sum(image.look is not None for image in images)
+    assert near.compared == sum(image.perceptual_hash is not None for image in images)
     across = [one[0].split("-")[0] != other[0].split("-")[0] for _, one, other in near.listed]
     assert near.across_splits == sum(across)
     order = [(not is_so, listed[0]) for is_so, listed in zip(across, near.listed, strict=True)]
@@ -153,8 +158,11 @@ def test_every_pair_within_the_distance_is_found() -> None:
         bits for count in range(1, 5) for bits in itertools.combinations(range(0, 64, 5), count)
     ]
     for bits in flips:
-        look = sum(1 << bit for bit in bits)
-        images = [Drawn(FILES[0], content(1), 0, ""), Drawn(FILES[2], content(2), look, "")]
+        perceptual_hash = sum(1 << bit for bit in bits)
+        images = [
+            Drawn(FILES[0], content(1), 0, ""),
+            Drawn(FILES[2], content(2), perceptual_hash, ""),
+        ]
         near = find_near(found_in(images), images=2)
         assert near.pairs == (len(bits) <= MAX_DISTANCE), bits
 

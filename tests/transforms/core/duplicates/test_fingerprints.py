@@ -19,13 +19,15 @@ from transforms.core.examples.tfrecord import masked_crc32c, read_records
 FILE = "train-00000-of-00001.tfrecord"
 TEXTS = st.text(max_size=5)
 HEX = st.integers(0, 2**128 - 1).map(lambda number: f"{number:032x}")
-LOOKS = st.one_of(st.just(""), st.integers(0, 2**64 - 1).map(lambda number: f"{number:016x}"))
-ROWS = st.lists(st.tuples(TEXTS, TEXTS, st.lists(TEXTS, min_size=1, max_size=2), HEX, LOOKS))
+HASHES = st.one_of(st.just(""), st.integers(0, 2**64 - 1).map(lambda number: f"{number:016x}"))
+ROWS = st.lists(st.tuples(TEXTS, TEXTS, st.lists(TEXTS, min_size=1, max_size=2), HEX, HASHES))
 
 
 def index_of(rows: list[tuple[str, str, list[str], str, str]]) -> ShardIndex:
-    keys, paths, classes, contents, looks = map(list, zip(*rows, strict=True)) if rows else [[]] * 5
-    return ShardIndex(keys, paths, classes, [7] * len(rows), contents, looks)
+    keys, paths, classes, contents, perceptual_hashes = (
+        map(list, zip(*rows, strict=True)) if rows else [[]] * 5
+    )
+    return ShardIndex(keys, paths, classes, [7] * len(rows), contents, perceptual_hashes)
 
 
 @given(ROWS)
@@ -46,9 +48,11 @@ def test_all_fingerprints_move(rows: list[tuple[str, str, list[str], str, str]])
         for row in unpack_batch(batch):
             assert row["content"] % BUCKETS == bucket
             content = row["content"].tobytes() + row["content2"].tobytes()
-            look = f"{row['look']:016x}" if row["has_look"] else ""
-            found[int(row["record"])] = (content.hex(), look)
-    assert found == {at: (content, look) for at, (*_, content, look) in enumerate(rows)}
+            perceptual_hash = f"{row['hash']:016x}" if row["has_hash"] else ""
+            found[int(row["record"])] = (content.hex(), perceptual_hash)
+    assert found == {
+        at: (content, perceptual_hash) for at, (*_, content, perceptual_hash) in enumerate(rows)
+    }
 
 
 def test_nothing_moves_when_nothing_was_compared() -> None:

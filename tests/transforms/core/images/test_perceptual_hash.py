@@ -11,15 +11,15 @@ from PIL import Image
 from tests.images import saved, scene
 from transforms.core.duplicates.equal_images import MAX_DISTANCE
 from transforms.core.images.check import Limits, examine_image
-from transforms.core.images.perceptual_hash import look_of_pixels
+from transforms.core.images.perceptual_hash import hash_of_pixels
 from transforms.core.images.pixel_options import PixelOptions, Resize
 from transforms.core.images.pixels import change_pixels
 
 LIMITS = Limits(10**8, 10**8)
 
 
-def look(data: bytes) -> int:
-    found = examine_image(data, limits=LIMITS, mode="full", looks=True).look
+def hash_of(data: bytes) -> int:
+    found = examine_image(data, limits=LIMITS, mode="full", with_hash=True).perceptual_hash
     assert found is not None
     return found
 
@@ -45,18 +45,24 @@ def test_copies_look_alike_and_others_do_not(seed: int) -> None:
         "webp": saved(original, "WEBP"),  # TensorFlow decodes it
         "bmp": saved(original, "BMP"),
     }
-    first = look(jpeg(original))
+    first = hash_of(jpeg(original))
     for name, copy in copies.items():
-        assert distance(first, look(copy)) <= MAX_DISTANCE, name
-    assert min(distance(first, look(jpeg(scene(other)))) for other in range(50, 60)) > 8
+        assert distance(first, hash_of(copy)) <= MAX_DISTANCE, name
+    assert min(distance(first, hash_of(jpeg(scene(other)))) for other in range(50, 60)) > 8
 
 
 def test_small_images_have_looks_too() -> None:
     original = scene(3)
     small = original.resize((32, 32), Image.Resampling.LANCZOS)
-    assert distance(look(jpeg(small, 95)), look(jpeg(original.resize((320, 320))))) <= MAX_DISTANCE
+    assert (
+        distance(hash_of(jpeg(small, 95)), hash_of(jpeg(original.resize((320, 320)))))
+        <= MAX_DISTANCE
+    )
     tiny = original.resize((5, 4))
-    assert examine_image(jpeg(tiny), limits=LIMITS, mode="full", looks=True).look is not None
+    assert (
+        examine_image(jpeg(tiny), limits=LIMITS, mode="full", with_hash=True).perceptual_hash
+        is not None
+    )
 
 
 def test_what_is_transparent_is_white() -> None:
@@ -65,28 +71,30 @@ def test_what_is_transparent_is_white() -> None:
     alpha[:, :250] = 0
     flat = shown.copy()
     flat[:, :250] = 255
-    assert look_of_pixels(np.dstack([shown, alpha])) == look_of_pixels(flat)
+    assert hash_of_pixels(np.dstack([shown, alpha])) == hash_of_pixels(flat)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB"])
-def test_a_blank_picture_has_no_look(mode: str) -> None:
+def test_a_blank_picture_has_no_hash(mode: str) -> None:
     data = saved(Image.new(mode, (200, 100), 200), "JPEG")
-    assert examine_image(data, limits=LIMITS, mode="full", looks=True).look is None
+    assert examine_image(data, limits=LIMITS, mode="full", with_hash=True).perceptual_hash is None
 
 
-def test_what_is_not_decoded_has_no_look() -> None:
+def test_what_is_not_decoded_has_no_hash() -> None:
     png, photo = saved(scene(1), "PNG"), jpeg(scene(1))
-    assert examine_image(png, limits=LIMITS, mode="full", looks=True).look is None
-    assert examine_image(photo, limits=LIMITS, mode="header", looks=True).look is None
-    assert examine_image(photo, limits=LIMITS, mode="full", looks=False).look is None
+    assert examine_image(png, limits=LIMITS, mode="full", with_hash=True).perceptual_hash is None
+    assert (
+        examine_image(photo, limits=LIMITS, mode="header", with_hash=True).perceptual_hash is None
+    )
+    assert examine_image(photo, limits=LIMITS, mode="full", with_hash=False).perceptual_hash is None
 
 
 def test_changed_images_have_the_look_of_what_is_stored() -> None:
     options = PixelOptions(resize=Resize.parse("shorter=64"))
     png = saved(scene(2), "PNG")
-    stored = change_pixels(png, options, limits=LIMITS, looks=True)
-    assert stored.look is not None
+    stored = change_pixels(png, options, limits=LIMITS, with_hash=True)
+    assert stored.perceptual_hash is not None
     small = np.asarray(Image.open(io.BytesIO(stored.data)).convert("RGB"))
-    assert stored.look == look_of_pixels(small)
-    assert distance(stored.look, look(jpeg(scene(2)))) <= MAX_DISTANCE
-    assert change_pixels(png, options, limits=LIMITS).look is None
+    assert stored.perceptual_hash == hash_of_pixels(small)
+    assert distance(stored.perceptual_hash, hash_of(jpeg(scene(2)))) <= MAX_DISTANCE
+    assert change_pixels(png, options, limits=LIMITS).perceptual_hash is None
