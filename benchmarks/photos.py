@@ -282,13 +282,13 @@ def describe(pattern: str, *, limit: int = 200) -> Description:
     shapes = [simplejpeg.decode_jpeg_header(data)[:2] for data in files]
     total = sum(map(len, files))
     mean = total / len(files)
-    judge, check = _rate(tf.io.decode_jpeg, files), _rate(_check, files)
+    tensorflow, check = _rate(tf.io.decode_jpeg, files), _rate(_check, files)
     found = Description(
         images=len(files),
         mean_kb=mean / 1e3,
         bytes_per_pixel=total / sum(height * width for height, width in shapes),
-        tensorflow_images=judge,
-        tensorflow_mb=judge * mean / 1e6,
+        tensorflow_images=tensorflow,
+        tensorflow_mb=tensorflow * mean / 1e6,
         check_images=check,
         check_mb=check * mean / 1e6,
     )

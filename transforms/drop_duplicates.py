@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from transforms.core.duplicates.equal_images import find_equal
 from transforms.core.duplicates.fingerprints import md5_hash
-from transforms.core.duplicates.resolve_duplicates import decide
+from transforms.core.duplicates.resolve_duplicates import resolve_duplicates
 from transforms.core.file_errors import check_final
 from transforms.core.planning.keys import full_uri
 from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, LabelledImage
@@ -183,7 +183,7 @@ class _ChooseFn(beam.DoFn):
         self, group: tuple[str, Iterable[LabelledImage]]
     ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
         md5, images = group
-        decision = decide((LabelledImage(*image) for image in images), md5=md5)
+        decision = resolve_duplicates((LabelledImage(*image) for image in images), md5=md5)
         if decision.kept is not None:
             yield decision.kept
         for rejection in decision.rejections:

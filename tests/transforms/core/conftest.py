@@ -11,5 +11,5 @@ from transforms.core.images import check
 
 @pytest.fixture(scope="session")
 def tensorflow() -> Any:
-    """TensorFlow, imported as the judge imports it."""
+    """TensorFlow, imported as the check imports it."""
     return check.import_tensorflow()

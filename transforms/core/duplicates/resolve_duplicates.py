@@ -31,7 +31,7 @@ class Decision(NamedTuple):
     equal: Equal | None = None
 
 
-def decide(images: Iterable[LabelledImage], *, md5: str) -> Decision:
+def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision:
     """Keeps the image whose key sorts first, or none if their classes differ; in any order.
 
     Args:

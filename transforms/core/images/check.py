@@ -1,8 +1,8 @@
 """Would `tf.io.decode_image(data)` decode this file? The same answer, mostly without TensorFlow.
 
-The rule: what lands in a shard, TensorFlow decodes. TensorFlow is the judge, not the workhorse.
-Fast decoders accept what is beyond doubt (nearly every JPEG and PNG); any other file goes to
-`tf.io.decode_image`, which is imported for the first of them. Limits are checked from the header
+The rule: TensorFlow decodes every image in a shard. Fast decoders accept the files that it
+certainly decodes (nearly every JPEG and PNG); any other file goes to `tf.io.decode_image`, which is
+imported for the first of them. Limits are checked from the header
 before anything is decoded, so that one decompression bomb does not kill a worker.
 
 All functions may be called from several threads.
@@ -61,7 +61,7 @@ _NOISE = re.compile(
     rb"|Too many color|Unknown Adobe|Unsupported (JPEG|color|marker)|Warning: unknown JFIF"
 )
 
-_judge_lock = threading.Lock()
+_stderr_lock = threading.Lock()
 
 
 class ImageInfo(NamedTuple):
@@ -135,7 +135,7 @@ def examine_image(data: bytes, *, limits: Limits, mode: str, with_hash: bool) ->
             return Examined(info, perceptual_hash)
     elif header.plain and header.format == "png" and _is_sound_png(data):
         return Examined(info, None)
-    return _judge(data, header.format, with_hash=with_hash)
+    return _check_with_tensorflow(data, header.format, with_hash=with_hash)
 
 
 def checked_header(data: bytes, limits: Limits) -> headers.Header:
@@ -190,19 +190,19 @@ def _is_sound_png(data: bytes) -> bool:
         # libpng believes the declared window; one that is too small for the data is its business.
         window = 256 << (pixels[0] >> 4)
         return window >= min(size, 1 << 15) and _has_valid_rows(_inflate(pixels), passes)
-    except (_DoubtError, zlib.error, IndexError):
+    except (_NeedsTensorFlow, zlib.error, IndexError):
         return False
 
 
-class _DoubtError(Exception):
-    """Something unusual, for the judge to decide."""
+class _NeedsTensorFlow(Exception):
+    """Something unusual: only TensorFlow can say whether it decodes the file."""
 
 
 def _png_pixel_data(data: bytes) -> bytes:
     """The joined IDAT chunks of a PNG in which nothing is out of the ordinary.
 
     Raises:
-        _DoubtError: a chunk is cut, damaged, unknown yet critical, too large or out of place.
+        _NeedsTensorFlow: a chunk is cut, damaged, unknown yet critical, too large or out of place.
     """
     view = memoryview(data)
     parts: list[memoryview] = []
@@ -211,36 +211,36 @@ def _png_pixel_data(data: bytes) -> bytes:
     position, previous = 8, b""
     while previous != b"IEND":
         if position + 12 > len(data):
-            raise _DoubtError
+            raise _NeedsTensorFlow
         length, kind = struct.unpack_from(">I4s", data, position)
         end = position + 12 + length
         if end > len(data) or not _LETTERS.issuperset(kind):
-            raise _DoubtError
+            raise _NeedsTensorFlow
         if zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
-            raise _DoubtError
+            raise _NeedsTensorFlow
         if kind == b"IDAT":
             if parts and previous != b"IDAT":
-                raise _DoubtError
+                raise _NeedsTensorFlow
             parts.append(view[position + 8 : end - 4])
         elif length > _PNG_CHUNK_LIMIT:
-            raise _DoubtError
+            raise _NeedsTensorFlow
         elif kind == b"PLTE":
             if palette is not None or transparency is not None or parts:
-                raise _DoubtError
+                raise _NeedsTensorFlow
             palette = length
         elif kind == b"tRNS":
             if transparency is not None or parts:
-                raise _DoubtError
+                raise _NeedsTensorFlow
             transparency = length
         elif (
             kind[0] < ord("a")
             and (kind, previous) != (b"IHDR", b"")
             and (kind, length) != (b"IEND", 0)
         ):
-            raise _DoubtError
+            raise _NeedsTensorFlow
         position, previous = end, kind
     if not _is_plain_palette(data[24], data[25], palette, transparency):
-        raise _DoubtError
+        raise _NeedsTensorFlow
     return b"".join(parts)
 
 
@@ -273,14 +273,14 @@ def _inflate(pixels: bytes) -> Iterator[bytes]:
     """Inflates piece by piece.
 
     Raises:
-        _DoubtError: the stream has no end, or bytes follow it.
+        _NeedsTensorFlow: the stream has no end, or bytes follow it.
     """
     inflater = zlib.decompressobj()
     view = memoryview(pixels)
     for start in range(0, len(pixels), _INFLATE_STEP):
         yield inflater.decompress(view[start : start + _INFLATE_STEP])
     if not inflater.eof or inflater.unused_data:
-        raise _DoubtError
+        raise _NeedsTensorFlow
 
 
 def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> bool:
@@ -303,7 +303,7 @@ def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> b
     return not left and next(todo, None) is None
 
 
-def _judge(data: bytes, format_: str, *, with_hash: bool) -> Examined:
+def _check_with_tensorflow(data: bytes, format_: str, *, with_hash: bool) -> Examined:
     """Asks TensorFlow; raises as `decode_pixels` does."""
     pixels = decode_pixels(data, format_)
     info = ImageInfo(format_, *(int(side) for side in pixels.shape[-3:]))
@@ -370,7 +370,7 @@ def _without_noise() -> Iterator[None]:
 
     One thread at a time: file descriptor 2 belongs to the whole process.
     """
-    with _judge_lock, contextlib.ExitStack() as stack:
+    with _stderr_lock, contextlib.ExitStack() as stack:
         try:
             original = os.dup(2)
             stack.callback(os.close, original)

@@ -27,7 +27,7 @@ class Bar:
 
 
 @dataclasses.dataclass(frozen=True)
-class Histogram:
+class HistogramChart:
     """How a number is distributed over the images, for people.
 
     Attributes:
@@ -47,7 +47,7 @@ class Histogram:
 
 def histogram(
     title: str, counted: Mapping[str, Any], images: int, shown: Callable[[float], str]
-) -> Histogram:
+) -> HistogramChart:
     """The histogram of one number.
 
     Args:
@@ -69,7 +69,7 @@ def histogram(
         label = f"{shown(max(left, low))} to {shown(min(right, high))}"
         bars.append(Bar(label, count, percent(count, max(counts))))
     mean = shown(float(counted["sum"]) / images) if images else ""
-    return Histogram(title, shown(low), mean, shown(high), tuple(bars))
+    return HistogramChart(title, shown(low), mean, shown(high), tuple(bars))
 
 
 def _edge(bin_: int) -> float:
@@ -89,7 +89,7 @@ def shares(counts: Mapping[str, int]) -> tuple[Bar, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class FlowTarget:
     """A place where a part of a flow goes.
 
     Attributes:
@@ -123,7 +123,7 @@ class Flow:
     label: str
     count: int
     height: float
-    targets: tuple[Target, ...]
+    targets: tuple[FlowTarget, ...]
 
 
 def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Flow | None:
@@ -145,7 +145,9 @@ def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Flow | None:
     for (name, count, kind), size, slot in zip(parts, thick, slots, strict=True):
         middle = top + slot / 2
         outline = _ribbon(source, middle - size / 2, size)
-        targets.append(Target(name, count, percent(count, total), kind, round(slot, 1), outline))
+        targets.append(
+            FlowTarget(name, count, percent(count, total), kind, round(slot, 1), outline)
+        )
         source, top = source + size, top + slot
     return Flow(label, total, round(height, 1), tuple(targets))
 

@@ -108,7 +108,7 @@ def _fitting(rows: Iterable[Row], characters: float, size: Callable[[Row], int])
     return kept
 
 
-class ShardRow(NamedTuple):
+class ShardEntry(NamedTuple):
     """One shard as the manifest lists it, and its size in percent of the largest."""
 
     file: str
@@ -132,7 +132,7 @@ def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float)
     listed = [(name, shard) for name, split in splits.items() for shard in split["shards"]]
     largest = max((shard["bytes"] for _, shard in listed), default=0)
     rows = (
-        ShardRow(
+        ShardEntry(
             shown(shard["file"]),
             name,
             shard["records"],
@@ -236,7 +236,7 @@ class Twin(NamedTuple):
     picture: str
 
 
-class Duplicates(NamedTuple):
+class DuplicateGroup(NamedTuple):
     """Images that look the same.
 
     Attributes:
@@ -256,7 +256,7 @@ class Duplicates(NamedTuple):
 
 def duplicate_groups(
     listed: Iterable[Mapping[str, Any]], pictures: Mapping[Place, str]
-) -> Iterator[Duplicates]:
+) -> Iterator[DuplicateGroup]:
     """Groups or pairs of `statistics.json`, with their thumbnails.
 
     Args:
@@ -267,7 +267,7 @@ def duplicate_groups(
         images = group["images"]
         splits = {image["split"] for image in images}
         classes = {image["class"] for image in images}
-        yield Duplicates(
+        yield DuplicateGroup(
             tuple(
                 Twin(
                     shown(image["path"] or image["key"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.duplicates.resolve_duplicates import decide
+from transforms.core.duplicates.resolve_duplicates import resolve_duplicates
 from transforms.core.records import LabelledImage
 
 MD5 = "0" * 32
@@ -16,12 +16,12 @@ def image(key: str, label: str = "cat", split: str = "train", cells: str = "") -
 
 
 def test_a_single_image_stays() -> None:
-    assert decide([image("a")], md5=MD5) == (image("a"), (), 0, None)
+    assert resolve_duplicates([image("a")], md5=MD5) == (image("a"), (), 0, None)
 
 
 @given(st.permutations([image("c", split="test"), image("a"), image("b")]))
 def test_the_smallest_key_stays(images: list[LabelledImage]) -> None:
-    decision = decide(images, md5=MD5)
+    decision = resolve_duplicates(images, md5=MD5)
     assert decision.kept == image("a")
     assert [(r.key, r.reason, r.detail) for r in decision.rejections] == [
         (key, "duplicate_image", "equal to 'a.jpg', which is kept") for key in ("b", "c")
@@ -33,7 +33,7 @@ def test_the_smallest_key_stays(images: list[LabelledImage]) -> None:
 
 @given(st.permutations([image("a"), image("b", "dog"), image("c")]))
 def test_different_labels_reject_all(images: list[LabelledImage]) -> None:
-    decision = decide(images, md5=MD5)
+    decision = resolve_duplicates(images, md5=MD5)
     assert decision.kept is None
     assert [(r.key, r.reason) for r in decision.rejections] == [
         (key, "conflicting_labels") for key in "abc"
@@ -47,7 +47,11 @@ def test_the_labels_of_rows_are_compared_as_sets() -> None:
     one = '[["a.csv:2",["dog","cat"],[]]]'
     other = '[["a.csv:3",["cat"],[]],["a.csv:4",["dog"],[]]]'
     assert (
-        decide([image("a", "", cells=one), image("b", "", cells=other)], md5=MD5).kept is not None
+        resolve_duplicates([image("a", "", cells=one), image("b", "", cells=other)], md5=MD5).kept
+        is not None
     )
     third = '[["a.csv:5",["cat"],[]]]'
-    assert decide([image("a", "", cells=one), image("c", "", cells=third)], md5=MD5).kept is None
+    assert (
+        resolve_duplicates([image("a", "", cells=one), image("c", "", cells=third)], md5=MD5).kept
+        is None
+    )

@@ -134,7 +134,7 @@ def test_what_is_beyond_doubt_needs_no_tensorflow() -> None:
 
 
 @pytest.mark.slow
-def test_the_judge_leaves_the_standard_error_clean() -> None:
+def test_tensorflow_leaves_the_standard_error_clean() -> None:
     code = """if True:
         import os, sys
         from tests import images
@@ -154,7 +154,7 @@ def test_the_judge_leaves_the_standard_error_clean() -> None:
     assert (done.stdout, done.stderr) == ("True False\n", "somebody else's line\n")
 
 
-def test_threads_share_one_judge() -> None:
+def test_threads_share_one_tensorflow() -> None:
     names = ["jpeg", "jpeg_cmyk", "png_2_8", "gif", "webp_RGB", "bmp_24", "jpeg_ycck"] * 8
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda name: verdict(WHOLE[name]), names))

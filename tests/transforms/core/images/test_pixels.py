@@ -1,4 +1,4 @@
-"""What is stored of an image, with TensorFlow as the judge of it."""
+"""What is stored of an image, compared with TensorFlow."""
 
 from __future__ import annotations
 
