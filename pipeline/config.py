@@ -62,8 +62,8 @@ class ConvertConfig:
         files: `sharded` or `per_image`.
         of_rows: whether records are made of the rows of the label files, without images.
         dedupe: `off`, `report` or `drop`.
-        row_places: what local files that rows list may be in, see `listed.top_folder`; None for
-            anywhere.
+        row_places: what local files that rows list may be in, see `image_lists.top_folder`; None
+            for anywhere.
         label_kind: `auto`, `integer` or `text`.
         key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.

@@ -356,7 +356,7 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         if beam.Create in above:  # the globs, spread over the workers
             continue
         [pcollection] = applied.inputs
-        assert set(fields(pcollection.element_type)) <= {str, int, None, type(None)}
+        assert set(fields(pcollection.element_type)) <= {str, int, bool, None, type(None)}
         values.append(pcollection.element_type.tuple_types[1])
     assert sorted(value.__name__ for value in values) == sorted(
         kind.__name__

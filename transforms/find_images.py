@@ -76,9 +76,9 @@ class ImageFinder:
             return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
         key = image_key(file.uri, kind=self._key, root=self._root)
         if not self._reads_paths:
-            return key, JoinSide(path, file.size, file.version, "", "")
+            return key, JoinSide(path, file.size, file.version, "", "", is_image=True)
         label, split = self._rules.label(path, folder=folder), self._rules.split(path)
-        return key, JoinSide(path, file.size, file.version, label, "", split)
+        return key, JoinSide(path, file.size, file.version, label, "", split, is_image=True)
 
 
 def named_folder(pattern: str) -> str:

@@ -85,7 +85,7 @@ class _ReadInputFn(beam.DoFn):
             else:
                 PROGRESS.count("listing" if source.is_images else "reading")
                 # Of an image that a row lists, too, the path may tell the label.
-                if not result[1].where and result[1].label:
+                if result[1].is_image and result[1].label:
                     labels.add(result[1].label, result[1].path)
                     has_labels = True
                 yield result

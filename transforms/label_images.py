@@ -110,5 +110,5 @@ class _LookUpFn(beam.DoFn):
     def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
         uri, label = labelled
         text = given_label(label)
-        image = JoinSide(listed_path(uri, self._root), *find_file(uri), text, "")
+        image = JoinSide(listed_path(uri, self._root), *find_file(uri), text, "", is_image=True)
         return listed_key(uri, kind=self._key, root=self._root), image

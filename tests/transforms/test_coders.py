@@ -35,9 +35,9 @@ from transforms.core.rejections import Rejection
         ShardImage,
     ],
 )
-def test_fields_are_texts_and_whole_numbers(record: type) -> None:
+def test_fields_are_texts_whole_numbers_and_truth_values(record: type) -> None:
     coder = beam.coders.registry.get_coder(record)
     assert isinstance(coder, beam.coders.RowCoder)
     assert coder.is_deterministic()
     kinds = {field.type.atomic_type for field in coder.schema.fields}
-    assert kinds <= {schema_pb2.STRING, schema_pb2.INT64}
+    assert kinds <= {schema_pb2.STRING, schema_pb2.INT64, schema_pb2.BOOLEAN}

@@ -181,7 +181,7 @@ class _FirstFn(beam.CombineFn):
 
 def test_a_decoded_row_is_of_another_class() -> None:
     """What the tests above rest on."""
-    side = JoinSide("a.jpg", 1, 2, "cat", "")
+    side = JoinSide("a.jpg", 1, 2, "cat", "", is_image=True)
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         sides = pipeline | beam.Create([side]).with_output_types(JoinSide)

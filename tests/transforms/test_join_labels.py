@@ -55,9 +55,9 @@ def join(label_from: str, *groups: list[tuple[str, JoinSide]]) -> dict[str, list
 
 def test_join_labels() -> None:
     keys = [f"key {number}" for number in range(20)]
-    images = [(key, JoinSide(f"{key}.jpg", 10, 2**62, "", "")) for key in keys]
+    images = [(key, JoinSide(f"{key}.jpg", 10, 2**62, "", "", is_image=True)) for key in keys]
     rows = [(key, JoinSide("", 0, 0, f"label of {key}", f"a.csv:{key}")) for key in keys]
-    lone = JoinSide("lone.jpg", 1, 1, "", "")
+    lone = JoinSide("lone.jpg", 1, 1, "", "", is_image=True)
     other = ("other", JoinSide("", 0, 0, "x", "a.csv:99"))
     joined = join("csv", [*images, images[0], ("lone", lone)], [*rows, rows[1], other])
 
@@ -88,6 +88,6 @@ def by_number(image: LabelledImage) -> int:
 
 
 def test_join_without_rows() -> None:
-    joined = join("directory", [("1", JoinSide("cat/1.jpg", 10, 5, "cat", ""))])
+    joined = join("directory", [("1", JoinSide("cat/1.jpg", 10, 5, "cat", "", is_image=True))])
     [image] = joined["images"]
     assert (image.label, image.rows) == ("cat", 0)

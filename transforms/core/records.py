@@ -13,10 +13,11 @@ class JoinSide(NamedTuple):
         size: bytes of the image file.
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
-        where: `CSV:LINE` of a label row; empty for an image.
+        where: `CSV:LINE` of a label row.
         split: what the row, or the image's folder, says of the split, as `split_text` gives it.
         group: the row's group; images of one group share a split.
-        cells: the cells that the layout asks for, see `columns`; empty when it asks for none.
+        cells: the cells that the layout asks for, see `row_cells`; empty when it asks for none.
+        is_image: whether this side is an image, not a label row.
     """
 
     path: str
@@ -27,6 +28,7 @@ class JoinSide(NamedTuple):
     split: str = ""
     group: str = ""
     cells: str = ""
+    is_image: bool = False
 
 
 class LabelledImage(NamedTuple):
@@ -41,7 +43,7 @@ class LabelledImage(NamedTuple):
         version: see `JoinSide`.
         label: label text; empty when the dataset has no labels.
         rows: label rows that named this image with this label.
-        cells: its rows, see `columns`; empty when the layout asks for none.
+        cells: its rows, see `row_cells`; empty when the layout asks for none.
     """
 
     split: str
@@ -59,7 +61,7 @@ class ShardImage(NamedTuple):
     """One image of a planned shard: all that its record needs besides the pixels.
 
     Sorting these gives the order of the records in the shard. `cells` are its rows with the ids of
-    their labels, see `columns`; empty when the layout asks for none.
+    their labels, see `row_cells`; empty when the layout asks for none.
     """
 
     order: int
@@ -116,7 +118,7 @@ class BucketDuplicates(NamedTuple):
     """The duplicates in one bucket of fingerprints.
 
     Attributes:
-        equal: a `duplicates.Equal` as JSON.
+        equal: an `equal_images.Equal` as JSON.
         files: the names of the shards that `hashes` numbers, as JSON.
         hashes: packed perceptual hashes of the bucket's images.
     """

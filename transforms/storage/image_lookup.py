@@ -71,13 +71,13 @@ class RowImages:
 
     def _outside(self, uri: str) -> JoinSide:
         """A file that is left alone: not even asked for its size."""
-        return JoinSide(listed_path(uri, self._root), 0, OUTSIDE, "", "")
+        return JoinSide(listed_path(uri, self._root), 0, OUTSIDE, "", "", is_image=True)
 
     def _image(self, uri: str) -> JoinSide:
         size, version = find_file(uri)
         path = listed_path(uri, self._root)
         label, split = self._rules.label(path), self._rules.split(path)
-        return JoinSide(path, size, version, label, "", split)
+        return JoinSide(path, size, version, label, "", split, is_image=True)
 
 
 def find_file(uri: str) -> tuple[int, int]:

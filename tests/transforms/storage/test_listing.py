@@ -101,7 +101,7 @@ def test_find_images(tmp_path: Path) -> None:
     detail = f"the name holds bytes that are not UTF-8: {shown}"
     *found, count = find(tmp_path, "**/*.jpg")
     assert sorted(found, key=len) == [
-        ("cat/1.jpg", JoinSide("cat/1.jpg", 3, 7, "cat", "")),
+        ("cat/1.jpg", JoinSide("cat/1.jpg", 3, 7, "cat", "", is_image=True)),
         Rejection("image", "name_not_utf8", detail, shown, ""),
     ]
     assert count == Count("images_found", 2)

@@ -78,7 +78,7 @@ class Feature(NamedTuple):
         default: the text that stands for an empty cell of a column, or None.
         separator: between the values in one cell of a column; empty when it holds a single one.
         encoding: `bfloat16` or `uint8` when one bytes value holds an array, empty otherwise.
-        type: of a column, one of `columns.TYPES`, when it says more than the dtype; else empty.
+        type: of a column, one of `cells.TYPES`, when it says more than the dtype; else empty.
     """
 
     name: str

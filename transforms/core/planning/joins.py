@@ -122,7 +122,7 @@ def _sides(
     rows: list[JoinSide] = []
     unlabelled: list[JoinSide] = []
     for side in group:
-        if not side.where:
+        if side.is_image:
             images.append(side)
         else:
             is_row = side.label or not needs_label or lists_no_object(side, boxes)

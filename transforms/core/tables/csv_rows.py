@@ -165,7 +165,7 @@ def read_rows(
 
     Args:
         binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
-        columns: what `labels.resolve_columns` gives.
+        columns: what `label_columns.resolve_columns` gives.
         encoding: a Python codec name; a byte order mark is always dropped.
         path: what to call the file in messages.
 

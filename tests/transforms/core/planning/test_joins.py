@@ -18,7 +18,7 @@ Joined = Match | Rejection | Count
 
 
 def image(path: str, label: str = "") -> JoinSide:
-    return JoinSide(path, 10, 1, label, "")
+    return JoinSide(path, 10, 1, label, "", is_image=True)
 
 
 def row(label: str, line: int) -> JoinSide:
@@ -60,7 +60,8 @@ def test_labels_that_nobody_asks_for_contradict_nothing() -> None:
 
 
 def test_an_image_that_changed_between_two_listings_is_one_image() -> None:
-    old, new = JoinSide("k.jpg", 90, 1, "cat", ""), JoinSide("k.jpg", 10, 2, "cat", "")
+    new = JoinSide("k.jpg", 10, 2, "cat", "", is_image=True)
+    old = new._replace(size=90, version=1)
     for found in ([old, new], [new, old]):
         assert join(*found, label_from="directory") == [
             Count("images_found_again", 1),
@@ -187,12 +188,12 @@ def test_every_image_and_every_row_is_accounted_for_once(sides: list[JoinSide]) 
     rejections = [r for r in results if isinstance(r, Rejection)]
     assert len(counts) == sum(isinstance(r, Count) for r in results)
 
-    images = [side for side in sides if not side.where]
+    images = [side for side in sides if side.is_image]
     left_out = [r.path for r in rejections if r.subject == "image"]
     assert sorted(left_out + [m.image.path for m in matches]) == sorted({i.path for i in images})
     assert counts["images_found_again"] == len(images) - len(set(images))
 
-    rows = [side for side in sides if side.where]
+    rows = [side for side in sides if not side.is_image]
     unmatched = [r.path for r in rejections if r.subject == "row"]
     assert len(set(unmatched)) == len(unmatched)
     used = sum(m.rows for m in matches)
