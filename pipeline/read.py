@@ -11,7 +11,8 @@ from pipeline.open_dataset import open_dataset
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.dataset.output_names import LABELS
 from transforms.core.dataset.tfds_metadata import supervised_keys
-from transforms.core.features.layouts import SIZES, Feature
+from transforms.core.features.feature_sources import SIZES, Role
+from transforms.core.features.layouts import Feature
 from transforms.core.images.check import import_tensorflow
 from transforms.core.images.pixel_options import stored_shape
 from transforms.core.labels.vocabulary import parse_labels
@@ -208,7 +209,7 @@ class _Parser:
     ) -> None:
         self._tf = tf
         self._spec = {feature.name: self._spec_of(feature) for feature in features}
-        self._images = [f.name for f in features if decode and f.source == "image.bytes"]
+        self._images = [f.name for f in features if decode and f.role is Role.IMAGE]
         self._packed = [f for f in features if decode and f.encoding]
         # Pixels of any size have theirs beside them.
         by_source = {feature.source: feature.name for feature in features}

@@ -117,8 +117,8 @@ def _show(record: Record, flags: argparse.Namespace, selection: Selection) -> No
         raise UsageError(
             f"--images {flags.images}: {record.file} record {record.number} holds no image"
         )
-    by_source = {source: name for name, source in (selection.fields.sources or {}).items()}
-    saved = save_image(record, Path(flags.images), {**by_source, "image.bytes": image})
+    named = selection.fields.name_feature()
+    saved = save_image(record, Path(flags.images), image=image, named=named)
     print(f"  saved {saved}")
 
 
@@ -171,18 +171,18 @@ def _image_size(data: bytes) -> str:
     return f", {kind} {header.height}x{header.width}x{header.channels}"
 
 
-def save_image(record: Record, directory: Path, sources: dict[str, str]) -> Path:
+def save_image(record: Record, directory: Path, *, image: str, named: str | None) -> Path:
     """Saves the picture of one record as it is stored.
 
     Args:
         record: what to save.
         directory: made if it is not there.
-        sources: feature name by source, as the manifest says.
+        image: the feature that holds the picture.
+        named: the feature that names it, or None.
     """
     from transforms.core.formats.headers import image_format
 
-    data = record.example[sources["image.bytes"]][0]
-    named = sources.get("image.path") or sources.get("image.key")
+    data = record.example[image][0]
     given = record.example[named][0].decode() if named else "image"
     # A name out of a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])

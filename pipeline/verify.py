@@ -12,7 +12,7 @@ from pipeline.flags.output_options import PROGRESS_STYLES
 from pipeline.flags.unknown_flags import refuse_unknown
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from pipeline.run.supervise import supervise
-from transforms.core.features.layouts import COLUMN
+from transforms.core.features.feature_sources import COLUMN, Role, with_role
 from transforms.core.shown_text import format_bytes, printable
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:
     if fast:
         return "sizes, checksums and counts agree (--fast: nothing was decoded)"
     sources = {feature["source"] for feature in manifest["features"]}
-    if "image.bytes" in sources:
+    if with_role(manifest["features"], Role.IMAGE):
         return "every image decodes"
     if any(feature.get("shape") for feature in manifest["features"]):
         return "all arrays are whole and finite"

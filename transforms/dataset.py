@@ -25,9 +25,9 @@ from transforms.core.arguments import (
     truth,
 )
 from transforms.core.dataset.manifest import Dataset
+from transforms.core.features.feature_sources import Needs
 from transforms.core.features.layout_files import parse_layout
 from transforms.core.features.layouts import (
-    EMBEDDING,
     LAYOUTS,
     Feature,
     is_layout_file,
@@ -320,7 +320,7 @@ def _features(layout: str, labelled: bool, pixels: PixelOptions) -> tuple[Featur
     else:
         raise ValueError(f"layout {layout!r} is no .yaml file and not in {', '.join(LAYOUTS)}")
     for feature in features:
-        if feature.from_rows or feature.source == EMBEDDING:
+        if feature.needs & (Needs.ROWS | Needs.MODEL):
             raise ValueError(
                 f"layout {layout}: {feature.name!r} is of {feature.source}, which is neither of an "
                 "image nor its label: use python -m pipeline.convert"

@@ -12,6 +12,7 @@ from transforms.core.dataset.manifest import manifest_shards
 from transforms.core.dataset.output_names import STATISTICS
 from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import read_records
+from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.decoding_child import Budget, DecodingChild
 from transforms.core.guard.in_flight import image_note
@@ -88,7 +89,7 @@ def picture_records(
     Raises:
         KeyError, TypeError: the statistics are not in the shape that they should have.
     """
-    name = next((f["name"] for f in manifest["features"] if f["source"] == "image.bytes"), None)
+    name = next(iter(with_role(manifest["features"], Role.IMAGE)), None)
     occurrences = _occurrences(manifest, statistics, notes)
     if name is None or not occurrences:
         return {}

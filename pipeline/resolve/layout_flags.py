@@ -15,10 +15,10 @@ from pipeline.resolve.path_flags import read_flag_file
 from transforms.core.decisions import Decision
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.column_types import TypedRow, infer_types
+from transforms.core.features.feature_sources import Needs, source_of
 from transforms.core.features.layout_files import LayoutError, parse_layout
 from transforms.core.features.layouts import (
     LAYOUTS,
-    OBJECT_COLUMNS,
     Feature,
     is_layout_file,
     layout_features,
@@ -64,8 +64,7 @@ class Layout:
     @property
     def has_boxes(self) -> bool:
         """Whether boxes are asked of the rows."""
-        of_objects = ("box.", *OBJECT_COLUMNS)
-        return any(feature.source.startswith(of_objects) for feature in self.features)
+        return any(Needs.BOXES in feature.needs for feature in self.features)
 
     @property
     def needs_label(self) -> bool:
@@ -103,12 +102,12 @@ class Layout:
 
     def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
         """The layout that knows the columns of boxes; it leaves out what it need not find."""
-        asked = [f.source for f in self.features if f.source in OBJECT_COLUMNS]
+        asked = [f.source for f in self.features if source_of(f.source).columns]
         chosen = choose_columns(self.box_flags, columns, first, asked, path)
         found = dict(chosen.rules.further)
         missing = [source for source in asked if source not in found]
         if missing and is_layout_file(self.name):
-            names = " or ".join(repr(name) for name in OBJECT_COLUMNS[missing[0]])
+            names = " or ".join(repr(name) for name in source_of(missing[0]).columns)
             raise LabelsError(
                 f"CSV {path} has no column {names}, which --layout {self.name} needs for "
                 f"{missing[0]}"
@@ -205,13 +204,13 @@ def read_layout_file(path: str) -> tuple[Feature, ...]:
 def _check_separator(layout: Layout) -> None:
     if not layout.label_separator:
         return
-    sources = {feature.source for feature in layout.features}
-    if sources & {"object.ids", "object.texts"}:
+    labels = [feature for feature in layout.features if feature.from_label]
+    if any(feature.of_object for feature in labels):
         raise UsageError(
             f"--label_separator does not go with --layout {layout.name}: a row is one object "
             "and has one label"
         )
-    if not sources & {"label.ids", "label.texts"} or sources & {"label.id", "label.text"}:
+    if not labels or not all(feature.from_rows for feature in labels):
         raise UsageError(
             "--label_separator needs a layout of many labels: a YAML file with features of "
             f"label.ids or label.texts, and not label.id; --layout {layout.name} has one label"

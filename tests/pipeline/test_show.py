@@ -54,7 +54,7 @@ def test_saved_pictures_are_the_files(dataset: Path, tmp_path: Path) -> None:
 def test_a_hostile_name_stays_in_the_folder(tmp_path: Path) -> None:
     example = {"bytes": [b"x"], "path": [b"../../etc/\n passwd"]}
     record = Record("train-00000-of-00001.tfrecord", 0, example)
-    path = show.save_image(record, tmp_path, {"image.bytes": "bytes", "image.path": "path"})
+    path = show.save_image(record, tmp_path, image="bytes", named="path")
     assert path.parent == tmp_path and path.name == "train-00000-of-00001-00000-_passwd"
 
 
@@ -63,7 +63,7 @@ def test_a_long_name_is_cut(tmp_path: Path, name: str) -> None:
     """With the shard before it, 255 bytes would be too many for a file system."""
     example = {"bytes": [b"x"], "path": [name.encode()]}
     record = Record("train-00000-of-00001.tfrecord", 0, example)
-    path = show.save_image(record, tmp_path, {"image.bytes": "bytes", "image.path": "path"})
+    path = show.save_image(record, tmp_path, image="bytes", named="path")
     assert path.read_bytes() == b"x"
     assert path.name.startswith("train-00000-of-00001-00000-") and path.suffix == ".jpg"
 

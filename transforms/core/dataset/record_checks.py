@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,12 +15,23 @@ import numpy as np
 from transforms.core.dataset.ledger import Ledger, LedgerError
 from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import LARGEST_RECORD, largest_record
-from transforms.core.features.layouts import DETECTION, OBJECT_COLUMNS, PIXELS, RAW, SIZES, Feature
+from transforms.core.features.feature_sources import (
+    PIXELS,
+    RAW,
+    SIZES,
+    SOURCES,
+    Role,
+    Source,
+    source_of,
+)
+from transforms.core.features.layouts import DETECTION, Feature
 from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.core.images.embeddings import read_bfloat16
 from transforms.core.json_text import parse_json
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.rejections import RejectedImageError
+
+_Held = Mapping[str, Sequence[Any]]  # the values of a record by their source
 
 _KINDS = {"bytes": "O", "int64": "i", "float": "f"}
 
@@ -160,21 +171,12 @@ class RecordVerifier:
         problems = list(self._schema_problems(example))
         if problems:
             return RecordCheck(tuple(problems), ())
-        values = {
-            feature.source: example[feature.name][0]
-            for feature in self.features
-            if not feature.is_list
-        }
-        lists = {
-            f.source: () if example.get(f.name) is None else example[f.name]
-            for f in self.features
-            if f.is_list
-        }
-        problems += self._label_problems(values)
-        problems += self._list_problems(lists)
+        held = {feature.source: _held(example, feature.name) for feature in self.features}
+        problems += self._class_problems(held)
+        problems += _box_problems(held)
         problems += self._array_problems(example)
-        problems += self._image_problems(values, decode)
-        return RecordCheck(tuple(problems), self._labels(values, lists))
+        problems += self._image_problems(held, decode)
+        return RecordCheck(tuple(problems), self._labels(held))
 
     def _schema_problems(self, example: Mapping[str, Any]) -> Iterator[str]:
         names = {feature.name for feature in self.features}
@@ -214,67 +216,51 @@ class RecordVerifier:
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 yield f"feature {feature.name!r} has values that are not finite"
 
-    def _label_problems(self, values: Mapping[str, Any]) -> Iterator[str]:
-        label_id = values.get("label.id")
-        if label_id is not None and self.first_id is not None and label_id < self.first_id:
-            yield f"label {label_id} is below {self.first_id}: readers keep 0 for the background"
-            return
-        if self.labels is None or label_id is None:
-            return
-        if label_id not in self.labels:
-            yield f"label {label_id} is not a line of labels.txt"
-        elif "label.text" in values and values["label.text"] != self.labels[label_id].encode():
-            yield f"label {label_id} is {self.labels[label_id]!r} in labels.txt, but not here"
-
-    def _list_problems(self, lists: Mapping[str, Any]) -> Iterator[str]:
-        """Labels that are not as labels.txt has them, boxes of no sense, lists of other lengths."""
-        for kind in ("label", "object"):
-            ids, texts = lists.get(f"{kind}.ids"), lists.get(f"{kind}.texts")
-            if ids is not None and texts is not None and len(ids) != len(texts):
+    def _class_problems(self, held: _Held) -> Iterator[str]:
+        """Class ids and their texts that are not as labels.txt has them."""
+        for source, ids in _with_role(held, Role.CLASS_ID):
+            texts = held.get(source.texts)
+            if texts is not None and len(ids) != len(texts):
+                kind = "object" if source.of_object else "label"
                 yield f"has {len(ids)} ids but {len(texts)} texts of its {kind}s"
                 continue
-            for at, label_id in enumerate(() if ids is None else ids):
-                values = {"label.id": label_id}
-                yield from self._label_problems(
-                    values if texts is None else values | {"label.text": texts[at]}
-                )
-        boxes = {source: sides for source, sides in lists.items() if source.startswith("box.")}
-        if len({len(sides) for sides in boxes.values()}) > 1:
-            yield "its boxes have different numbers of sides"
-        objects = {len(lists[source]) for source in OBJECT_COLUMNS if source in lists}
-        if boxes and objects - {len(sides) for sides in boxes.values()}:
-            yield "has other numbers of marks or areas than of boxes"
-        if not all(0 <= side <= 1 for sides in boxes.values() for side in sides):
-            yield "a side of a box is not in 0 to 1"
+            for at, label_id in enumerate(ids):
+                yield from self._label_problems(label_id, None if texts is None else texts[at])
 
-    def _image_problems(self, values: Mapping[str, Any], decode: ImageCheck) -> Iterator[str]:
-        shape = [int(values[size]) for size in SIZES if size in values]
-        if PIXELS in values and len(shape) == 3 and len(values[PIXELS]) != math.prod(shape):
-            yield f"has {len(values[PIXELS])} bytes of pixels, not those of shape {shape}"
-        if "image.bytes" not in values:
+    def _label_problems(self, label_id: int, text: bytes | None) -> Iterator[str]:
+        if self.first_id is not None and label_id < self.first_id:
+            yield f"label {label_id} is below {self.first_id}: readers keep 0 for the background"
+        elif self.labels is None:
             return
-        try:
-            info = decode(values["image.bytes"], limits=self.limits)
-        except RejectedImageError as error:
-            yield f"the image is {error.reason.value}: {error.detail}"
-            return
-        for name, actual in _described(info).items():
-            stored = values.get(f"image.{name}")
-            stored = stored.decode(errors="replace") if isinstance(stored, bytes) else stored
-            if stored is not None and stored != actual:
-                yield f"the image's {name} is {actual}, the record says {stored}"
+        elif label_id not in self.labels:
+            yield f"label {label_id} is not a line of labels.txt"
+        elif text is not None and text != self.labels[label_id].encode():
+            yield f"label {label_id} is {self.labels[label_id]!r} in labels.txt, but not here"
 
-    def _labels(self, values: Mapping[str, Any], lists: Mapping[str, Any]) -> tuple[str, ...]:
+    def _image_problems(self, held: _Held, decode: ImageCheck) -> Iterator[str]:
+        held = {source: values for source, values in held.items() if len(values)}
+        shape = [int(held[size][0]) for size in SIZES if size in held]
+        if PIXELS in held and len(shape) == 3 and len(held[PIXELS][0]) != math.prod(shape):
+            yield f"has {len(held[PIXELS][0])} bytes of pixels, not those of shape {shape}"
+        for _, data in _with_role(held, Role.IMAGE):
+            try:
+                info = decode(data[0], limits=self.limits)
+            except RejectedImageError as error:
+                yield f"the image is {error.reason.value}: {error.detail}"
+                return
+            for source, (stored, *_) in _with_role(held, Role.HEADER):
+                name = source.name.rpartition(".")[2]
+                actual = getattr(info, name)
+                stored = stored.decode(errors="replace") if isinstance(stored, bytes) else stored
+                if stored != actual:
+                    yield f"the image's {name} is {actual}, the record says {stored}"
+
+    def _labels(self, held: _Held) -> tuple[str, ...]:
         """The classes of a record, each once."""
-        single = {source: (value,) for source, value in values.items()}
-        known: dict[str, Any] = {**lists, **single}
-        for source in ("label.text", "label.texts", "object.texts"):
-            if source in known:
-                texts = (text.decode(errors="replace") for text in known[source])
-                return tuple(dict.fromkeys(texts)) or ("",)
-        for source in ("label.id", "label.ids", "object.ids"):
-            if source in known:
-                return tuple(dict.fromkeys(map(self._class_of, known[source]))) or ("",)
+        for _, texts in _with_role(held, Role.CLASS_TEXT):
+            return tuple(dict.fromkeys(text.decode(errors="replace") for text in texts)) or ("",)
+        for _, ids in _with_role(held, Role.CLASS_ID):
+            return tuple(dict.fromkeys(map(self._class_of, ids))) or ("",)
         return ("",)
 
     def _class_of(self, label_id: int) -> str:
@@ -283,8 +269,30 @@ class RecordVerifier:
         return self.labels.get(label_id, "")
 
 
-def _described(info: ImageInfo) -> dict[str, Any]:
-    return {name: getattr(info, name) for name in ("format", "height", "width", "channels")}
+def _held(example: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """The values of a feature; of a list that is not set, none."""
+    values: Sequence[Any] | None = example.get(name)
+    return () if values is None else values
+
+
+def _with_role(held: _Held, role: Role) -> Iterator[tuple[Source, Sequence[Any]]]:
+    """The sources of a record that have a role, in the order of the registry, and their values."""
+    for name, source in SOURCES.items():
+        if source.role is role and name in held:
+            yield source, held[name]
+
+
+def _box_problems(held: _Held) -> Iterator[str]:
+    """Boxes of no sense, and lists of other lengths."""
+    boxes = [sides for _, sides in _with_role(held, Role.COORDINATE)]
+    sizes = {len(sides) for sides in boxes}
+    if len(sizes) > 1:
+        yield "its boxes have different numbers of sides"
+    objects = {len(values) for name, values in held.items() if source_of(name).columns}
+    if boxes and objects - sizes:
+        yield "has other numbers of marks or areas than of boxes"
+    if not all(0 <= side <= 1 for sides in boxes for side in sides):
+        yield "a side of a box is not in 0 to 1"
 
 
 def ledger_problems(manifest: Mapping[str, Any]) -> Iterator[str]:

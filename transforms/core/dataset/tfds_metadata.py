@@ -12,14 +12,14 @@ from typing import Any
 
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
-from transforms.core.features.layouts import EMBEDDING, Feature
+from transforms.core.features.feature_sources import Role
+from transforms.core.features.layouts import Feature
 from transforms.core.planning.shards import ShardName
 
 # What `tfds.features.Image` decodes to pixels of one rank and the channels asked for. A GIF and a
 # WebP get one more dimension there, a JPEG XL is refused unless it has that many channels.
 DECODED = frozenset({"bmp", "jpeg", "png"})
 
-_CLASS_IDS = frozenset({"label.id", "label.ids", "object.ids"})
 _MODULE = "tensorflow_datasets.core.features."
 _DTYPES = {"bytes": "string", "int64": "int64", "float": "float32"}
 # Of a file's name, in bytes; while it is written, `.partial` follows it.
@@ -60,7 +60,7 @@ def tfds_files(
     }
     for feature in features:
         name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
-        if feature.source in _CLASS_IDS and class_names and len(name.encode()) <= _LONGEST_NAME:
+        if feature.role is Role.CLASS_ID and class_names and len(name.encode()) <= _LONGEST_NAME:
             files[name] = "".join(f"{each}\n" for each in class_names).encode()
     return files
 
@@ -83,7 +83,7 @@ def _feature(
         return _tensor(feature.encoding, feature.shape or (None,), encoding="bytes")
     if feature.shape:
         return _tensor(_DTYPES[feature.dtype], feature.shape)
-    if feature.source == "image.bytes":
+    if feature.role is Role.IMAGE:
         return _image(formats, image_shape) if DECODED.issuperset(formats) else _tensor("string")
     single = _single(feature, id_count)
     if not feature.is_list:
@@ -92,7 +92,7 @@ def _feature(
 
 
 def _single(feature: Feature, id_count: int | None) -> dict[str, Any]:
-    if feature.source in _CLASS_IDS and id_count:
+    if feature.role is Role.CLASS_ID and id_count:
         # Without a file of names, the name of a class is its number.
         label = {"numClasses": str(id_count)}
         return _connector("class_label_feature.ClassLabel", classLabel=label)
@@ -156,8 +156,8 @@ def supervised_keys(features: Sequence[Feature]) -> tuple[str, str] | None:
     >>> supervised_keys(LAYOUTS["slim"])
     ('image/encoded', 'image/class/label')
     """
-    seen = [f.name for f in features if f.source in ("image.bytes", "image.pixels", EMBEDDING)]
-    learnt = [f.name for f in features if f.source == "label.id"]
+    seen = [f.name for f in features if f.role in (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)]
+    learnt = [f.name for f in features if f.role is Role.CLASS_ID and not f.is_list]
     if len(seen) != 1 or len(learnt) != 1:
         return None
     return seen[0], learnt[0]

@@ -8,7 +8,8 @@ from typing import Any
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from transforms.core.features.layouts import OBJECT_COLUMNS, Feature
+from transforms.core.features.feature_sources import Role
+from transforms.core.features.layouts import Feature
 
 _TYPES = {"bytes": schema_pb2.BYTES, "int64": schema_pb2.INT, "float": schema_pb2.FLOAT}
 
@@ -42,27 +43,27 @@ def schema_text(
             entry.shape.SetInParent()
             for size in () if feature.encoding else feature.shape or ():
                 entry.shape.dim.add(size=size)
-        _add_domain(entry, feature.source, class_names, id_count, first_id)
+        _add_domain(entry, feature.role, class_names, id_count, first_id)
     text: str = text_format.MessageToString(schema, as_utf8=True)
     return text
 
 
 def _add_domain(
-    entry: Any, source: str, class_names: Sequence[str], id_count: int | None, first_id: int
+    entry: Any, role: Role, class_names: Sequence[str], id_count: int | None, first_id: int
 ) -> None:
-    """Says what the values are, as far as the source tells it."""
-    if source == "image.bytes":
+    """Says what the values are, as far as their role tells it."""
+    if role is Role.IMAGE:
         entry.image_domain.SetInParent()
-    elif source in ("label.id", "label.ids", "object.ids"):
+    elif role is Role.CLASS_ID:
         entry.int_domain.is_categorical = True
         if id_count is not None:
             entry.int_domain.min = first_id
             entry.int_domain.max = id_count - 1
-    elif source in ("label.text", "label.texts", "object.texts") and class_names:
+    elif role is Role.CLASS_TEXT and class_names:
         entry.string_domain.value.extend(class_names)
-    elif source in OBJECT_COLUMNS and source != "object.area":
+    elif role is Role.MARK:
         entry.int_domain.min = 0
         entry.int_domain.max = 1
-    elif source.startswith("box."):
+    elif role is Role.COORDINATE:
         entry.float_domain.min = 0
         entry.float_domain.max = 1

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from transforms.core.features.layouts import PIXELS, Feature
+from transforms.core.features.feature_sources import PIXELS, Role
+from transforms.core.features.layouts import Feature
 from transforms.core.images.check import ImageInfo, Limits, examine_image
 from transforms.core.images.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
 from transforms.core.rejections import Reason, RejectedImageError
@@ -40,8 +41,8 @@ class Decoding(NamedTuple):
     @property
     def stores_files(self) -> bool:
         """Whether image files are stored; they are where pixels are not."""
-        sources = {feature.source for feature in self.features}
-        return "image.bytes" in sources or PIXELS not in sources
+        roles = {feature.role for feature in self.features}
+        return Role.IMAGE in roles or Role.PIXELS not in roles
 
 
 class Decoded(NamedTuple):

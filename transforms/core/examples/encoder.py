@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transforms.core.features.layouts import EMBEDDING, PIXELS, Feature
+from transforms.core.features.feature_sources import EMBEDDING, PIXELS
+from transforms.core.features.layouts import Feature
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.pixel_options import Original
 from transforms.core.records import ShardImage
@@ -50,7 +51,7 @@ class CheckedImage(NamedTuple):
 
 
 # The value of a feature; an embedding is packed already.
-_VALUES: dict[str, Callable[[CheckedImage], bytes | int]] = {
+VALUES: dict[str, Callable[[CheckedImage], bytes | int | float]] = {
     "image.bytes": lambda checked: checked.data,
     "image.format": lambda checked: checked.info.format.encode(),
     "image.height": lambda checked: checked.info.height,
@@ -95,7 +96,7 @@ def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]
     """A function that gives a feature's map entry in two parts: the values, and what is before."""
     name, dtype = feature.name, feature.dtype
     key, number, pack = _field(1, name.encode()), _LISTS[dtype], _PACKERS[dtype]
-    value_of = _VALUES.get(feature.source) or (lambda image: image.values[name])
+    value_of = VALUES.get(feature.source) or (lambda image: image.values[name])
 
     def entry_of_one(image: CheckedImage) -> tuple[bytes, bytes]:
         value = pack(value_of(image))

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from transforms.core.features.feature_sources import COLUMN, SOURCES, Role, source_of
 from transforms.core.formats.headers import image_format
 
-_CLASS_SOURCES = frozenset(
-    f"{kind}.{part}" for kind in ("label", "object") for part in ("id", "ids", "text", "texts")
-)
-_KEY_SOURCES = frozenset({"image.key", "image.path"})
+_CLASSES = (Role.CLASS_ID, Role.CLASS_TEXT)
 
 # Names that other writers of TFRecords give to such features.
 _CLASS_NAME = re.compile(r"(?:^|[/_])(?:label|class|category)s?(?:$|[/_])", re.IGNORECASE)
@@ -35,15 +33,14 @@ class RecordFields(NamedTuple):
         """Those of the features that hold a class: its id or its text."""
         if self.sources is None:
             return [name for name in names if _CLASS_NAME.search(name)]
-        return [name for name in names if self.sources.get(name) in _CLASS_SOURCES]
+        return [name for name in names if self._role(name) in _CLASSES]
 
     def key_features(self, names: Sequence[str]) -> list[str]:
         """Those of the features that name the record: the join key, the image's path or an id."""
-        sources = self.sources
-        if sources is None:
+        if self.sources is None:
             return [n for n in names if _KEY_NAME.search(n) and not _CLASS_NAME.search(n)]
-        known = [name for name in names if sources.get(name) in _KEY_SOURCES]
-        columns = [name for name in names if sources.get(name, "").startswith("csv.")]
+        known = [name for name in names if self._role(name) is Role.KEY]
+        columns = [name for name in names if self.sources.get(name, "").startswith(COLUMN)]
         return known + [name for name in columns if _KEY_NAME.search(name)]
 
     def has_class(self, example: Mapping[str, Any], wanted: str) -> bool:
@@ -69,12 +66,21 @@ class RecordFields(NamedTuple):
             for value in _values(example, name)
         )
 
+    def name_feature(self) -> str | None:
+        """The feature that names the image, if a manifest says so: its path, otherwise its key."""
+        names = {source: name for name, source in (self.sources or {}).items()}
+        keys = (each.name for each in SOURCES.values() if each.role is Role.KEY)
+        return next((names[key] for key in keys if key in names), None)
+
     def image_feature(self, example: Mapping[str, Any]) -> str | None:
         """The feature that holds the image, None when there is none."""
         if self.sources is not None:
-            return next((n for n, source in self.sources.items() if source == "image.bytes"), None)
+            return next((name for name in self.sources if self._role(name) is Role.IMAGE), None)
         found = (name for name, values in sorted(example.items()) if _is_image(values))
         return next(found, None)
+
+    def _role(self, name: str) -> Role:
+        return source_of((self.sources or {}).get(name, "")).role
 
 
 def _values(example: Mapping[str, Any], name: str) -> Sequence[Any]:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from transforms.core.examples.encoder import CheckedImage
-from transforms.core.features.layouts import COLUMN, Feature
+from transforms.core.features.feature_sources import COLUMN
+from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.pixel_options import Original

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from transforms.core.features.boxes import FORMS, ROUNDING
-from transforms.core.features.layouts import OBJECT_COLUMNS
+from transforms.core.features.feature_sources import SOURCES
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.splits import KNOWN_SPLITS, split_text
 from transforms.core.tables.csv_rows import quote_names
@@ -162,7 +162,7 @@ def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, i
 
     Args:
         names: the header's.
-        sources: those of `layouts.OBJECT_COLUMNS` that the layout asks for.
+        sources: those that have columns and that the layout asks for.
 
     >>> further_columns(["XMin", "IsGroupOf"], ["object.area", "object.group_of"])
     {'object.group_of': 1}
@@ -170,7 +170,7 @@ def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, i
     folded = [_folded(name) for name in names]
     found = {}
     for source in sources:
-        at = [folded.index(name) for name in OBJECT_COLUMNS[source] if name in folded]
+        at = [folded.index(name) for name in SOURCES[source].columns if name in folded]
         if at:
             found[source] = at[0]
     return found

@@ -43,7 +43,7 @@ class BoxRules(NamedTuple):
         units: one of `UNITS`; empty until the rows are known.
         orientation: `stored` when boxes are of the pixels in the file, `upright` when they are of
             the picture that its EXIF orientation makes of them.
-        further: sources of `layouts.OBJECT_COLUMNS`, each with the column that fills it.
+        further: sources, each with the column that fills it.
     """
 
     columns: tuple[str, ...]

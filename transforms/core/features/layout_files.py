@@ -12,19 +12,11 @@ import yaml
 
 from transforms.core.features.cells import TYPES, split_cell
 from transforms.core.features.column_types import column_parts, fits
-from transforms.core.features.layouts import (
-    COLUMN,
-    IMAGE_SOURCES,
-    LABEL_SOURCES,
-    LIST_SOURCES,
-    PIXELS,
-    RAW,
-    Feature,
-)
+from transforms.core.features.feature_sources import COLUMN, PIXELS, SOURCES, Needs
+from transforms.core.features.layouts import Feature
 from transforms.core.labels.label_kinds import MISSING_LABELS
 
 _KEYS = ("source", "type", "list", "separator", "default", "shape")
-_KNOWN = IMAGE_SOURCES | LABEL_SOURCES | LIST_SOURCES
 
 
 class LayoutError(ValueError):
@@ -104,19 +96,21 @@ class _Reader:
             raise self._unknown(given["type"][1], "type", type_, tuple(TYPES))
         dtype = TYPES.get(type_, "")
         if not source.startswith(COLUMN) or source == COLUMN:
-            if source not in _KNOWN:
-                known = (*_KNOWN, "csv.COLUMN")
-                raise self._unknown(given["source"][1], "source", source, known)
+            known = [each.name for each in SOURCES.values() if Needs.MODEL not in each.needs]
+            if source not in known:
+                wrong = given["source"][1]
+                raise self._unknown(wrong, "source", source, (*known, "csv.COLUMN"))
+            feature = Feature.of_source(name, source)
             if only := next((key for key in ("list", "separator", "default") if key in texts), ""):
                 raise self._error(given[only][0], f"{only} is for sources csv.COLUMN, not {source}")
-            if dtype not in ("", _KNOWN[source]):
-                raise self._error(given["type"][1], f"{source} is {_KNOWN[source]}, not {dtype}")
+            if dtype not in ("", feature.dtype):
+                raise self._error(given["type"][1], f"{source} is {feature.dtype}, not {dtype}")
             if source == PIXELS:
-                return self._pixels(name, given, shape)
+                return self._pixels(feature, given, shape)
             if shape:
                 wanted = f"shape is for {PIXELS} and lists of csv.COLUMN, not {source}"
                 raise self._error(given["shape"][0], wanted)
-            return Feature(name, source, _KNOWN[source], None if source in LIST_SOURCES else ())
+            return feature
         separator, default = texts.get("separator", ""), texts.get("default")
         is_list = self._is_true(given["list"][1]) if "list" in given else bool(separator)
         if "separator" in texts and not (separator and is_list):
@@ -141,14 +135,14 @@ class _Reader:
 
     def _pixels(
         self,
-        name: str,
+        feature: Feature,
         given: dict[str, tuple[yaml.Node, yaml.Node]],
         shape: tuple[int, ...] | None,
     ) -> Feature:
         if shape and (len(shape) != 3 or shape[2] > 4):
             wrong = f"the shape of {PIXELS} is [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
             raise self._error(given["shape"][1], wrong)
-        return Feature(name, PIXELS, _KNOWN[PIXELS], shape or (), encoding=RAW)
+        return feature._replace(shape=shape or ())
 
     def _shape(self, node: yaml.Node) -> tuple[int, ...]:
         wrong = "shape is a list of whole numbers from 1, such as [2, 3]"

@@ -5,64 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-IMAGE_SOURCES: dict[str, str] = {
-    "image.bytes": "bytes",
-    "image.format": "bytes",
-    "image.height": "int64",
-    "image.width": "int64",
-    "image.channels": "int64",
-    "image.path": "bytes",
-    "image.key": "bytes",
-    "image.sha256": "bytes",
-    "image.pixels": "bytes",
-}
-"""What an image itself fills, and the dtype of each."""
-
-LABEL_SOURCES: dict[str, str] = {"label.id": "int64", "label.text": "bytes"}
-"""What the one label of an image fills."""
-
-LIST_SOURCES: dict[str, str] = {
-    "label.ids": "int64",
-    "label.texts": "bytes",
-    "object.ids": "int64",
-    "object.texts": "bytes",
-    "box.xmin": "float",
-    "box.xmax": "float",
-    "box.ymin": "float",
-    "box.ymax": "float",
-    "object.area": "float",
-    "object.is_crowd": "int64",
-    "object.difficult": "int64",
-    "object.group_of": "int64",
-}
-"""What all rows of an image fill together: `label.*` once for each class, the others once a row."""
-
-OBJECT_COLUMNS: dict[str, tuple[str, ...]] = {
-    "object.area": ("area",),
-    "object.is_crowd": ("iscrowd", "crowd"),
-    "object.difficult": ("difficult", "isdifficult"),
-    "object.group_of": ("groupof", "isgroupof"),
-}
-"""The sources that a column fills if a CSV has it, and its names without case and punctuation."""
-
-_FROM_LABEL = frozenset(
-    {"label.id", "label.text", "label.ids", "label.texts", "object.ids", "object.texts"}
+from transforms.core.features.boxes import SIDES
+from transforms.core.features.feature_sources import (
+    COLUMN,
+    EMBEDDING,
+    PIXELS,
+    SIZES,
+    Needs,
+    Role,
+    source_of,
 )
-
-COLUMN = "csv."
-"""How the source begins that is a column of the CSV."""
-
-EMBEDDING = "image.embedding"
-"""The source that a model fills."""
-
-PIXELS = "image.pixels"
-"""The source that is what is decoded: height x width x channels bytes."""
-
-RAW = "uint8"
-"""The encoding of `PIXELS`, as `tf.io.decode_raw` names it."""
-
-SIZES = ("image.height", "image.width", "image.channels")
-"""The sources that tell the shape of `PIXELS`, in its order."""
 
 
 class Feature(NamedTuple):
@@ -70,8 +22,7 @@ class Feature(NamedTuple):
 
     Attributes:
         name: the feature's name in the Example.
-        source: what fills it: of `IMAGE_SOURCES`, `LABEL_SOURCES` or `LIST_SOURCES`,
-            `csv.COLUMN`, or `EMBEDDING`.
+        source: what fills it: of `feature_sources.SOURCES`, or `csv.COLUMN`.
         dtype: `bytes`, `int64` or `float` (32 bits).
         shape: `()` for a single value, None for a list of any length, otherwise that of the
             array whose values it holds, flat. Of `PIXELS`, `()` when each image has its own.
@@ -106,14 +57,40 @@ class Feature(NamedTuple):
         return self.source.removeprefix(COLUMN) if self.source.startswith(COLUMN) else None
 
     @property
+    def role(self) -> Role:
+        """What its values are."""
+        return source_of(self.source).role
+
+    @property
+    def needs(self) -> Needs:
+        """What has to be there besides an image."""
+        return source_of(self.source).needs
+
+    @property
     def from_label(self) -> bool:
         """Whether a label fills it, or those of all rows."""
-        return self.source in _FROM_LABEL
+        return Needs.LABEL in self.needs
 
     @property
     def from_rows(self) -> bool:
         """Whether the cells of an image's rows fill it."""
-        return self.source in LIST_SOURCES or self.column is not None
+        return Needs.ROWS in self.needs
+
+    @property
+    def of_object(self) -> bool:
+        """Whether it has a value for each object in an image."""
+        return source_of(self.source).of_object
+
+    @classmethod
+    def of_source(cls, name: str, source: str) -> Feature:
+        """The feature of a source that is no column.
+
+        >>> Feature.of_source("height", "image.height").dtype
+        'int64'
+        """
+        described = source_of(source)
+        shape = None if described.is_list else ()
+        return cls(name, source, described.dtype, shape, encoding=described.encoding)
 
     def to_manifest(self) -> dict[str, Any]:
         """Name, source and dtype, and of the rest what it does not share with most features.
@@ -147,68 +124,59 @@ class Feature(NamedTuple):
         )
 
 
-_SLIM_IMAGE = (
-    Feature("image/encoded", "image.bytes", "bytes"),
-    Feature("image/format", "image.format", "bytes"),
-)
-_SLIM_SIZE = (
-    Feature("image/height", "image.height", "int64"),
-    Feature("image/width", "image.width", "int64"),
-    Feature("image/filename", "image.path", "bytes"),
-)
-
-LAYOUTS: dict[str, tuple[Feature, ...]] = {
+_SLIM_IMAGE = {"image/encoded": "image.bytes", "image/format": "image.format"}
+_SLIM_SIZE = {
+    "image/height": "image.height",
+    "image/width": "image.width",
+    "image/filename": "image.path",
+}
+_LAYOUTS = {
     # TF-Slim and the TensorFlow Model Garden (research/slim/datasets/dataset_utils.py).
-    "slim": (
-        *_SLIM_IMAGE,
-        Feature("image/class/label", "label.id", "int64"),
-        Feature("image/class/text", "label.text", "bytes"),
-        *_SLIM_SIZE,
-    ),
+    "slim": {
+        **_SLIM_IMAGE,
+        "image/class/label": "label.id",
+        "image/class/text": "label.text",
+        **_SLIM_SIZE,
+    },
     # tensorflow.org/tutorials/load_data/tfrecord, "Walkthrough: Reading and writing image data".
-    "tutorial": (
-        Feature("height", "image.height", "int64"),
-        Feature("width", "image.width", "int64"),
-        Feature("depth", "image.channels", "int64"),
-        Feature("label", "label.id", "int64"),
-        Feature("image_raw", "image.bytes", "bytes"),
-    ),
+    "tutorial": {
+        "height": "image.height",
+        "width": "image.width",
+        "depth": "image.channels",
+        "label": "label.id",
+        "image_raw": "image.bytes",
+    },
     # Landmark recognition competitions: the image's id and its landmark's.
-    "landmark": (
-        Feature("image_raw", "image.bytes", "bytes"),
-        Feature("landmark_id", "label.id", "int64"),
-        Feature("id", "image.key", "bytes"),
-    ),
+    "landmark": {"image_raw": "image.bytes", "landmark_id": "label.id", "id": "image.key"},
     # What a frozen backbone makes of each image, flat, for a head to be trained on.
-    "embedding": (
-        Feature("Feature", EMBEDDING, "float"),
-        Feature("Label", "label.id", "int64"),
-    ),
+    "embedding": {"Feature": EMBEDDING, "Label": "label.id"},
     # What two decoders read: official/vision/dataloaders/tf_example_decoder.py of the Model Garden,
     # and research/object_detection/data_decoders/tf_example_decoder.py.
-    "detection": (
-        *_SLIM_IMAGE,
-        Feature("image/key/sha256", "image.sha256", "bytes"),
-        Feature("image/source_id", "image.key", "bytes"),
-        Feature("image/class/label", "label.ids", "int64", None),
-        Feature("image/class/text", "label.texts", "bytes", None),
-        *_SLIM_SIZE,
-        *(
-            Feature(f"image/object/bbox/{side}", f"box.{side}", "float", None)
-            for side in ("xmin", "xmax", "ymin", "ymax")
-        ),
-        Feature("image/object/class/label", "object.ids", "int64", None),
-        Feature("image/object/class/text", "object.texts", "bytes", None),
-        *(
-            Feature(source.replace("object.", "image/object/"), source, LIST_SOURCES[source], None)
-            for source in OBJECT_COLUMNS
-        ),
-    ),
+    "detection": {
+        **_SLIM_IMAGE,
+        "image/key/sha256": "image.sha256",
+        "image/source_id": "image.key",
+        "image/class/label": "label.ids",
+        "image/class/text": "label.texts",
+        **_SLIM_SIZE,
+        **{f"image/object/bbox/{side}": f"box.{side}" for side in SIDES},
+        "image/object/class/label": "object.ids",
+        "image/object/class/text": "object.texts",
+        "image/object/area": "object.area",
+        "image/object/is_crowd": "object.is_crowd",
+        "image/object/difficult": "object.difficult",
+        "image/object/group_of": "object.group_of",
+    },
 }
+
+LAYOUTS: dict[str, tuple[Feature, ...]] = {
+    layout: tuple(Feature.of_source(name, source) for name, source in features.items())
+    for layout, features in _LAYOUTS.items()
+}
+"""The presets of `--layout` that have images."""
 
 DETECTION = "detection"
 """The layout whose readers keep the class id 0 for the background."""
-
 
 ROWS = "rows"
 """The layout of rows without images: every column of the CSV is a feature."""
@@ -216,7 +184,7 @@ ROWS = "rows"
 
 def needs_model(features: Sequence[Feature]) -> bool:
     """Whether a model fills one of the features."""
-    return any(feature.source == EMBEDDING for feature in features)
+    return any(Needs.MODEL in feature.needs for feature in features)
 
 
 def with_embedding(
@@ -250,7 +218,7 @@ def with_pixels(
     Raises:
         ValueError: the layout gives another shape, or nothing would tell a reader which it is.
 
-    >>> with_pixels([Feature("a", PIXELS, "bytes", encoding=RAW)], (2, 3, 1))[0].shape
+    >>> with_pixels([Feature.of_source("a", PIXELS)], (2, 3, 1))[0].shape
     (2, 3, 1)
     """
     sources = {feature.source for feature in features}
@@ -289,4 +257,4 @@ def layout_features(layout: str, *, labelled: bool) -> tuple[Feature, ...]:
     ['image_raw', 'id']
     """
     features = LAYOUTS[layout]
-    return tuple(f for f in features if labelled or not f.source.startswith("label."))
+    return tuple(f for f in features if labelled or f.of_object or not f.from_label)

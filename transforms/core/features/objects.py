@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transforms.core.features.boxes import FORMS, SIDES, Box, BoxError, BoxRules, located
+from transforms.core.features.feature_sources import Role, source_of
 from transforms.core.images.pixel_options import Original
 from transforms.core.rejections import Reason, RejectedImageError
 
 Row = Sequence[Any]
 """A row of an image: its place, its labels, and its cells."""
 
-_AREA = "object.area"
 _FALSE = re.compile(r"|-1|0|0[.]0|false|no|n", re.IGNORECASE)
 _TRUE = re.compile(r"1|1[.]0|true|yes|y", re.IGNORECASE)
 
 
 class ObjectValues:
-    """Makes the values of `box.*` and of `layouts.OBJECT_COLUMNS` from the rows of an image."""
+    """Makes the values of `box.*` and of the sources with columns from the rows of an image."""
 
     def __init__(self, rules: BoxRules, at: Mapping[str, int]) -> None:
         """Takes what the columns hold.
@@ -60,8 +60,9 @@ class ObjectValues:
             sources[source] = []
             for (where, _, cells), box in zip(objects, boxes, strict=True):
                 try:
-                    value: float = parse_mark(cells[at]) if source != _AREA else 0
-                    if source == _AREA:
+                    if source_of(source).role is Role.MARK:
+                        value: float = parse_mark(cells[at])
+                    else:
                         value = self._area(cells[at], box, original) * math.prod(stored)
                 except ValueError as error:
                     detail = f"{where}, column {column!r}: {cells[at][:40]!r} {error}"

@@ -31,7 +31,7 @@ def row_requirements(
         separator: of the labels in a cell.
     """
     rows = [feature for feature in features if feature.from_rows]
-    single_label = any(f.source in ("label.id", "label.text") for f in features)
+    single_label = any(f.from_label and not f.from_rows for f in features)
     columns = dict.fromkeys(f.column for f in rows if f.column is not None)
     of_boxes = boxes.all_columns if boxes else ()
     asked = tuple(dict.fromkeys([*columns, *of_boxes]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.dataset.dataset_warnings import from_manifest as warnings_in
 from transforms.core.decisions import from_manifest
+from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.rejections import Rejection
 from transforms.core.report.charts import Flow, flow, histogram, shares
@@ -130,7 +131,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "versions": _settings(manifest["versions"]),
         "decided": [[shown(text) for text in each] for each in from_manifest(manifest)],
         "features": manifest["features"],
-        "shows_images": any(f["source"] == "image.bytes" for f in manifest["features"]),
+        "shows_images": bool(with_role(manifest["features"], Role.IMAGE)),
         "total_bytes": sum(split["bytes"] for split in splits.values()),
         "image_bytes": sum(split.get("image_bytes", 0) for split in splits.values()),
         "flows": _flows(manifest),

@@ -12,8 +12,10 @@ from transforms.core.features.box_columns import (
     is_automl,
     parse_box_columns,
 )
-from transforms.core.features.layouts import OBJECT_COLUMNS
+from transforms.core.features.feature_sources import SOURCES
 from transforms.core.label_errors import LabelsError
+
+WITH_COLUMNS = [source.name for source in SOURCES.values() if source.columns]
 
 
 @pytest.mark.parametrize(
@@ -63,13 +65,13 @@ def test_given_columns() -> None:
 
 def test_further_columns() -> None:
     header = ["id", "IsGroupOf", "iscrowd", "Difficult", "area"]
-    assert further_columns(header, OBJECT_COLUMNS) == {
+    assert further_columns(header, WITH_COLUMNS) == {
         "object.area": 4,
         "object.is_crowd": 2,
         "object.difficult": 3,
         "object.group_of": 1,
     }
-    assert further_columns(["id"], OBJECT_COLUMNS) == {}
+    assert further_columns(["id"], WITH_COLUMNS) == {}
 
 
 # cloud.google.com/vision/automl/object-detection/docs/csv-format: "Four sample rows".

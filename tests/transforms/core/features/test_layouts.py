@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.core.examples.encoder import _PACKERS, _VALUES
-from transforms.core.features.layouts import LAYOUTS, LIST_SOURCES, layout_features
+from transforms.core.examples.encoder import _PACKERS
+from transforms.core.features.feature_sources import SOURCES
+from transforms.core.features.layouts import LAYOUTS, layout_features
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_feature_has_a_known_source_and_type(layout: str) -> None:
     features = LAYOUTS[layout]
-    assert {feature.source for feature in features} <= {*_VALUES, *LIST_SOURCES}
+    assert {feature.source for feature in features} <= set(SOURCES)
     assert {feature.dtype for feature in features} <= set(_PACKERS)
     assert len({feature.name for feature in features}) == len(features)
     assert {"image.bytes", "image.embedding"} & {feature.source for feature in features}

@@ -1,0 +1,134 @@
+"""The sources of features: each is declared here once, with all that its readers ask of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from transforms.core.features.boxes import SIDES
+
+
+class Role(enum.Enum):
+    """What the values of a source are; one that is nothing of this is `OTHER`."""
+
+    IMAGE = "a whole image file"
+    PIXELS = "decoded pixels"
+    EMBEDDING = "the output of a model"
+    HEADER = "the field of `ImageInfo` that is the last part of the source's name"
+    KEY = "a name of the record"
+    CLASS_ID = "a class id"
+    CLASS_TEXT = "the name of a class"
+    COORDINATE = "a side of a box, 0 to 1"
+    MARK = "0 or 1"
+    OTHER = "anything"
+
+
+class Needs(enum.Flag):
+    """What a source needs besides an image."""
+
+    NOTHING = 0
+    LABEL = enum.auto()
+    ROWS = enum.auto()
+    BOXES = enum.auto()
+    MODEL = enum.auto()
+
+
+class Source(NamedTuple):
+    """What may fill a feature.
+
+    Attributes:
+        name: as layouts and the manifest have it.
+        dtype: `bytes`, `int64` or `float` (32 bits); empty when the source does not decide it.
+        role: what the values are.
+        needs: what else has to be there.
+        is_list: whether an image has any number of values.
+        of_object: whether there is a value for each object in an image.
+        encoding: of an array in one bytes value, as `tf.io.decode_raw` names it; else empty.
+        texts: of class ids, the source of their names.
+        columns: of what a column fills if a CSV has it, its names without case and punctuation.
+    """
+
+    name: str
+    dtype: str
+    role: Role = Role.OTHER
+    needs: Needs = Needs.NOTHING
+    is_list: bool = False
+    of_object: bool = False
+    encoding: str = ""
+    texts: str = ""
+    columns: tuple[str, ...] = ()
+
+
+EMBEDDING = "image.embedding"
+"""The source that a model fills."""
+
+PIXELS = "image.pixels"
+"""The source that is what is decoded: height x width x channels bytes."""
+
+SIZES = ("image.height", "image.width", "image.channels")
+"""The sources that tell the shape of `PIXELS`, in its order."""
+
+COLUMN = "csv."
+"""How the source begins that is a column of the CSV."""
+
+RAW = "uint8"
+"""The encoding of `PIXELS`."""
+
+
+def _of_object(
+    name: str,
+    dtype: str,
+    role: Role = Role.OTHER,
+    needs: Needs = Needs.BOXES,
+    *,
+    texts: str = "",
+    columns: tuple[str, ...] = (),
+) -> Source:
+    """A source with a value for each row of an image."""
+    return Source(name, dtype, role, needs | Needs.ROWS, True, True, "", texts, columns)
+
+
+_LABELS = Needs.LABEL | Needs.ROWS
+_DECLARED = (
+    Source("image.bytes", "bytes", Role.IMAGE),
+    Source("image.format", "bytes", Role.HEADER),
+    *(Source(name, "int64", Role.HEADER) for name in SIZES),
+    Source("image.path", "bytes", Role.KEY),
+    Source("image.key", "bytes", Role.KEY),
+    Source("image.sha256", "bytes"),
+    Source(PIXELS, "bytes", Role.PIXELS, encoding=RAW),
+    Source(EMBEDDING, "float", Role.EMBEDDING, Needs.MODEL),
+    # The one label of an image.
+    Source("label.id", "int64", Role.CLASS_ID, Needs.LABEL, texts="label.text"),
+    Source("label.text", "bytes", Role.CLASS_TEXT, Needs.LABEL),
+    # The labels of all of its rows, each once.
+    Source("label.ids", "int64", Role.CLASS_ID, _LABELS, is_list=True, texts="label.texts"),
+    Source("label.texts", "bytes", Role.CLASS_TEXT, _LABELS, is_list=True),
+    _of_object("object.ids", "int64", Role.CLASS_ID, Needs.LABEL, texts="object.texts"),
+    _of_object("object.texts", "bytes", Role.CLASS_TEXT, Needs.LABEL),
+    *(_of_object(f"box.{side}", "float", Role.COORDINATE) for side in SIDES),
+    _of_object("object.area", "float", columns=("area",)),
+    _of_object("object.is_crowd", "int64", Role.MARK, columns=("iscrowd", "crowd")),
+    _of_object("object.difficult", "int64", Role.MARK, columns=("difficult", "isdifficult")),
+    _of_object("object.group_of", "int64", Role.MARK, columns=("groupof", "isgroupof")),
+)
+
+SOURCES: dict[str, Source] = {source.name: source for source in _DECLARED}
+"""All sources but columns, in the order in which messages list them."""
+
+
+def source_of(name: str) -> Source:
+    """The source of this name: of `SOURCES`, a column, or one that only a manifest knows."""
+    if name.startswith(COLUMN):
+        return Source(name, "", needs=Needs.ROWS)
+    return SOURCES.get(name) or Source(name, "")
+
+
+def with_role(features: Iterable[Mapping[str, Any]], role: Role) -> list[str]:
+    """The names of those of a manifest's features whose source has a role.
+
+    >>> with_role([{"name": "a", "source": "image.key"}, {"name": "b", "source": "-"}], Role.KEY)
+    ['a']
+    """
+    return [each["name"] for each in features if source_of(each["source"]).role is role]
