@@ -10,6 +10,7 @@ INSTALL_REQUIRES = [
     "google-api-core>=2.28,<3",
     "google-auth>=2.47,<3",
     "google-crc32c>=1.7,<2",
+    "ml-dtypes>=0.5.1,<1",
     "numpy>=2,<3",
     "protobuf>=6.33.5,<7",
     "Jinja2>=3.1,<4",

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from transforms.core.images.check import decode_pixels, import_tensorflow
@@ -271,10 +272,7 @@ def stored_embedding(values: _Array, dtype: str) -> bytes:
     >>> stored_embedding(np.array([1.0], np.float32), "bfloat16").hex()
     '803f'
     """
-    if dtype == "float32":
-        return values.astype("<f4").tobytes()
-    bits = np.ascontiguousarray(values).view(np.uint32)
-    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2").tobytes()
+    return values.astype("<f4" if dtype == "float32" else ml_dtypes.bfloat16).tobytes()
 
 
 def read_bfloat16(data: bytes) -> _Array:
@@ -283,4 +281,4 @@ def read_bfloat16(data: bytes) -> _Array:
     >>> read_bfloat16(bytes.fromhex("803f"))
     array([1.], dtype=float32)
     """
-    return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    return np.frombuffer(data, ml_dtypes.bfloat16).astype(np.float32)
