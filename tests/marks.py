@@ -17,6 +17,6 @@ def rest_slow(cases: Iterable[Any], quick: int = 1) -> list[Any]:
     """
     marked = []
     for at, case in enumerate(cases):
-        values = case if isinstance(case, tuple) else (case,)
+        values = case if type(case) is tuple else (case,)
         marked.append(pytest.param(*values, marks=[pytest.mark.slow] if at >= quick else []))
     return marked

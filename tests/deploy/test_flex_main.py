@@ -68,6 +68,7 @@ def test_parameters_become_a_job(bucket: GcsServer, tmp_path: Path) -> None:
     assert any(name.endswith("/pipeline.pb") for name in bucket.names(BUCKET))
 
 
+@pytest.mark.slow
 def test_a_wrong_parameter_is_one_line(bucket: GcsServer, tmp_path: Path) -> None:
     launched = launch(bucket, tmp_path, images=f"gs://{BUCKET}/none/*.jpg", output="gs://b/out")
     assert launched.code == 2

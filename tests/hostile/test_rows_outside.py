@@ -85,6 +85,7 @@ def test_what_the_kernel_makes_up_is_neither_read_nor_copied(folder: Path) -> No
     assert copies(folder) == []
 
 
+@pytest.mark.slow
 def test_links_to_what_the_kernel_makes_up_are_not_listed(folder: Path) -> None:
     for name in ("kmsg", "self/environ"):
         (folder / "photos" / f"{Path(name).name}.jpg").symlink_to(f"/proc/{name}")

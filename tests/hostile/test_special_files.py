@@ -17,6 +17,7 @@ import pipeline.report
 from pipeline.errors import UsageError
 from pipeline.read import load
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, make_dataset, run_here, show, verify
 from transforms.core.dataset.manifest import content_digest
 from transforms.storage import files
@@ -118,7 +119,7 @@ def test_in_the_place_of_a_small_file(dataset: Path, name: str, kind: str) -> No
         assert show(dataset).code in (0, 2)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "device", "link"])
+@pytest.mark.parametrize("kind", rest_slow(["fifo", "device", "link"]))
 @pytest.mark.parametrize("where", ["shard", "manifest.json", "labels.txt", "report.html"])
 def test_a_run_into_such_a_folder(
     dataset: Path, photos: Path, tmp_path: Path, where: str, kind: str

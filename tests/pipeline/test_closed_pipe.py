@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.pipeline.commands import ROOT, make_dataset
 
 
@@ -29,6 +31,7 @@ def test_show_stops_as_cat_would(photos: Path, tmp_path: Path) -> None:
     assert run_unread("pipeline.show", str(dataset.folder)) == (141, "")
 
 
+@pytest.mark.slow
 def test_what_convert_made_is_there(photos: Path, tmp_path: Path) -> None:
     flags = [f"--images={photos}/*/*.jpg", "--label_from=none", f"--output={tmp_path}/out"]
     assert run_unread("pipeline.convert", *flags, "--progress=off") == (141, "")

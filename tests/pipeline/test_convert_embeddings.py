@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from pipeline.check_dataset import check_dataset
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
@@ -31,8 +32,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         draw(folder / "photos" / "ab"[number % 2] / f"{number}.jpg", seed=number)
     saved_to(folder / "backbone.keras", small_model().save)
     saved_to(folder / "saved", lambda path: small_model().export(path, verbose=False))
-    saved_to(folder / "b0.weights.h5", efficientnet().save_weights)
     return folder
+
+
+@pytest.fixture(scope="module")
+def weights(folder: Path) -> Path:
+    """Those of EfficientNetB0, which takes seconds."""
+    return saved_to(folder / "b0.weights.h5", efficientnet().save_weights)
 
 
 def flags(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -82,8 +88,7 @@ def test_a_keras_file_and_a_saved_model_give_what_the_model_gives(
 
 
 @pytest.mark.slow
-def test_efficientnet_gives_62720_values(folder: Path, tmp_path: Path) -> None:
-    weights = folder / "b0.weights.h5"
+def test_efficientnet_gives_62720_values(folder: Path, weights: Path, tmp_path: Path) -> None:
     changes = {"model": "EfficientNetB0", "model_weights": weights}
     dataset = make_dataset(tmp_path / "out", **flags(folder, **changes))
     values = stored(dataset, (62_720,))
@@ -144,7 +149,7 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("told", UNFIT)
+@pytest.mark.parametrize("told", rest_slow(UNFIT, 2))
 def test_a_model_that_does_not_fit_is_refused(told: str, folder: Path, tmp_path: Path) -> None:
     path = saved_to(tmp_path / "m.keras", KERAS.Sequential(UNFIT[told]).save)
     ran = convert(**flags(folder, model=path, output=tmp_path / "out"))
@@ -159,7 +164,6 @@ def test_a_model_that_does_not_fit_is_refused(told: str, folder: Path, tmp_path:
         ({"model": "EfficientNetB0"}, "needs --model_weights FILE"),
         ({"model": "no/such.keras"}, "cannot read --model no/such.keras"),
         ({"model": "EfficientNetB9", "model_weights": "b0.weights.h5"}, "did you mean"),
-        ({"model": "ResNet50", "model_weights": "b0.weights.h5"}, "weights of another model"),
         ({"model": "ResNet50", "model_weights": "none.h5"}, "cannot read --model_weights"),
         ({"model_weights": "b0.weights.h5"}, "goes with a name"),
         ({"layout": "slim"}, "--model does nothing with --layout slim"),
@@ -176,6 +180,14 @@ def test_wrong_flags_are_one_line(
 
 
 @pytest.mark.slow
+def test_weights_of_another_model_are_refused(folder: Path, weights: Path, tmp_path: Path) -> None:
+    changes = {"model": "ResNet50", "model_weights": weights}
+    ran = convert(**flags(folder, **changes, output=tmp_path / "refused"))
+    assert ran.code == 2 and "weights of another model" in ran.error()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("weights")
 def test_the_documentation_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     commands, reader = (

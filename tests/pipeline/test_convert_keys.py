@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import make_dataset
 from tests.pipeline.label_rows import convert_rows
 from tests.pipeline.reading import LANDMARK, labels, read
@@ -19,14 +20,17 @@ class TestKeys:
 
     @pytest.mark.parametrize(
         ("kind", "cell", "file_form"),
-        [
-            ("stem", "{name}", "NFD"),
-            ("stem", "{name}.jpg", "NFC"),
-            ("name", "{name}.jpg", "NFD"),
-            ("path", "서울/{name}.jpg", "NFD"),
-            ("path", "./서울/{name}.jpg", "NFC"),
-            ("uri", "{folder}/in/서울/{name}.jpg", "NFD"),
-        ],
+        rest_slow(
+            [
+                ("stem", "{name}", "NFD"),
+                ("stem", "{name}.jpg", "NFC"),
+                ("name", "{name}.jpg", "NFD"),
+                ("path", "서울/{name}.jpg", "NFD"),
+                ("path", "./서울/{name}.jpg", "NFC"),
+                ("uri", "{folder}/in/서울/{name}.jpg", "NFD"),
+            ],
+            3,
+        ),
     )
     def test_names_join_in_either_unicode_form(
         self, kind: str, cell: str, file_form: str, tmp_path: Path

@@ -11,6 +11,7 @@ import pytest
 
 import pipeline.resolve.label_flags
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import (
     check_sound,
     convert,
@@ -94,7 +95,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", rest_slow(VARIANTS, 4))
 def test_labels_join_however_they_are_written(
     name: str, photos: Path, stems: dict[str, str], tmp_path: Path
 ) -> None:

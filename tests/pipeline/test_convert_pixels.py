@@ -177,6 +177,7 @@ def test_options_that_make_no_sense_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_on_stderr_about_odd_and_damaged_files(tmp_path: Path) -> None:
     whole = saved(picture("RGB"), "TIFF", compression="tiff_adobe_deflate")
     (tmp_path / "in").mkdir()

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests.images import saved, scene
+from tests.marks import rest_slow
 from tests.pipeline.commands import (
     ROOT,
     Dataset,
@@ -258,7 +259,7 @@ def test_a_run_that_goes_on_tells_the_same(
 
 
 @pytest.mark.parametrize(
-    "change", ["vanishes", "is_rewritten", "becomes_a_fifo", "becomes_a_device"]
+    "change", rest_slow(["is_rewritten", "vanishes", "becomes_a_fifo", "becomes_a_device"])
 )
 def test_a_kept_image_that_changes_before_it_is_stored(change: str, tmp_path: Path) -> None:
     """It was compared; its copy was left out, and nobody can say its SHA-256 any more."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, plan
 from tests.pipeline.decided_boxes import BOXES, FILES
 from tests.pipeline.decided_checks import CHECKS, REFUSED
@@ -27,6 +28,8 @@ from tests.pipeline.decided_table import (
 from transforms.core.decisions import decision_lines, from_manifest
 
 ROWS = [*SOURCES, *LABELS, *BOXES, *FILES, *CHECKS]
+QUICK = ROWS[::4]
+CONVERTED = rest_slow([*QUICK, *(row for row in ROWS if row not in QUICK)], len(QUICK))
 
 
 def squeezed(lines: list[str]) -> list[str]:
@@ -35,15 +38,22 @@ def squeezed(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_what_is_printed_predicts_the_dataset(
-    row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_planned(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_row(row, tmp_path)
     planned = plan(*words(row), output="out")
     assert planned.code == 0, planned.err
     assert squeezed(block(planned)) == squeezed(lines_of(row.decided))
     assert squeezed(warnings(planned)) == squeezed(lines_of(row.warnings))
+
+
+@pytest.mark.parametrize("row", CONVERTED, ids=lambda row: row.name)
+def test_what_is_printed_predicts_the_dataset(
+    row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_row(row, tmp_path)
+    planned = plan(*words(row), output="out")
     ran = convert(*words(row), output="out")
     assert ran.code == 0, ran.err
     assert block(ran) == block(planned)
