@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         draw(folder / "photos" / "ab"[number % 2] / f"{number}.jpg", seed=number)
     saved_to(folder / "backbone.keras", small_model().save)
     saved_to(folder / "saved", lambda path: small_model().export(path, verbose=False))
+    (folder / "b0.weights.h5").touch()
     return folder
 
 

@@ -149,6 +149,13 @@ def test_integer_labels_are_indices_of_class_names() -> None:
     assert vocabulary.lines() == ("cat", "dog")
 
 
+def test_where_ids_begin_at_1_class_names_may_begin_with_the_background() -> None:
+    for names in (["background", "cat", "dog"], ["cat", "dog"]):
+        vocabulary = Vocabulary.build(["cat", "dog"], names, first_id=1)
+        assert [vocabulary.id_of(label) for label in ("cat", "dog")] == [1, 2]
+        assert vocabulary.id_of("background") is None
+
+
 def test_one_junk_label_does_not_change_what_class_names_mean() -> None:
     assert Vocabulary.build(["1", "??"], ["cat", "dog"]).id_of("1") == 1
 

@@ -35,6 +35,18 @@ def test_groups_fill_every_split() -> None:
     assert 70 < splits.count("train") < 130
 
 
+def test_another_seed_puts_groups_elsewhere() -> None:
+    groups = [f"group {at}" for at in range(40)]
+    first, other = (
+        [
+            SplitAssigner(HALVES, seed=seed, by_group=True).assign("k", split="", group=group)[0]
+            for group in groups
+        ]
+        for seed in (0, 1)
+    )
+    assert first != other
+
+
 def test_the_key_decides_unless_told_otherwise() -> None:
     split_hash, _ = key_hashes("k", seed=3)
     for source in ("hash", "csv", "directory"):
