@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 
+# `json.dumps` makes an encoder for each call.
+_to_text: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class RowRequirements(NamedTuple):
     """What a layout needs of the rows.
@@ -50,9 +53,12 @@ def cells_text(cells: Sequence[str]) -> str:
 
 def rows_text(rows: Iterable[JoinSide], requirements: RowRequirements) -> str:
     """The rows of one image as `LabelledImage` carries them, in the order of their files."""
-    return _to_text(
-        [[row.where, _labels(row, requirements), json.loads(row.cells)] for row in rows]
+    # The cells are JSON already.
+    texts = (
+        f"[{_to_text(row.where)},{_to_text(_labels(row, requirements))},{row.cells}]"
+        for row in rows
     )
+    return f"[{','.join(texts)}]"
 
 
 def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:
@@ -125,7 +131,3 @@ def class_texts(image: ShardImage) -> list[str]:
         return [image.label]
     texts = dict.fromkeys(text for _, labels, _ in json.loads(image.cells) for _, text in labels)
     return list(texts) or [""]
-
-
-def _to_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
