@@ -155,7 +155,7 @@ def plan_dataset(
 
     def construct(pipeline: beam.Pipeline) -> None:
         plan = build_plan(pipeline, config)
-        measured = plan.planned.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn(config))
+        measured = plan.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn(config))
         _ = (
             pipeline
             | "Once" >> beam.Create([None])

@@ -1,61 +1,60 @@
-"""The whole flow on one page: names are joined, planned and grouped; pixels stay in their shard.
-
-find images ─┐
-             ├─ join labels ─ plan shards ─ convert and write each shard ─ publish ─ report
-read labels ─┘        └────────── rejections and counts ───────────────────┘
-"""
+"""The graph of the commands: the steps of `transforms.flow` with what a configuration says."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 
 from pipeline.config import ConvertConfig
 from transforms.convert_images import ImageConverter
-from transforms.copy_rejected import CopyRejected
-from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.examples.row_records import RowChecker, row_bytes
 from transforms.core.labels.label_kinds import missing_labels
-from transforms.core.records import BucketDuplicates, Count, LabelledImage
-from transforms.core.rejections import Rejection
-from transforms.drop_duplicates import DropDuplicates, FindEqualImages
+from transforms.drop_duplicates import DropDuplicates
 from transforms.find_images import ImageFinder
-from transforms.join_labels import JoinLabels, ReadInputs
-from transforms.plan_rows import PlanRows, ReadRows, RowConverter, TableReader
-from transforms.plan_shards import PlannedShards, PlanShards, TotalLabels
-from transforms.publish_dataset import PublishDataset
+from transforms.flow import (
+    DatasetTarget,
+    FindLabelledImages,
+    ImageSource,
+    Plan,
+    PlanImages,
+    PlanTable,
+    WritePlan,
+)
+from transforms.plan_rows import RowConverter, TableReader
 from transforms.read_labels import RowReader
 from transforms.storage.image_lookup import RowImages
-from transforms.write_report import WriteReport
-from transforms.write_shards import WriteShards, WrittenShards
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
 
 
-class Plan(NamedTuple):
-    """Everything known about a dataset before an image is opened."""
-
-    totals: beam.PCollection[PlanTotals]
-    planned: PlannedShards
-    rejections: beam.PCollection[Rejection]
-    counts: beam.PCollection[Count]
-    equal: beam.PCollection[BucketDuplicates] | None = None
-
-
-def row_images(config: ConvertConfig) -> RowImages:
-    """What looks up the images that rows list."""
-    return RowImages(
-        root=config.root, key=config.key, places=config.row_places, rules=config.path_rules
-    )
+def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
+    """The conversion: plans, converts and writes every shard, publishes the dataset, reports."""
+    plan = build_plan(pipeline, config)
+    return plan.shards | "Write dataset" >> WritePlan(plan, _target(config))
 
 
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     """Finds, joins, splits and shards. Only names, sizes and labels move."""
     if config.of_rows:
-        return _build_rows_plan(pipeline, config)
-    inputs = pipeline | "Read inputs" >> ReadInputs(
+        table = PlanTable(config.csv_paths, _table_reader(config), config.shard_plan)
+        rows: Plan = pipeline | "Plan rows" >> table
+        return rows
+    images = pipeline | "Find images" >> FindLabelledImages(_source(config))
+    drop = None
+    if config.dedupe == "drop":
+        max_bytes = config.limits.max_bytes
+        drop = DropDuplicates(config.root, max_bytes=max_bytes, waits=not config.images)
+    plan: Plan = images | "Plan images" >> PlanImages(config.shard_plan, config.label_rules, drop)
+    return plan
+
+
+def _source(config: ConvertConfig) -> ImageSource:
+    images = RowImages(
+        root=config.root, key=config.key, places=config.row_places, rules=config.path_rules
+    )
+    return ImageSource(
         config.images,
         ImageFinder(
             root=config.root, key=config.key, rules=config.path_rules, left_out=config.left_out
@@ -66,52 +65,42 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
             key=config.key,
             encoding=config.csv_encoding,
             keeps_rows=config.row_requirements.needs_rows,
-            images=None if config.images else row_images(config),
+            images=None if config.images else images,
             missing=missing_labels(config.label_kind, config.class_names),
             separator=config.label_separator,
         )
         if config.columns
         else None,
-    )
-    joined = inputs.sides | "Join labels" >> JoinLabels(
-        label_from=config.label_from, assigner=config.assigner, requirements=config.row_requirements
-    )
-    images: beam.PCollection[LabelledImage] = joined.images
-    rejections = [inputs.rejections, joined.rejections]
-    counts = [inputs.counts, joined.counts]
-    equal = None
-    if config.dedupe == "drop":
-        images, rejected, counted, equal = images | "Drop duplicates" >> DropDuplicates(
-            config.root, max_bytes=config.limits.max_bytes, waits=not config.images
-        )
-        rejections.append(rejected)
-        counts.append(counted)
-    totals = images | "Totals" >> TotalLabels(inputs.labels, config.label_rules)
-    planned = images | "Plan shards" >> PlanShards(
-        config.shard_plan, totals, rules=config.label_rules
-    )
-    return Plan(
-        totals=totals,
-        planned=planned,
-        rejections=(*rejections, planned.rejections) | "All rejections" >> beam.Flatten(),
-        counts=counts | "All counts" >> beam.Flatten(),
-        equal=equal,
+        config.label_from,
+        config.assigner,
+        config.row_requirements,
     )
 
 
-def _build_rows_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
-    """The same for rows that are records: their cells are all that there is, and move."""
+def _table_reader(config: ConvertConfig) -> TableReader:
     assert config.columns is not None
-    reader = TableReader(
+    return TableReader(
         config.columns,
         root=config.root,
         encoding=config.csv_encoding,
         assigner=config.assigner,
         row_bytes=row_bytes(config.features),
     )
-    rows = pipeline | "Read rows" >> ReadRows(config.csv_paths, reader)
-    shards = rows.batches | "Plan shards" >> PlanRows(config.shard_plan, rows.totals)
-    return Plan(rows.totals, PlannedShards(shards, rows.rejections), rows.rejections, rows.counts)
+
+
+def _target(config: ConvertConfig) -> DatasetTarget:
+    return DatasetTarget(
+        output=config.output,
+        dataset=config.dataset,
+        converter=_converter(config),
+        plan=config.shard_plan,
+        max_rejected=config.max_rejected,
+        overwrite=config.overwrite,
+        rules=config.label_rules,
+        quarantine=config.quarantine,
+        per_image=config.files == "per_image",
+        run=config.run,
+    )
 
 
 def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
@@ -138,49 +127,3 @@ def _embedder(config: ConvertConfig) -> Embedder | None:
     from transforms.embed_images import Embedder
 
     return Embedder(config.embedding)
-
-
-def _duplicates(
-    written: WrittenShards, plan: Plan, config: ConvertConfig
-) -> beam.PCollection[BucketDuplicates] | None:
-    """Duplicates among the records, and those that the plan left out."""
-    if config.dedupe == "off" or config.of_rows:
-        return None
-    found = written.fingerprints | "Find equal images" >> FindEqualImages()
-    if plan.equal is None:
-        return found
-    return (found, plan.equal) | "All equal images" >> beam.Flatten()
-
-
-def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
-    """The conversion: plans, converts and writes every shard, publishes the dataset, reports."""
-    plan = build_plan(pipeline, config)
-    written = plan.planned.shards | "Write shards" >> WriteShards(
-        config.output,
-        _converter(config),
-        plan=config.shard_plan,
-        totals=plan.totals,
-        options_digest=config.dataset.digest,
-        overwrite=config.overwrite,
-        per_image=config.files == "per_image",
-    )
-    counts = plan.counts
-    if config.quarantine is not None:
-        copied = written.shards | "Quarantine rejected images" >> CopyRejected(
-            config.root, config.quarantine, rejections=plan.rejections
-        )
-        # A run that is not published has its copies, too.
-        counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
-    published = written.shards | "Publish dataset" >> PublishDataset(
-        config.output,
-        config.dataset,
-        totals=plan.totals,
-        rejections=plan.rejections,
-        counts=counts,
-        duplicates=_duplicates(written, plan, config),
-        max_rejected=config.max_rejected,
-        rules=config.label_rules,
-        overwrite=config.overwrite,
-        run=config.run,
-    )
-    return published | "Write report" >> WriteReport(config.output)

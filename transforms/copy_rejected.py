@@ -18,6 +18,7 @@ from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
 from transforms.metrics import counter
 from transforms.storage import files
+from transforms.storage.listing import is_local
 
 _CHUNK = 1 << 20
 
@@ -59,6 +60,19 @@ class CopyRejected(beam.PTransform):
             | "All rejected images" >> beam.Flatten()
             | "Copy rejected images" >> beam.ParDo(self._fn).with_output_types(Count)
         )
+
+
+def overlap(folder: str, output: str) -> bool:
+    """Whether two folders, of copies and of a dataset, are the same or one contains the other.
+
+    >>> overlap("out/left", "out"), overlap("outer", "out")
+    (True, False)
+    """
+    first, second = (
+        f"{os.path.abspath(path) if is_local(path) else path.rstrip('/')}/"
+        for path in (folder, output)
+    )
+    return first.startswith(second) or second.startswith(first)
 
 
 class _NameRejectedFn(beam.DoFn):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 
 from transforms.convert_images import ImageConverter
+from transforms.copy_rejected import overlap
 from transforms.core.arguments import (
     label_rules,
     one_of,
@@ -24,7 +25,9 @@ from transforms.core.arguments import (
     split_shares,
     truth,
 )
+from transforms.core.dataset.image_file_names import FILES
 from transforms.core.dataset.manifest import Dataset
+from transforms.core.duplicates.equal_images import MODES as DEDUPE_MODES
 from transforms.core.features.feature_sources import Needs
 from transforms.core.features.layout_files import parse_layout
 from transforms.core.features.layouts import (
@@ -37,29 +40,26 @@ from transforms.core.features.layouts import (
 from transforms.core.images.check import DEFAULT_LIMITS, MODES, Limits
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import (
-    LABEL_KINDS,
-    missing_labels,
-)
-from transforms.core.labels.path_labels import PathRules
+from transforms.core.labels.label_kinds import LABEL_KINDS, missing_labels
+from transforms.core.labels.path_labels import PathRules, parse_label_regex
 from transforms.core.labels.vocabulary import LabelRules
 from transforms.core.planning.image_globs import any_case, expand_braces
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
 from transforms.core.planning.shards import ShardPlan
-from transforms.core.planning.split_assignment import SplitAssigner
+from transforms.core.planning.split_assignment import SPLIT_SOURCES, SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns, first_rows
 from transforms.core.tables.label_columns import resolve_columns
+from transforms.core.tables.place_columns import with_place_columns
+from transforms.drop_duplicates import DropDuplicates
 from transforms.find_images import ImageFinder
-from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
+from transforms.flow import DatasetTarget, FindLabelledImages, ImageSource, PlanImages, WritePlan
+from transforms.join_labels import JoinedImages
 from transforms.label_images import LabelImages
-from transforms.plan_shards import PlanShards, TotalLabels
-from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
-from transforms.storage import files
+from transforms.storage.files import open_reader, read_text
 from transforms.storage.listing import list_files
-from transforms.write_shards import WriteShards
 
 __all__ = ["FindImages", "LabelImages", "WriteDataset"]
 
@@ -67,10 +67,10 @@ __all__ = ["FindImages", "LabelImages", "WriteDataset"]
 _FIRST_ROWS = 20
 
 # Where labels come from without a CSV.
-_PATH_LABELS = ("directory", "none")
+_PATH_LABELS = ("directory", "regex", "none")
 
 
-class FindImages(beam.PTransform):
+class FindImages(FindLabelledImages):
     """Lists images by globs and labels them by a CSV or by their folders.
 
     Input: the pipeline's begin. Output: `JoinedImages`. Only names move; no image is opened.
@@ -86,10 +86,14 @@ class FindImages(beam.PTransform):
         csv_encoding: str = "utf-8",
         csv_delimiter: str | None = None,
         label_from: str | None = None,
+        label_regex: str | None = None,
         label_kind: str = "auto",
         key: str | None = None,
         root: str | os.PathLike[str] = "",
         splits: str = "train=1",
+        split_from: str | None = None,
+        split_column: str | None = None,
+        group_by: str | None = None,
         seed: int = 0,
     ) -> None:
         """Takes the inputs: finds an image for each glob, and reads the first rows of `labels`.
@@ -101,11 +105,17 @@ class FindImages(beam.PTransform):
             label_column: its column of labels, likewise.
             csv_encoding: a Python codec name.
             csv_delimiter: the character between cells, or `tab`; None to infer it.
-            label_from: `directory` or `none` without `labels`; None is `directory`.
+            label_from: `directory`, `regex` or `none` without `labels`; None is `regex` with
+                `label_regex`, and `directory` without.
+            label_regex: finds the label in a path below `root`.
             label_kind: as it is given to `WriteDataset`: with `text`, `nan` is a label, too.
             key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
             root: a folder that all images are in, which their paths in the dataset leave out.
             splits: name and share of each, as in `train=0.9,test=0.1`.
+            split_from: `hash`, `csv` or `directory`; None is `csv` with `split_column`, and `hash`
+                without.
+            split_column: column of `labels` that names the split, by name or number.
+            group_by: column of `labels` whose cells stay together in one split, likewise.
             seed: of the order and of the splits.
 
         Raises:
@@ -114,42 +124,57 @@ class FindImages(beam.PTransform):
             TypeError: an argument has another type.
             ValueError: an argument has a value that it cannot have, or a glob matches nothing.
         """
-        super().__init__()
-        one_of("label_kind", label_kind, LABEL_KINDS)
-        if label_from is not None:
-            one_of("label_from", label_from, _PATH_LABELS)
-            if labels is not None:
-                raise ValueError("label_from is for images without labels: leave one of them out")
-        path = _csv_path(labels, label_key, label_column, csv_delimiter)
-        if key is not None:
-            one_of("key", key, KEY_KINDS)
-        self._label_from = "csv" if path is not None else (label_from or "directory")
-        kind = key or ("path" if path is None else "stem")
-        self._assigner = SplitAssigner(Splits(split_shares(splits)), seed=seed_number(seed))
-        rules = PathRules(self._label_from)
-        self._finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
-        self._images = _globs(images)
-        self._csv_paths = [] if path is None else [path]
-        self._reader = None
-        if path is not None:
-            delimiter = optional_delimiter("csv_delimiter", csv_delimiter)
-            columns = _columns(path, label_key, label_column, csv_encoding, delimiter)
-            missing = missing_labels(label_kind)
-            self._reader = RowReader(columns, key=kind, encoding=csv_encoding, missing=missing)
+        path = optional_path("labels", labels)
+        label_from = _label_source(label_from, label_regex, path)
+        split_from = split_from or ("hash" if split_column is None else "csv")
+        _check_places(split_from, split_column, group_by)
+        chosen = {
+            "label_key": label_key,
+            "label_column": label_column,
+            "split_column": split_column,
+            "group_by": group_by,
+        }
+        if csv_delimiter is not None and path is None:
+            raise ValueError("csv_delimiter is between the cells of labels: give labels, too")
+        delimiter = optional_delimiter("csv_delimiter", csv_delimiter)
+        columns = _columns(path, csv_encoding, delimiter, chosen, split_from)
+        kind = one_of("key", key or ("path" if path is None else "stem"), KEY_KINDS)
+        assigner = SplitAssigner(
+            Splits(split_shares(splits)),
+            seed=seed_number(seed),
+            split_from=split_from,
+            by_group=group_by is not None,
+        )
+        rules = PathRules(label_from, label_regex or "", split_from == "directory")
+        finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
+        missing = missing_labels(one_of("label_kind", label_kind, LABEL_KINDS))
+        reader = columns and RowReader(columns, key=kind, encoding=csv_encoding, missing=missing)
+        csv_paths = [] if path is None else [path]
+        source = ImageSource(_globs(images), finder, csv_paths, reader, label_from, assigner)
+        super().__init__(source)
 
-    def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
-        inputs = begin | "Read inputs" >> ReadInputs(
-            self._images, self._finder, self._csv_paths, self._reader
-        )
-        joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
-            label_from=self._label_from, assigner=self._assigner
-        )
-        return JoinedImages(
-            joined.images,
-            (inputs.rejections, joined.rejections) | "All rejections" >> beam.Flatten(),
-            (inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
-            inputs.labels,
-        )
+
+def _label_source(label_from: str | None, label_regex: str | None, path: str | None) -> str:
+    """Where labels come from, by what is given.
+
+    Raises:
+        ValueError: the arguments contradict each other.
+    """
+    given = label_from or ("directory" if label_regex is None else "regex")
+    one_of("label_from", given, _PATH_LABELS)
+    if path is not None:
+        for name, value in (("label_from", label_from), ("label_regex", label_regex)):
+            if value is not None:
+                raise ValueError(f"{name} is for images without labels: leave one of them out")
+        return "csv"
+    if (given == "regex") != (label_regex is not None):
+        raise ValueError("label_regex goes with label_from 'regex', and with no other")
+    if label_regex is not None:
+        try:
+            parse_label_regex(label_regex)
+        except ValueError as error:
+            raise ValueError(f"label_regex {error}") from error
+    return given
 
 
 def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -164,24 +189,37 @@ def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
     return found
 
 
-def _csv_path(labels: object, key: object, column: object, delimiter: object) -> str | None:
-    """The path of the CSV; nothing is said of its content without it."""
-    path = optional_path("labels", labels)
-    for name, value in (("label_key", key), ("label_column", column)):
-        if value is not None and path is None:
-            raise ValueError(f"{name} is a column of labels: give labels, too")
-    if delimiter is not None and path is None:
-        raise ValueError("csv_delimiter is between the cells of labels: give labels, too")
-    return path
+def _check_places(split_from: str, split_column: str | None, group_by: str | None) -> None:
+    one_of("split_from", split_from, SPLIT_SOURCES)
+    if split_column is not None and split_from != "csv":
+        raise ValueError(f"split_column does not go with split_from {split_from!r}")
+    if group_by is not None and split_from == "directory":
+        raise ValueError("group_by does not go with split_from 'directory'")
 
 
 def _columns(
-    path: str, key: str | None, label: str | None, encoding: str, delimiter: str | None
-) -> CsvColumns:
+    path: str | None,
+    encoding: str,
+    delimiter: str | None,
+    chosen: Mapping[str, str | None],
+    split_from: str,
+) -> CsvColumns | None:
+    """The columns of `labels`, as its first rows show them."""
+    if path is None:
+        for name, column in chosen.items():
+            if column is not None:
+                raise ValueError(f"{name} is a column of labels: give labels, too")
+        if split_from == "csv":
+            raise ValueError("split_from 'csv' reads a column of labels: give labels, too")
+        return None
+    key, label, split, group = chosen.values()
     try:
-        with files.open_reader(path) as file:
+        with open_reader(path) as file:
             first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)
-        return resolve_columns(first, key=key, label=label, path=path)
+        columns = resolve_columns(first, key=key, label=label, path=path)
+        return with_place_columns(
+            columns, first, split_from=split_from, split_column=split, group_by=group, path=path
+        )
     except LabelsError as error:
         raise LabelsError(own_words(str(error))) from error
 
@@ -208,11 +246,15 @@ class WriteDataset(beam.PTransform):
         root: str | os.PathLike[str] = "",
         num_shards: int | None = None,
         shard_size: int | None = None,
+        files: str = "sharded",
         gzip: bool = False,
         pixels: PixelOptions = AS_THEY_ARE,
         check: str = "full",
         limits: Limits = DEFAULT_LIMITS,
         max_rejected: str = DEFAULT_LIMIT,
+        strict: bool = False,
+        dedupe: str = "report",
+        quarantine: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
     ) -> None:
         """Says what the dataset is like.
@@ -227,12 +269,16 @@ class WriteDataset(beam.PTransform):
             root: as it was given to `FindImages` or `LabelImages`.
             num_shards: of each split; None plans them from the bytes.
             shard_size: bytes that a shard should hold, without `num_shards`; None is 150 MB.
-            gzip: whether shards are compressed.
+            files: `sharded`, or `per_image`: a file for each image, named after its key.
+            gzip: whether they are compressed.
             pixels: what is done to the pixels.
             check: `full` or `header`.
             limits: bytes and pixels an image may have.
             max_rejected: share or number of images that may be rejected, such as `1%` or `25`, or
                 the larger of both, `1% or 10`.
+            strict: whether warnings keep the dataset from being published.
+            dedupe: `off`; `report` exact and near-duplicates; or `drop` exact ones, keeping one.
+            quarantine: folder for copies of rejected images, `quarantine/REASON/PATH`, or None.
             overwrite: whether a former dataset may be replaced.
 
         Raises:
@@ -241,42 +287,51 @@ class WriteDataset(beam.PTransform):
                 needs more than images and labels.
         """
         super().__init__()
-        self._output = path_text("output", output).rstrip("/") or "/"
+        output = path_text("output", output).rstrip("/") or "/"
         layout, root = path_text("layout", layout), root_text("root", root)
         _check_images(pixels, limits, check)
         features = _features(layout, truth("labelled", labelled), pixels)
-        self._rules = label_rules(label_kind, class_names, dense_labels)
-        self._plan = shard_plan(num_shards, shard_size, truth("gzip", gzip))
-        self._max_rejected = rejection_limit(max_rejected)
-        self._overwrite = truth("overwrite", overwrite)
-        self._converter = ImageConverter(
-            root=root, features=features, limits=limits, check=check, pixels=pixels, waits=True
+        rules = label_rules(label_kind, class_names, dense_labels)
+        plan = shard_plan(num_shards, shard_size, truth("gzip", gzip))
+        if one_of("files", files, FILES) == "per_image" and (num_shards or shard_size):
+            raise ValueError("num_shards and shard_size do not go with files 'per_image'")
+        quarantine = optional_path("quarantine", quarantine)
+        if quarantine is not None and overlap(quarantine, output):
+            raise ValueError(f"quarantine {quarantine} and output {output} contain each other")
+        options = _options(layout, rules, plan, check, limits, pixels)
+        # As in the command, what is usual changes no digest.
+        if files != FILES[0]:
+            options["files"] = files
+        if dedupe == "drop":
+            options["dedupe"] = dedupe
+        self._drop = None
+        if one_of("dedupe", dedupe, DEDUPE_MODES) == "drop":
+            self._drop = DropDuplicates(root, max_bytes=limits.max_bytes, waits=True)
+        self._target = DatasetTarget(
+            output=output,
+            dataset=Dataset(options, {}, root, features, (), is_strict=truth("strict", strict)),
+            converter=ImageConverter(
+                root=root,
+                features=features,
+                limits=limits,
+                check=check,
+                pixels=pixels,
+                waits=True,
+                fingerprints=dedupe != "off",
+            ),
+            plan=plan,
+            max_rejected=rejection_limit(max_rejected),
+            overwrite=truth("overwrite", overwrite),
+            rules=rules,
+            quarantine=quarantine,
+            per_image=files == "per_image",
         )
-        options = _options(layout, self._rules, self._plan, check, limits, pixels)
-        self._dataset = Dataset(options, {}, root, features, ())
 
     def expand(self, joined: JoinedImages) -> beam.PCollection[str]:
-        totals = joined.images | "Totals" >> TotalLabels(joined.labels, self._rules)
-        planned = joined.images | "Plan shards" >> PlanShards(self._plan, totals, rules=self._rules)
-        rejections = (joined.rejections, planned.rejections) | "All rejections" >> beam.Flatten()
-        written = planned.shards | "Write shards" >> WriteShards(
-            self._output,
-            self._converter,
-            plan=self._plan,
-            totals=totals,
-            options_digest=self._dataset.digest,
-            overwrite=self._overwrite,
+        plan = joined | "Plan images" >> PlanImages(
+            self._target.plan, self._target.rules, self._drop
         )
-        return written.shards | "Publish dataset" >> PublishDataset(
-            self._output,
-            self._dataset,
-            totals=totals,
-            rejections=rejections,
-            counts=joined.counts,
-            max_rejected=self._max_rejected,
-            rules=self._rules,
-            overwrite=self._overwrite,
-        )
+        return plan.shards | "Write dataset" >> WritePlan(plan, self._target)
 
 
 def _check_images(pixels: object, limits: object, check: object) -> None:
@@ -311,7 +366,7 @@ def _options(
 
 def _features(layout: str, labelled: bool, pixels: PixelOptions) -> tuple[Feature, ...]:
     if is_layout_file(layout):
-        text = files.read_text(layout)
+        text = read_text(layout)
         if text is None:
             raise ValueError(f"there is no layout {layout}")
         features = parse_layout(text, layout)

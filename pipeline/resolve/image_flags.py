@@ -28,6 +28,7 @@ from pipeline.resolve.model_flags import check_model, check_model_flags
 from pipeline.resolve.root_flags import root_of
 from pipeline.resolve.split_checks import check_splits
 from pipeline.resolve.split_flags import split_source
+from transforms.copy_rejected import overlap
 from transforms.core.decisions import Decision
 from transforms.core.globs import glob_regex
 from transforms.core.images.pixel_options import DEFAULT_QUALITY, PixelOptions
@@ -216,8 +217,7 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
     if flags.quarantine is None:
         return None
     folder = str(flags.quarantine).rstrip("/")
-    inner, outer = _absolute(folder) + "/", _absolute(flags.output.rstrip("/")) + "/"
-    if inner.startswith(outer) or outer.startswith(inner):
+    if overlap(folder, flags.output):
         raise UsageError(
             f"--quarantine {folder} and --output {flags.output} must not contain each other"
         )

@@ -9,12 +9,9 @@ from pipeline.errors import UsageError
 from pipeline.inputs.image_samples import ImageSample
 from transforms.core.labels.path_labels import split_folder
 from transforms.core.planning.image_lists import listed_path
-from transforms.core.planning.splits import is_split_name, split_text
-from transforms.core.tables.csv_rows import CsvColumns, FirstRows, find_column, header_names
-from transforms.core.tables.label_columns import find_further
-
-# The column that names the split when no flag says which.
-_SPLIT_COLUMN = "split"
+from transforms.core.planning.splits import is_split_name
+from transforms.core.tables.csv_rows import CsvColumns, FirstRows
+from transforms.core.tables.place_columns import with_place_columns
 
 
 def split_source(flags: argparse.Namespace, sample: ImageSample, label_from: str) -> str:
@@ -54,53 +51,12 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
 def add_place_columns(
     columns: CsvColumns, first: FirstRows, flags: argparse.Namespace, path: str
 ) -> CsvColumns:
-    """Adds where split and group stand, if flags ask for them.
-
-    Args:
-        columns: where key and label stand.
-        first: the first rows of the file.
-        flags: what `parse_flags` gives.
-        path: the file.
-
-    Raises:
-        LabelsError: there is no such column.
-        UsageError: the column's cells name no splits, or it is not told which it is.
-    """
-    if flags.split_from == "csv" or flags.split_column is not None:
-        at = _split_column(columns, first, flags, path)
-        _check_cells(columns, first, at, path)
-        columns = columns._replace(split=at, split_name=_column_name(columns, first, at))
-    if flags.group_by is not None:
-        at = find_further(columns, first, flags.group_by, "--group_by", path)
-        columns = columns._replace(group=at, group_name=_column_name(columns, first, at))
-    return columns
-
-
-def _split_column(
-    columns: CsvColumns, first: FirstRows, flags: argparse.Namespace, path: str
-) -> int:
-    if flags.split_column is not None:
-        return find_further(columns, first, flags.split_column, "--split_column", path)
-    names = header_names(first.rows[0]) if columns.has_header else []
-    at = find_column(names, _SPLIT_COLUMN, path=path)
-    if at is None:
-        raise UsageError(
-            f"CSV {path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits with "
-            "--split_column"
-        )
-    return at
-
-
-def _check_cells(columns: CsvColumns, first: FirstRows, at: int, path: str) -> None:
-    """Refuses a column of which no cell in the first rows could be a split."""
-    rows = first.rows[1:] if columns.has_header else first.rows
-    said = [split_text(row[at]) for row in rows if at < len(row)]
-    if said and not any(not name or is_split_name(name) for name in said):
-        raise UsageError(
-            f"CSV {path}: no split is called {said[0]!r}, as --split_column has it: give the "
-            "column that names them (a letter, then letters, digits and '_')"
-        )
-
-
-def _column_name(columns: CsvColumns, first: FirstRows, at: int) -> str:
-    return header_names(first.rows[0])[at] if columns.has_header else f"column {at + 1}"
+    """Adds where split and group stand, if flags ask for them; see `with_place_columns`."""
+    return with_place_columns(
+        columns,
+        first,
+        split_from=flags.split_from,
+        split_column=flags.split_column,
+        group_by=flags.group_by,
+        path=path,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,49 @@ def test_globs_give_the_bytes_of_the_command(folder: Path) -> None:
     before = digests(own.folder)
     run_own()
     assert digests(own.folder) == before
+
+
+@pytest.mark.parametrize(
+    ("find", "write"),
+    [
+        (
+            {"images": "photos/*/*.jpg", "label_regex": r"(cat|dog)", "split_from": "directory"},
+            {"dedupe": "drop", "max_rejected": "100%"},
+        ),
+        (
+            {
+                "images": "photos/*/*.jpg",
+                "labels": "places.csv",
+                "split_column": "set",
+                "group_by": "who",
+            },
+            {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
+        ),
+    ],
+)
+def test_options_of_the_command_give_its_bytes(
+    folder: Path, find: dict[str, Any], write: dict[str, Any]
+) -> None:
+    rows = [
+        "id,label,set,who",
+        "cat0,cat,test,a",
+        "cat2,cat,,b",
+        "dog1,dog,,a",
+        "dog3,dog,no-name,c",
+    ]
+    (folder / "places.csv").write_text("\n".join(rows))
+    (folder / "photos/cat/copy.jpg").write_bytes((folder / "photos/cat/cat0.jpg").read_bytes())
+    command = make_dataset(folder / "command", **find, **write)
+    shutil.rmtree(folder / "left", ignore_errors=True)
+    globs = [find.pop("images")]
+    run(FindImages(globs, root="photos", **find), WriteDataset("own", root="photos", **write))
+    own, theirs = digests(folder / "own"), digests(command.folder)
+    by_each = {"manifest.json", "report.html"}  # name the options and the inputs
+    assert {n: d for n, d in own.items() if n not in by_each} == {
+        n: d for n, d in theirs.items() if n not in by_each
+    }
+    assert Dataset(folder / "own").ledger == command.ledger
+    assert (folder / "left").exists() == ("quarantine" in write)
 
 
 def test_pairs_are_found_labelled_split_and_rejected(folder: Path) -> None:
@@ -212,9 +256,29 @@ LOADED = "out/chosen"
             FindImages,
             (GLOB,),
             {"label_from": "folders"},
-            "label_from is one of 'directory', 'none'",
+            "label_from is one of 'directory', 'regex', 'none'",
         ),
         (FindImages, (GLOB,), {"label_from": "none", "labels": "labels.csv"}, "without labels"),
+        (FindImages, (GLOB,), {"label_regex": "(a)", "labels": "labels.csv"}, "without labels"),
+        (FindImages, (GLOB,), {"label_regex": "("}, "label_regex '.' is no regular expression"),
+        (FindImages, (GLOB,), {"label_regex": "(a)", "label_from": "none"}, "label_from 'regex'"),
+        (FindImages, (GLOB,), {"label_from": "regex"}, "label_regex goes with label_from 'regex'"),
+        (FindImages, (GLOB,), {"split_column": "set"}, "split_column is a column of labels"),
+        (FindImages, (GLOB,), {"group_by": "who"}, "group_by is a column of labels"),
+        (FindImages, (GLOB,), {"split_from": "csv"}, "split_from 'csv' reads a column"),
+        (FindImages, (GLOB,), {"split_from": "rows"}, "split_from is one of 'hash'"),
+        (
+            FindImages,
+            (GLOB,),
+            {"split_from": "hash", "split_column": "set"},
+            "split_column does not go with split_from 'hash'",
+        ),
+        (
+            FindImages,
+            (GLOB,),
+            {"split_from": "directory", "group_by": "who"},
+            "group_by does not go with split_from 'directory'",
+        ),
         (FindImages, (GLOB,), {"label_key": "id"}, "label_key is a column of labels"),
         (
             FindImages,
@@ -269,6 +333,11 @@ LOADED = "out/chosen"
         (WriteDataset, ("out",), {"max_rejected": 0.1}, "max_rejected is a str.* write '0.1'"),
         (WriteDataset, ("out",), {"max_rejected": "all"}, "max_rejected 'all' is neither"),
         (WriteDataset, ("out",), {"overwrite": "yes"}, "overwrite is True or False"),
+        (WriteDataset, ("out",), {"strict": 1}, "strict is True or False"),
+        (WriteDataset, ("out",), {"dedupe": "all"}, "dedupe is one of 'off'"),
+        (WriteDataset, ("out",), {"files": "all"}, "files is one of 'sharded'"),
+        (WriteDataset, ("out",), {"files": "per_image", "num_shards": 2}, "do not go with files"),
+        (WriteDataset, ("out",), {"quarantine": "out/left"}, "contain each other"),
         (load, (3, "train"), {}, "output is a path"),
         (load, (LOADED, None), {}, "split is a str"),
         (load, (LOADED, "train"), {"batch_size": 0}, "batch_size is at least 1"),

@@ -1,0 +1,71 @@
+"""ConvertDataset: the whole command as one transform of a caller's own pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import apache_beam as beam
+
+from pipeline.errors import UsageError
+from pipeline.flags.option_table import OPTIONS
+from pipeline.flags.options import parse_flags
+from pipeline.graph import build
+from pipeline.preflight import check_flags
+from transforms.core.arguments import own_words
+
+Option = str | os.PathLike[str] | int | float | bool | Iterable[str | os.PathLike[str]] | None
+"""A flag's value: True gives one that takes none, None and False leave it out."""
+
+OPTION_NAMES = frozenset(OPTIONS) - {"progress"}
+"""What `ConvertDataset` takes: every flag of `convert` but that of a terminal."""
+
+
+class ConvertDataset(beam.PTransform):
+    """Makes a dataset as `python -m pipeline.convert` does, with the same options.
+
+    Input: the pipeline's begin. Output: `published`, or `up_to_date` beside a dataset of the same
+    inputs and options. There is no lock: one run at a time for an output folder is up to the
+    caller.
+
+    Raises in the job: see `PublishDataset`.
+    """
+
+    def __init__(self, **options: Option) -> None:
+        """Resolves the options, which reads the first rows and lists the first images.
+
+        Args:
+            options: by the names of the flags, with their values as Python has them, or as text:
+                `output="out"`, `images=["photos/*/*.jpg"]`, `seed=3`, `overwrite=True`.
+
+        Raises:
+            TypeError: there is no such option.
+            ValueError: an option has a value that it cannot have, or does not go with the others
+                or with the inputs.
+        """
+        super().__init__()
+        for name in options:
+            if name not in OPTION_NAMES:
+                listed = "docs/options.md lists them"
+                raise TypeError(f"ConvertDataset has no option {name!r}: {listed}")
+        words = [word for name, value in options.items() for word in _words(name, value)]
+        try:
+            flags, _ = parse_flags("convert", words)
+            self._config = check_flags(flags)
+        except UsageError as error:
+            raise ValueError(own_words(str(error))) from error
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
+        return build(begin.pipeline, self._config)
+
+
+def _words(name: str, value: Option) -> list[str]:
+    """A flag of the command line, as it says the same."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [f"--{name}"]
+    if isinstance(value, str | os.PathLike | int | float):
+        return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}"]
+    texts = [os.fspath(each) for each in value]
+    return [f"--{name}={text}" for text in (texts if name == "images" else [",".join(texts)])]

@@ -1,0 +1,112 @@
+"""The whole command as one transform, and the options that each public transform takes."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.convert_dataset import OPTION_NAMES, ConvertDataset
+from tests.conftest import draw
+from tests.pipeline.commands import digests, make_dataset
+from tests.transforms.beam import make_pipeline
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import PixelOptions
+from transforms.dataset import FindImages, LabelImages, WriteDataset
+
+# What the three steps name otherwise than the command, by the flags that it stands for.
+OTHER_NAMES = {
+    "gzip": {"compression"},  # one of two
+    "pixels": {*PixelOptions._fields, "quality"} - {"reencode"},
+    "limits": set(Limits._fields),
+    "labelled": {"label_from"},  # none
+}
+
+# Flags that only `ConvertDataset` takes of the Python interface, and why.
+ONLY_WHOLE = {
+    # the columns of the layout are chosen, and their types and units told, while labels are read
+    **dict.fromkeys(("box_columns", "box_form", "box_units", "box_orientation"), "layout"),
+    "label_separator": "layout",
+    # a model is loaded and tried before the job
+    **dict.fromkeys(("model", "model_weights", "embed_dtype"), "model"),
+    # rows that list the images need no FindImages: LabelImages takes them from any reader
+    "allow_outside": "listed",
+    # FindImages takes the cells as they are, but for what every key gets
+    "key_cells": "as_is",
+}
+
+
+def test_every_flag_of_the_command_is_an_option() -> None:
+    own: set[str] = set()
+    for step in (FindImages, LabelImages, WriteDataset):
+        for name in list(inspect.signature(step).parameters):
+            own |= OTHER_NAMES.get(name, {name})
+    assert own | set(ONLY_WHOLE) == OPTION_NAMES
+    assert not own & set(ONLY_WHOLE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder to be in: three photos, and boxes for two of them."""
+    for name in ("a", "b", "c"):
+        draw(tmp_path / f"photos/{name}.jpg", seed=ord(name))
+    (tmp_path / "boxes.csv").write_text(
+        "id,label,xmin,ymin,xmax,ymax\na,cat,1,2,3,4\na,dog,2,2,4,4\nb,dog,1,1,5,5\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+OPTIONS: dict[str, Any] = {
+    "images": ["photos/[ab].jpg", "photos/c.jpg"],
+    "labels": "boxes.csv",
+    "layout": "detection",
+    "box_columns": ["xmin", "ymin", "xmax", "ymax"],
+    "box_units": "pixel",
+    "max_rejected": "50%",
+    "seed": 4,
+    "num_shards": None,
+    "strict": False,
+    "overwrite": True,
+}
+
+
+def test_the_bytes_are_those_of_the_command(folder: Path) -> None:
+    given = {name: value for name, value in OPTIONS.items() if value not in (None, False, True)}
+    flags = {**given, "box_columns": "xmin,ymin,xmax,ymax"}
+    command = make_dataset(folder / "command", "--overwrite", **flags)
+    pipeline = make_pipeline()
+    _ = pipeline | "Convert" >> ConvertDataset(output=folder / "own", **OPTIONS)
+    pipeline.run().wait_until_finish()
+    own, theirs = digests(folder / "own"), digests(command.folder)
+    # The page has its own folder's name.
+    own.pop("report.html"), theirs.pop("report.html")
+    assert own == theirs
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"output": "out", "imges": ["a"]}, TypeError, "has no option 'imges'"),
+        ({"output": "out", "progress": "none"}, TypeError, "has no option 'progress'"),
+        ({"output": "out", "runner": "x"}, TypeError, "has no option 'runner'"),
+        ({"images": ["photos/*.jpg"]}, ValueError, "output DIR is missing"),
+        ({"output": "out", "images": ["none/*"]}, ValueError, "no file matches images"),
+        (
+            {"output": "out", "images": ["photos/*.jpg"], "num_shards": 1, "shard_size": "1MB"},
+            ValueError,
+            "num_shards does not go with shard_size",
+        ),
+        ({"output": "out", "seed": "x"}, ValueError, "'x' is not a whole number"),
+        ({"output": "out", "check": "some"}, ValueError, "invalid choice"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_wrong_options_fail_where_they_are_written(
+    options: dict[str, Any], kind: type[Exception], says: str
+) -> None:
+    with pytest.raises(kind, match=says) as raised:
+        ConvertDataset(**options)
+    assert "--" not in str(raised.value).replace("--help", "")

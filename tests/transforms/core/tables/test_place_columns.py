@@ -1,0 +1,43 @@
+"""The columns that decide where an image goes."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from transforms.core.label_errors import LabelsError
+from transforms.core.tables.csv_rows import CsvColumns, first_rows
+from transforms.core.tables.place_columns import with_place_columns
+
+ROWS = b"id,label,split,who\n1,cat,train,a\n2,dog,,b\n"
+
+
+def place(rows: bytes = ROWS, **asked: Any) -> CsvColumns:
+    first = first_rows(io.BytesIO(rows), 20, encoding="utf-8", path="a.csv")
+    columns = CsvColumns(",", True, 0, 1, "id", "label", 4)
+    given = {"split_from": None, "split_column": None, "group_by": None, **asked}
+    return with_place_columns(columns, first, path="a.csv", **given)
+
+
+def test_columns_are_found_by_name_number_or_by_themselves() -> None:
+    assert place().split is None
+    assert place(split_from="csv").split_name == "split"
+    assert place(split_column="split").split == 2
+    placed = place(split_column="3", group_by="4")
+    assert (placed.split, placed.group, placed.group_name) == (2, 3, "who")
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "says"),
+    [
+        (b"id,label\n1,cat\n", {"split_from": "csv"}, "no column 'split': name the one"),
+        (ROWS, {"split_column": "set"}, "no column 'set'"),
+        (ROWS, {"group_by": "5"}, "no column 5 but 4"),
+        (ROWS, {"split_column": "1"}, "no split is called '1'"),
+    ],
+)
+def test_columns_that_are_none(rows: bytes, asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(LabelsError, match=says):
+        place(rows, **asked)

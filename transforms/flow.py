@@ -1,0 +1,216 @@
+"""The whole flow on one page: names are joined, planned and grouped; pixels stay in their shard.
+
+find images ─┐
+             ├─ join labels ─ plan shards ─ convert and write each shard ─ publish ─ report
+read labels ─┘        └────────── rejections and counts ───────────────────┘
+
+These steps take what is resolved and valid. The commands resolve flags into it (`pipeline.graph`),
+and `transforms.dataset` the arguments of a caller's own pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from transforms.copy_rejected import CopyRejected
+from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.dataset.manifest import Dataset
+from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.planning.rejection_limit import RejectionLimit
+from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
+from transforms.core.planning.shards import ShardPlan
+from transforms.core.planning.split_assignment import SplitAssigner
+from transforms.core.records import BucketDuplicates, Count
+from transforms.core.rejections import Rejection
+from transforms.drop_duplicates import DropDuplicates, FindEqualImages
+from transforms.find_images import ImageFinder
+from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
+from transforms.plan_rows import PlanRows, ReadRows, TableReader
+from transforms.plan_shards import PlanShards, TotalLabels
+from transforms.publish_dataset import PublishDataset
+from transforms.read_labels import RowReader
+from transforms.write_report import WriteReport
+from transforms.write_shards import Converter, Planned, WriteShards
+
+
+class ImageSource(NamedTuple):
+    """Where images and their labels come from.
+
+    Attributes:
+        globs: of images; empty when rows list them.
+        finder: takes what the globs match.
+        csv_paths: the label files.
+        reader: reads them; None without.
+        label_from: see `JoinLabels`.
+        assigner: gives images their splits and their order.
+        requirements: what the layout asks of the rows.
+    """
+
+    globs: Sequence[str]
+    finder: ImageFinder
+    csv_paths: Sequence[str]
+    reader: RowReader | None
+    label_from: str
+    assigner: SplitAssigner
+    requirements: RowRequirements = ONE_LABEL
+
+
+class DatasetTarget(NamedTuple):
+    """Where a dataset goes, and how its records are made.
+
+    Attributes:
+        output: its folder.
+        dataset: what its manifest says of it.
+        converter: makes the records of one shard.
+        plan: how it is cut into shards.
+        max_rejected: images that may be rejected.
+        overwrite: whether a former dataset may be replaced.
+        rules: what labels are.
+        quarantine: folder for copies of rejected images, or None.
+        per_image: whether every image is a file of its own.
+        run: what the lock of a bucket names this run; empty without such a lock.
+    """
+
+    output: str
+    dataset: Dataset
+    converter: Converter
+    plan: ShardPlan
+    max_rejected: RejectionLimit
+    overwrite: bool
+    rules: LabelRules = ANY_LABELS
+    quarantine: str | None = None
+    per_image: bool = False
+    run: str = ""
+
+
+class Plan(NamedTuple):
+    """Everything known about a dataset before an image is opened; `equal` if duplicates drop."""
+
+    shards: beam.PCollection[tuple[str, Iterable[Planned]]]
+    totals: beam.PCollection[PlanTotals]
+    rejections: beam.PCollection[Rejection]
+    counts: beam.PCollection[Count]
+    equal: beam.PCollection[BucketDuplicates] | None = None
+
+
+class FindLabelledImages(beam.PTransform):
+    """Lists globs, reads label files and joins them on their keys.
+
+    Input: the pipeline's begin. Output: `JoinedImages`. Only names move; no image is opened.
+    """
+
+    def __init__(self, source: ImageSource) -> None:
+        super().__init__()
+        self._source = source
+
+    def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
+        globs, finder, csv_paths, reader, label_from, assigner, requirements = self._source
+        inputs = begin | "Read inputs" >> ReadInputs(globs, finder, csv_paths, reader)
+        joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
+            label_from=label_from, assigner=assigner, requirements=requirements
+        )
+        return JoinedImages(
+            joined.images,
+            (inputs.rejections, joined.rejections) | "All rejections" >> beam.Flatten(),
+            (inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
+            inputs.labels,
+        )
+
+
+class PlanImages(beam.PTransform):
+    """Gives images their shards; `drop` leaves out equal ones before.
+
+    Input: `JoinedImages`. Output: `Plan`.
+    """
+
+    def __init__(self, plan: ShardPlan, rules: LabelRules, drop: DropDuplicates | None) -> None:
+        super().__init__()
+        self._plan = plan
+        self._rules = rules
+        self._drop = drop
+
+    def expand(self, joined: JoinedImages) -> Plan:
+        images, rejections, counts, labels = joined
+        equal = None
+        if self._drop is not None:
+            images, rejected, counted, equal = images | "Drop duplicates" >> self._drop
+            rejections = (rejections, rejected) | "Rejections of both" >> beam.Flatten()
+            counts = (counts, counted) | "Counts of both" >> beam.Flatten()
+        totals = images | "Totals" >> TotalLabels(labels, self._rules)
+        planned = images | "Plan shards" >> PlanShards(self._plan, totals, rules=self._rules)
+        every = (rejections, planned.rejections) | "All rejections" >> beam.Flatten()
+        return Plan(planned.shards, totals, every, counts, equal)
+
+
+class PlanTable(beam.PTransform):
+    """Plans rows that are records themselves: their cells are all that there is, and move.
+
+    Input: the pipeline's begin. Output: `Plan`.
+    """
+
+    def __init__(self, csv_paths: Sequence[str], reader: TableReader, plan: ShardPlan) -> None:
+        super().__init__()
+        self._csv_paths = csv_paths
+        self._reader = reader
+        self._plan = plan
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Plan:
+        rows = begin | "Read rows" >> ReadRows(self._csv_paths, self._reader)
+        shards = rows.batches | "Plan shards" >> PlanRows(self._plan, rows.totals)
+        return Plan(shards, rows.totals, rows.rejections, rows.counts)
+
+
+class WritePlan(beam.PTransform):
+    """Converts and writes every shard, publishes the dataset, the manifest last, and reports.
+
+    Input: the shards of `plan`. Output: `published`, or `up_to_date` beside a dataset of the same
+    inputs and options.
+
+    Raises in the job: see `PublishDataset`.
+    """
+
+    def __init__(self, plan: Plan, target: DatasetTarget) -> None:
+        super().__init__()
+        self._plan = plan
+        self._target = target
+
+    def expand(
+        self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
+    ) -> beam.PCollection[str]:
+        plan, target = self._plan, self._target
+        written = shards | "Write shards" >> WriteShards(
+            target.output,
+            target.converter,
+            plan=target.plan,
+            totals=plan.totals,
+            options_digest=target.dataset.digest,
+            overwrite=target.overwrite,
+            per_image=target.per_image,
+        )
+        counts, duplicates = plan.counts, None
+        if target.converter.fingerprints:
+            duplicates = written.fingerprints | "Find equal images" >> FindEqualImages()
+            if plan.equal is not None:
+                duplicates = (duplicates, plan.equal) | "All equal images" >> beam.Flatten()
+        if target.quarantine is not None:
+            copied = written.shards | "Quarantine rejected images" >> CopyRejected(
+                target.dataset.root, target.quarantine, rejections=plan.rejections
+            )
+            # A run that is not published has its copies, too.
+            counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
+        published = written.shards | "Publish dataset" >> PublishDataset(
+            target.output,
+            target.dataset,
+            totals=plan.totals,
+            rejections=plan.rejections,
+            counts=counts,
+            duplicates=duplicates,
+            max_rejected=target.max_rejected,
+            rules=target.rules,
+            overwrite=target.overwrite,
+            run=target.run,
+        )
+        return published | "Write report" >> WriteReport(target.output)
