@@ -140,8 +140,7 @@ class ImageConverter:
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crash of its decoder costs this image, on the next try."""
         note = image_note(full_uri(self._root, image.path), image.version)
-        decoded = self._guard.call(note, decode_image, data, self._decoding)
-        stored = decoded.stored
+        stored = self._guard.call(note, decode_image, data, self._decoding)
         # Formats that only Pillow reads have theirs from there; 1 is no tag, too.
         foreign = stored.tagged if stored.tagged != 1 else 0
         orientation = orientation_tag(data, image_format(data)) or foreign
@@ -152,8 +151,8 @@ class ImageConverter:
             stored.original,
             stored.changes,
             self._values(image, stored, orientation),
-            pixels=decoded.model_pixels,
-            raw=decoded.raw,
+            pixels=stored.model_pixels,
+            raw=stored.raw,
             orientation=orientation,
             content=content_hash(data) if self.fingerprints else "",
             perceptual_hash=stored.perceptual_hash,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,11 +11,11 @@ import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
-from transforms.core.planning.joins import Match, join_group
+from transforms.core.planning.joins import join_group
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, JoinSide, LabelledImage
-from transforms.core.rejections import RejectedImageError, Rejection
+from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
 from transforms.metrics import PROGRESS, counter
 from transforms.read_labels import RowReader
@@ -150,52 +151,22 @@ class _JoinFn(beam.DoFn):
     def __init__(
         self, *, label_from: str, assigner: SplitAssigner, requirements: RowRequirements
     ) -> None:
-        self._label_from = label_from
-        self._assigner = assigner
-        self._requirements = requirements
+        self._join = functools.partial(
+            join_group, label_from=label_from, assigner=assigner, requirements=requirements
+        )
 
     def process(
         self, group: tuple[str, Iterable[JoinSide]]
     ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
         key, sides = group
         PROGRESS.count("planning")
-        for result in join_group(
-            key, sides, label_from=self._label_from, requirements=self._requirements
-        ):
-            if isinstance(result, Match):
-                try:
-                    yield self._placed(key, result)
-                except RejectedImageError as error:
-                    yield from _rejected(key, result, error)
+        for result in self._join(key, sides):
+            if isinstance(result, LabelledImage):
+                yield result
             elif isinstance(result, Rejection):
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             else:
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
-
-    def _placed(self, key: str, match: Match) -> LabelledImage:
-        image = match.image
-        split, order = self._assigner.assign(key, split=match.split, group=match.group)
-        return LabelledImage(
-            split=split,
-            order=order,
-            key=key,
-            path=image.path,
-            size=image.size,
-            version=image.version,
-            label=match.label,
-            rows=match.rows,
-            cells=match.cells,
-        )
-
-
-def _rejected(
-    key: str, match: Match, error: RejectedImageError
-) -> Iterable[beam.pvalue.TaggedOutput]:
-    """An image that cannot be placed, and how many rows go with it."""
-    rejection = Rejection("image", error.reason.value, error.detail, match.image.path, key)
-    yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-    if match.rows:
-        yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", match.rows))
 
 
 class JoinLabels(beam.PTransform):

@@ -5,7 +5,7 @@ A pure function of bytes and options, so that it can be called in another proces
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from transforms.core.features.feature_sources import PIXELS, Role
 from transforms.core.features.layouts import Feature
@@ -45,21 +45,7 @@ class Decoding(NamedTuple):
         return Role.IMAGE in roles or Role.PIXELS not in roles
 
 
-class Decoded(NamedTuple):
-    """What one image file holds.
-
-    Attributes:
-        stored: what is stored of it.
-        raw: its pixels, for a layout that asks for them; else empty.
-        model_pixels: float32 `[height, width, channels]` for a model; None without one.
-    """
-
-    stored: StoredImage
-    raw: bytes = b""
-    model_pixels: Any = None
-
-
-def decode_image(data: bytes, decoding: Decoding) -> Decoded:
+def decode_image(data: bytes, decoding: Decoding) -> StoredImage:
     """Decodes a file.
 
     Args:
@@ -72,20 +58,19 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
     """
     stored = _stored(data, decoding)
     _check_shape(decoding, stored.info)
-    decoded = Decoded(stored)
+    raw, model_pixels = b"", None
     if decoding.stores_pixels:
         shown = stored
         if decoding.stores_files:
             from transforms.core.images.pixels import raw_pixels
 
             shown = raw_pixels(stored.data, AS_THEY_ARE, limits=decoding.limits)
-        decoded = decoded._replace(raw=shown.data)
+        raw = shown.data
     if decoding.model_shape is not None:
         from transforms.core.images.embeddings import input_pixels
 
         model_pixels = input_pixels(stored.data, stored.info.format, decoding.model_shape)
-        decoded = decoded._replace(model_pixels=model_pixels)
-    return decoded
+    return stored._replace(raw=raw, model_pixels=model_pixels)
 
 
 def _stored(data: bytes, decoding: Decoding) -> StoredImage:

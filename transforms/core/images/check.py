@@ -80,13 +80,6 @@ class ImageInfo(NamedTuple):
     channels: int
 
 
-class Examined(NamedTuple):
-    """An accepted image, and its perceptual hash if its pixels were decoded to accept it."""
-
-    info: ImageInfo
-    perceptual_hash: int | None
-
-
 def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo:
     """Accepts exactly the images that `tf.io.decode_image(data)` decodes, within the limits.
 
@@ -111,10 +104,12 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
             `TOO_MANY_PIXELS`, `TOO_COSTLY` or `CORRUPT_IMAGE`.
         ValueError: `mode` is neither.
     """
-    return examine_image(data, limits=limits, mode=mode, with_hash=False).info
+    return examine_image(data, limits=limits, mode=mode, with_hash=False)[0]
 
 
-def examine_image(data: bytes, *, limits: Limits, mode: str, with_hash: bool) -> Examined:
+def examine_image(
+    data: bytes, *, limits: Limits, mode: str, with_hash: bool
+) -> tuple[ImageInfo, int | None]:
     """`check_image`; `with_hash` adds the perceptual hash of the pixels that it decodes anyway.
 
     There is none of a PNG that needs no TensorFlow (it is only inflated), and none of headers.
@@ -124,7 +119,7 @@ def examine_image(data: bytes, *, limits: Limits, mode: str, with_hash: bool) ->
     header = checked_header(data, limits)
     info = ImageInfo(header.format, header.height, header.width, header.channels)
     if mode == "header":
-        return Examined(info, None)
+        return info, None
     if header.plain and header.format == "jpeg":
         scale = grey_scale(header.height, header.width)
         grey = _sound_jpeg(data, header, scale)
@@ -132,9 +127,9 @@ def examine_image(data: bytes, *, limits: Limits, mode: str, with_hash: bool) ->
             perceptual_hash = (
                 hash_of_grey(grey, header.height, header.width, scale) if with_hash else None
             )
-            return Examined(info, perceptual_hash)
+            return info, perceptual_hash
     elif header.plain and header.format == "png" and _is_sound_png(data):
-        return Examined(info, None)
+        return info, None
     return _check_with_tensorflow(data, header.format, with_hash=with_hash)
 
 
@@ -303,14 +298,16 @@ def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> b
     return not left and next(todo, None) is None
 
 
-def _check_with_tensorflow(data: bytes, format_: str, *, with_hash: bool) -> Examined:
+def _check_with_tensorflow(
+    data: bytes, format_: str, *, with_hash: bool
+) -> tuple[ImageInfo, int | None]:
     """Asks TensorFlow; raises as `decode_pixels` does."""
     pixels = decode_pixels(data, format_)
     info = ImageInfo(format_, *(int(side) for side in pixels.shape[-3:]))
     if not with_hash:
-        return Examined(info, None)
+        return info, None
     shown = pixels.numpy()
-    return Examined(info, hash_of_pixels(shown[0] if shown.ndim == 4 else shown))
+    return info, hash_of_pixels(shown[0] if shown.ndim == 4 else shown)
 
 
 def decode_pixels(

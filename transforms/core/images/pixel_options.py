@@ -145,6 +145,8 @@ class StoredImage(NamedTuple):
         perceptual_hash: of the stored pixels; None when it is unknown.
         tagged: the EXIF orientation of the file, whether it was applied or not; 0 when it was not
             read.
+        raw: its pixels, for a layout that asks for them; else empty.
+        model_pixels: float32 `[height, width, channels]` for a model; None without one.
     """
 
     data: bytes
@@ -153,6 +155,8 @@ class StoredImage(NamedTuple):
     changes: tuple[str, ...]
     perceptual_hash: int | None = None
     tagged: int = 0
+    raw: bytes = b""
+    model_pixels: Any = None
 
 
 class _PixelOptions(NamedTuple):

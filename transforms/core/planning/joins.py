@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from transforms.core.planning.image_lists import MISSING, OUTSIDE
 from transforms.core.planning.row_cells import (
@@ -13,8 +12,9 @@ from transforms.core.planning.row_cells import (
     row_place,
     rows_text,
 )
-from transforms.core.records import Count, JoinSide
-from transforms.core.rejections import Reason, Rejection
+from transforms.core.planning.split_assignment import SplitAssigner
+from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
 
 # Rows and images named in one detail; a key that matches thousands is still one line.
 _MAX_NAMED = 5
@@ -27,33 +27,14 @@ _NO_LABEL = {
 }
 
 
-class Match(NamedTuple):
-    """One image and the label rows that agree on it.
-
-    Attributes:
-        image: the image.
-        label: label text; empty when the dataset has no labels.
-        rows: label rows that named it; 0 when labels need no CSV.
-        split: what its rows, or its folder, say of the split.
-        group: what its rows say of the group.
-        cells: its rows, for `LabelledImage`; empty when the layout asks for none.
-    """
-
-    image: JoinSide
-    label: str
-    rows: int
-    split: str = ""
-    group: str = ""
-    cells: str = ""
-
-
 def join_group(
     key: str,
     group: Iterable[JoinSide],
     *,
     label_from: str,
+    assigner: SplitAssigner,
     requirements: RowRequirements = ONE_LABEL,
-) -> Iterator[Match | Rejection | Count]:
+) -> Iterator[LabelledImage | Rejection | Count]:
     """Joins everything that has one key.
 
     An image found twice (overlapping globs) is one image, in the newest version that was listed.
@@ -65,11 +46,12 @@ def join_group(
         group: the images and rows that have it.
         label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
             an image brings its own, or needs none. Rows may still list these images.
+        assigner: gives the image its split and its order.
         requirements: what the layout asks of the rows.
 
     Yields:
-        at most one `Match`, a `Rejection` for each image and unmatched row that is left out,
-        and a `Count` for what the ledger must know besides.
+        at most one `LabelledImage`, a `Rejection` for each image and unmatched row that is left
+        out, and a `Count` for what the ledger must know besides.
     """
     found, rows, unlabelled = _sides(
         group, label_from == "csv" and requirements.has_label, requirements.boxes
@@ -89,7 +71,7 @@ def join_group(
             detail = f"{len(images)} images have the key {key!r}: {names}"
             yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
     elif images:
-        result: Match | Rejection
+        result: JoinSide | Rejection
         if len(labels) > 1:
             detail = f"its folders or pairs label it {_names(map(repr, labels))}"
             detail += ": which one is right cannot be told"
@@ -98,11 +80,12 @@ def join_group(
             result = _label_image(
                 key, images[0], rows, unlabelled, label_from=label_from, requirements=requirements
             )
-        yield result
         if isinstance(result, Rejection):
+            yield result
             if rows or unlabelled:
                 yield Count("rows_rejected", len(rows) + len(unlabelled))
         else:
+            yield from _place(key, result, len(rows), assigner)
             for row in unlabelled:
                 reason = Reason.MALFORMED_ROW.value
                 yield Rejection("row", reason, "its label is missing", row.where, key)
@@ -112,6 +95,21 @@ def join_group(
             yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
     if (rows or unlabelled) and len(images) > 1:
         yield Count("rows_rejected", len(rows) + len(unlabelled))
+
+
+def _place(
+    key: str, image: JoinSide, rows: int, assigner: SplitAssigner
+) -> Iterator[LabelledImage | Rejection | Count]:
+    """An image with all that its rows say, at its place; or why it has none."""
+    try:
+        split, order = assigner.assign(key, split=image.split, group=image.group)
+    except RejectedImageError as error:
+        yield _reject_image(error.reason, error.detail, image, key)
+        if rows:
+            yield Count("rows_rejected", rows)
+    else:
+        file = (image.path, image.size, image.version)
+        yield LabelledImage(split, order, key, *file, image.label, rows, image.cells)
 
 
 def _sides(
@@ -138,18 +136,19 @@ def _label_image(
     *,
     label_from: str,
     requirements: RowRequirements,
-) -> Match | Rejection:
+) -> JoinSide | Rejection:
+    """The image with what its rows say of it."""
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
     if image.version == OUTSIDE:
         return _reject_image(Reason.OUTSIDE_ROOT, "--allow_outside would read it", image, key)
     if label_from == "none" and not rows:
-        return Match(image, "", 0, image.split)
+        return image._replace(label="")
     from_path = label_from not in ("csv", "none")
     if from_path and not image.label:
         return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
     if from_path and not rows:
-        return Match(image, image.label, 0, image.split)
+        return image
     if not rows and unlabelled:
         detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
         return _reject_image(Reason.NO_LABEL, detail, image, key)
@@ -166,7 +165,8 @@ def _label_image(
         return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
     label = image.label if from_path else "" if requirements.many_labels else row.label
     cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
-    return Match(image, label, len(rows), row.split or image.split, row.group, cells)
+    split = row.split or image.split
+    return image._replace(label=label, split=split, group=row.group, cells=cells)
 
 
 def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:

@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.planning.joins import Match, join_group
+from transforms.core.planning.joins import join_group
 from transforms.core.planning.row_cells import RowRequirements
-from transforms.core.records import Count, JoinSide
+from transforms.core.planning.split_assignment import SplitAssigner
+from transforms.core.planning.splits import Splits
+from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import Rejection
 
-Joined = Match | Rejection | Count
+Joined = LabelledImage | Rejection | Count
+
+ASSIGNER = SplitAssigner(Splits((("train", 1.0),)), seed=0)
 
 
 def image(path: str, label: str = "") -> JoinSide:
@@ -25,8 +29,14 @@ def row(label: str, line: int) -> JoinSide:
     return JoinSide("", 0, 0, label, f"labels.csv:{line}")
 
 
+def labelled(image: JoinSide, label: str, rows: int, cells: str = "") -> LabelledImage:
+    split, order = ASSIGNER.assign("k", split="", group="")
+    place = (split, order, "k", image.path, image.size, image.version)
+    return LabelledImage(*place, label, rows, cells)
+
+
 def join(*sides: JoinSide, label_from: str = "csv") -> list[Joined]:
-    return list(join_group("k", sides, label_from=label_from))
+    return list(join_group("k", sides, label_from=label_from, assigner=ASSIGNER))
 
 
 def rejected(reason: str, detail: str, path: str, subject: str = "image") -> Rejection:
@@ -37,7 +47,7 @@ A, B = image("a/k.jpg"), image("b/k.jpg")
 
 
 def test_an_image_and_its_row() -> None:
-    assert join(A, row("cat", 2)) == join(row("cat", 2), A) == [Match(A, "cat", 1)]
+    assert join(A, row("cat", 2)) == join(row("cat", 2), A) == [labelled(A, "cat", 1)]
 
 
 @pytest.mark.parametrize("label_from", ["directory", "regex", "given"])
@@ -54,8 +64,8 @@ def test_labels_that_nobody_asks_for_contradict_nothing() -> None:
     found = [image("a/k.jpg", "dog"), image("a/k.jpg", "cat")]
     again = Count("images_found_again", 1)
     [count, match] = join(*found, label_from="none")
-    assert count == again and isinstance(match, Match)
-    assert (match.image.path, match.label) == ("a/k.jpg", "")
+    assert count == again and isinstance(match, LabelledImage)
+    assert (match.path, match.label) == ("a/k.jpg", "")
     assert join(*found, row("fox", 2))[0] == again
 
 
@@ -65,7 +75,7 @@ def test_an_image_that_changed_between_two_listings_is_one_image() -> None:
     for found in ([old, new], [new, old]):
         assert join(*found, label_from="directory") == [
             Count("images_found_again", 1),
-            Match(new, "cat", 0),
+            labelled(new, "cat", 0),
         ]
 
 
@@ -80,7 +90,7 @@ def test_images_of_one_key_are_named_once_each() -> None:
 
 
 def test_rows_that_say_the_same_are_one_label() -> None:
-    assert join(row("cat", 2), A, row("cat", 9)) == [Match(A, "cat", 2)]
+    assert join(row("cat", 2), A, row("cat", 9)) == [labelled(A, "cat", 2)]
 
 
 def test_rows_that_contradict_each_other() -> None:
@@ -105,15 +115,15 @@ def test_an_image_whose_row_has_no_label() -> None:
 
 def test_a_row_without_a_label_beside_one_that_has_it() -> None:
     assert join(A, row("", 2), row("cat", 3)) == [
-        Match(A, "cat", 1),
+        labelled(A, "cat", 1),
         rejected("malformed_row", "its label is missing", "labels.csv:2", "row"),
     ]
 
 
 def test_rows_need_no_label_where_there_is_no_column_of_labels() -> None:
     requirements = RowRequirements(has_label=False)
-    found = list(join_group("k", [A, row("", 2)], label_from="csv", requirements=requirements))
-    assert found == [Match(A, "", 1)]
+    found = joined(A, row("", 2), requirements=requirements)
+    assert found == [labelled(A, "", 1)]
 
 
 @pytest.mark.parametrize("second", ["", "cat"])
@@ -133,7 +143,7 @@ def test_rows_without_an_image() -> None:
 
 
 def test_an_image_found_twice_is_one() -> None:
-    assert join(A, row("cat", 2), A, A) == [Count("images_found_again", 2), Match(A, "cat", 1)]
+    assert join(A, row("cat", 2), A, A) == [Count("images_found_again", 2), labelled(A, "cat", 1)]
 
 
 @pytest.mark.parametrize("label_from", ["csv", "directory", "none"])
@@ -152,14 +162,14 @@ def test_rows_of_several_images_are_rejected_with_them() -> None:
 
 def test_labels_of_directories() -> None:
     found = image("cat/k.jpg", "cat")
-    assert join(found, label_from="directory") == [Match(found, "cat", 0)]
+    assert join(found, label_from="directory") == [labelled(found, "cat", 0)]
     assert join(image("k.jpg"), label_from="directory") == [
         rejected("no_label", "it lies in no folder of a class", "k.jpg")
     ]
 
 
 def test_no_labels() -> None:
-    assert join(A, label_from="none") == [Match(A, "", 0)]
+    assert join(A, label_from="none") == [labelled(A, "", 0)]
 
 
 def test_a_detail_names_only_a_few() -> None:
@@ -184,13 +194,13 @@ SIDES = st.tuples(IMAGES, ROWS).flatmap(lambda sides: st.permutations([*sides[0]
 def test_every_image_and_every_row_is_accounted_for_once(sides: list[JoinSide]) -> None:
     results = join(*sides)
     counts = Counter({r.name: r.value for r in results if isinstance(r, Count)})
-    matches = [r for r in results if isinstance(r, Match)]
+    matches = [r for r in results if isinstance(r, LabelledImage)]
     rejections = [r for r in results if isinstance(r, Rejection)]
     assert len(counts) == sum(isinstance(r, Count) for r in results)
 
     images = [side for side in sides if side.is_image]
     left_out = [r.path for r in rejections if r.subject == "image"]
-    assert sorted(left_out + [m.image.path for m in matches]) == sorted({i.path for i in images})
+    assert sorted(left_out + [m.path for m in matches]) == sorted({i.path for i in images})
     assert counts["images_found_again"] == len(images) - len(set(images))
 
     rows = [side for side in sides if not side.is_image]
@@ -214,7 +224,8 @@ def cells(label: str, line: int, *each: str) -> JoinSide:
 
 
 def joined(*sides: JoinSide, requirements: RowRequirements) -> list[Joined]:
-    return list(join_group("k", sides, label_from="csv", requirements=requirements))
+    given = {"label_from": "csv", "assigner": ASSIGNER, "requirements": requirements}
+    return list(join_group("k", sides, **given))
 
 
 def test_rows_are_kept_in_the_order_of_their_lines() -> None:
@@ -226,7 +237,7 @@ def test_rows_are_kept_in_the_order_of_their_lines() -> None:
         cells("cat", 11, "1"),
         requirements=requirements,
     ) == [
-        Match(
+        labelled(
             A,
             "",
             3,
@@ -239,7 +250,7 @@ def test_rows_are_kept_in_the_order_of_their_lines() -> None:
 def test_rows_that_say_the_same_are_kept_once_unless_all_count() -> None:
     requirements = RowRequirements(("a",), needs_rows=True)
     assert joined(cells("cat", 3, "1"), A, cells("cat", 2, "1"), requirements=requirements) == [
-        Match(A, "cat", 2, cells='[["labels.csv:2",["cat"],["1"]]]')
+        labelled(A, "cat", 2, cells='[["labels.csv:2",["cat"],["1"]]]')
     ]
     conflict = joined(cells("cat", 3, "1"), A, cells("dog", 2, "1"), requirements=requirements)
     assert conflict[1] == Count("rows_rejected", 2)
