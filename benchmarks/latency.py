@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if min(args.count, args.plain, args.rounds, args.latency_ms) < 1:
         parser.error("all of them start at 1")
     ours, beam = run_rounds(args)
-    from transforms.storage.gcs import READERS
+    from transforms.storage.interface import READERS
 
     rows = []
     for name, readings in (("read-ahead, checked", ours), ("FileSystems.open in turn", beam)):

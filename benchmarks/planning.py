@@ -20,7 +20,7 @@ from unittest import mock
 from measure import read_memory
 
 if TYPE_CHECKING:
-    from transforms.storage.listing import FoundFile
+    from transforms.storage.interface import FoundFile
 
 _CLASSES = 10
 _IMAGE_BYTES = 110_000
@@ -59,7 +59,7 @@ def _stem(index: int) -> tuple[str, str]:
 def list_names(count: int) -> Iterator[FoundFile]:
     """The listing of a folder of `count` images, as if it were read."""
     # Beam is for the process that plans, see plan_names.
-    from transforms.storage.listing import FoundFile
+    from transforms.storage.interface import FoundFile
 
     for index in range(count):
         label, stem = _stem(index)
@@ -96,23 +96,19 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     import_beam([])
     from pipeline import dry_run, preflight
     from pipeline.flags.options import parse_flags
-    from pipeline.inputs import image_samples
-    from transforms.storage import listing
+    from transforms.storage.local_storage import LocalStorage
 
-    real_list = listing.list_files
+    real_list = LocalStorage.list_files
 
-    def list_files(pattern: str) -> Iterator[FoundFile]:
+    def list_files(storage: LocalStorage, pattern: str) -> Iterator[FoundFile]:
         # The extension may be asked for in any case.
-        return list_names(count) if pattern.startswith(_FOLDER) else real_list(pattern)
+        return list_names(count) if pattern.startswith(_FOLDER) else real_list(storage, pattern)
 
     command = ["--images", _PATTERN, "--labels", str(labels), "--output", f"{result}.none"]
     flags, _ = parse_flags("plan", [*command, "--label_key", "id", "--label_column", "label"])
     gc.collect()
     base = read_memory().resident
-    with (
-        mock.patch.object(listing, "list_files", list_files),
-        mock.patch.object(image_samples, "list_files", list_files),
-    ):
+    with mock.patch.object(LocalStorage, "list_files", list_files):
         start = time.perf_counter()
         config = preflight.check_flags(flags)
         checked = time.perf_counter()

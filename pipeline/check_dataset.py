@@ -23,8 +23,7 @@ from transforms.core.dataset.record_checks import (
 )
 from transforms.core.labels.vocabulary import parse_labels
 from transforms.core.scratch import scratch_folder
-from transforms.storage import files
-from transforms.storage.listing import list_files
+from transforms.storage.files import join, storage_of
 from transforms.verify_shards import VerifyShards, merge_splits, read_results
 
 
@@ -57,10 +56,10 @@ def check_dataset(
     except (KeyError, TypeError, AttributeError) as error:
         if manifest.get("digest") == content_digest(manifest):
             raise
-        path = files.join(output, MANIFEST)
+        path = join(output, MANIFEST)
         raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
     with scratch_folder() as scratch:
-        results = files.join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
+        results = join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
         records = sum(split["records"] for split in manifest["splits"].values())
         transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
         run_pipeline(
@@ -70,7 +69,7 @@ def check_dataset(
             left="nothing is known of the dataset",
         )
         splits = merge_splits(read_results(results), manifest["splits"])
-        files.remove(results)
+        storage_of(results).remove(results)
     for name, split in splits.items():
         problems += split.problems
         if not fast and not split.damaged and verifier.tells_classes:
@@ -83,7 +82,7 @@ def check_dataset(
 def _labels(output: str) -> dict[int, str]:
     """The names in `labels.txt`; where it is damaged that is a problem of its own."""
     try:
-        text = files.read_text(files.join(output, LABELS), follow_links=False) or ""
+        text = storage_of(output).read_text(join(output, LABELS), follow_links=False) or ""
     except (OSError, UnicodeDecodeError):
         return {}
     return parse_labels(text)
@@ -110,15 +109,17 @@ def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     for name, listed in manifest["files"].items():
-        path = files.join(output, name)
+        path = join(output, name)
         try:
-            found = files.checksum(path, size=listed["bytes"])
+            found = storage_of(output).checksum(path, size=listed["bytes"])
             if found is None:
                 yield Problem(name, None, "the file is missing")
             elif found != listed["crc32c"]:
                 yield Problem(name, None, "was changed since the dataset was written")
             elif name == REJECTED:
-                text = files.read_text(path, follow_links=False, max_bytes=listed["bytes"])
+                text = storage_of(output).read_text(
+                    path, follow_links=False, max_bytes=listed["bytes"]
+                )
                 for detail in rejected_problems(manifest, text or ""):
                     yield Problem(name, None, detail)
         except (OSError, UnicodeDecodeError) as error:
@@ -128,10 +129,10 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
 def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     """TFRecords beside those of the dataset: a reader's glob would take them too."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
-    folder = files.join(glob.escape(output), "")
+    folder = join(glob.escape(output), "")
     for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):
         start = f"{below}/" if below else ""
-        for file in list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):
+        for file in storage_of(output).list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):
             name = start + file.uri.rsplit("/", 1)[-1]
             if name not in listed:
                 yield Problem(name, None, "is no file of this dataset; remove it")

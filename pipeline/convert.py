@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from transforms.core.dataset import dataset_warnings
     from transforms.core.dataset.output_names import REPORT
     from transforms.core.decisions import decision_lines, from_manifest, later
-    from transforms.storage import files
+    from transforms.storage.files import join, storage_of
 
     config = check_flags(flags)
 
@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     for line in lines:
         print(line)
-    report = files.join(config.output, REPORT)
-    if files.exists(report):
+    report = join(config.output, REPORT)
+    if storage_of(report).exists(report):
         print(f"report   {report}")
     if counters:
         print(f"metrics  {', '.join(f'{name} {count}' for name, count in counters.items())}")
@@ -75,13 +75,14 @@ def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     from transforms.core.dataset.manifest import crc32c_hex
     from transforms.core.dataset.output_names import STATISTICS
     from transforms.core.json_text import parse_json
-    from transforms.storage import files
+    from transforms.storage.files import join, storage_of
 
     listed = manifest["files"].get(STATISTICS)
     if listed is not None:
         with contextlib.suppress(OSError):
-            path = files.join(output, STATISTICS)
-            data = files.read_bytes(path, follow_links=False, max_bytes=listed["bytes"])
+            data = storage_of(output).read_bytes(
+                join(output, STATISTICS), follow_links=False, max_bytes=listed["bytes"]
+            )
             return parse_json(data) if crc32c_hex(data) == listed["crc32c"] else None
     return None
 

@@ -24,7 +24,7 @@ from transforms.core.planning.row_cells import class_texts
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import Count, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.storage import files
+from transforms.storage.files import storage_of
 
 # Why an image or a row is rejected for what its cells hold, and how many are shown.
 _OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
@@ -104,7 +104,8 @@ class _SumUpFn(beam.DoFn):
             of_rows=self._config.of_rows,
         )
         gathered.ledger.check()
-        files.write_whole(self._path, json.dumps(self._describe(gathered)).encode())
+        summary = json.dumps(self._describe(gathered)).encode()
+        storage_of(self._path).write_whole(self._path, summary)
 
     def _describe(self, gathered: Gathered) -> dict[str, object]:
         totals, rules = gathered.totals, self._config.label_rules

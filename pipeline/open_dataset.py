@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import glob
-import os
 from typing import Any
 
 from pipeline.errors import UsageError, input_error
 from pipeline.resolve.path_flags import check_path
 from transforms.core.dataset.manifest import ManifestError, manifest_shards
-from transforms.core.dataset.output_names import MANIFEST, ForeignNameError
-from transforms.storage import files
-from transforms.storage.listing import is_local, list_files
+from transforms.core.dataset.output_names import MANIFEST, STAGING, ForeignNameError
+from transforms.storage.files import join, read_manifest, storage_of
 
 
 def open_dataset(output: str) -> dict[str, Any]:
@@ -21,11 +19,12 @@ def open_dataset(output: str) -> dict[str, Any]:
         UsageError: there is none, or it cannot be read.
     """
     check_path("the folder", output)
-    path = files.join(output, MANIFEST)
+    path = join(output, MANIFEST)
     try:
-        manifest = files.read_manifest(path)
+        manifest = read_manifest(path)
         if manifest is not None:
-            files.check_folders(output, (shard["file"] for shard in manifest_shards(manifest)))
+            shards = (shard["file"] for shard in manifest_shards(manifest))
+            storage_of(output).check_folders(output, shards)
     except (ManifestError, ForeignNameError) as error:
         raise UsageError(str(error)) from error
     except (OSError, ValueError) as error:
@@ -37,16 +36,17 @@ def open_dataset(output: str) -> dict[str, Any]:
 
 def _missing(output: str, path: str) -> str:
     """Why there is no manifest."""
-    if files.names_below(files.join(output, files.STAGING)):
+    storage = storage_of(output)
+    if storage.names_below(join(output, STAGING)):
         return (
             "a run that writes it has not ended. Wait for it; if it was stopped, run the same "
             "command again, and it goes on"
         )
-    if any(True for _ in list_files(files.join(glob.escape(output), "*.tfrecord*"))):
+    if any(True for _ in storage.list_files(join(glob.escape(output), "*.tfrecord*"))):
         return (
             f"there are TFRecords but no {path}. It was removed, or another program wrote them: "
             "`show` prints them, nothing can be compared"
         )
-    if is_local(output) and not os.path.isdir(output):
+    if storage.has_folders and not storage.is_folder(output):
         return "there is no such folder"
     return f"there is no {path}"

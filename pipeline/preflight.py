@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import hashlib
-import os
 import uuid
 from typing import Any
 
@@ -19,12 +17,11 @@ from pipeline.resolve.root_flags import check_same_root
 from pipeline.resolve.table_flags import is_table, table_config
 from transforms.core.dataset.dataset_warnings import strict_message
 from transforms.core.dataset.manifest import ManifestError
-from transforms.core.dataset.output_names import MANIFEST, PROBE, ForeignNameError
+from transforms.core.dataset.output_names import MANIFEST, PROBE, STAGING, ForeignNameError
 from transforms.core.features.layouts import is_layout_file
 from transforms.core.label_errors import LabelsError
 from transforms.staging import check_output
-from transforms.storage import files, gcs, local_files
-from transforms.storage.listing import is_local, list_files
+from transforms.storage.files import join, read_manifest, storage_of
 
 
 def check_flags(flags: argparse.Namespace) -> ConvertConfig:
@@ -67,14 +64,12 @@ def _check_listing(flags: argparse.Namespace) -> None:
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
-    if is_local(config.output):
-        _check_local_output(config.output)
     former = _read_former(config.output)
-    if former is None and gcs.is_gcs(config.output):
-        _check_bucket_output(config.output)
-    if former is not None and config.overwrite:
+    if former is None:
+        _check_foreign(config.output)
+    elif config.overwrite:
         check_same_root(flags, config, former)
-    elif former is not None:
+    else:
         _check_same_options(config, former)
 
 
@@ -92,7 +87,7 @@ def check_former(config: ConvertConfig) -> bool:
 
 def _read_former(output: str) -> dict[str, Any] | None:
     try:
-        former = files.read_manifest(files.join(output, MANIFEST))
+        former = read_manifest(join(output, MANIFEST))
         check_output(output, former, ())
     except (ManifestError, ForeignNameError) as error:
         raise UsageError(f"{error}; or choose another --output") from error
@@ -101,33 +96,17 @@ def _read_former(output: str) -> dict[str, Any] | None:
     return former
 
 
-def _check_local_output(output: str) -> None:
-    if not os.path.lexists(output):
-        return
-    if not os.path.isdir(output):
-        raise UsageError(f"--output {output} is a file: give a folder")
+def _check_foreign(output: str) -> None:
+    """Refuses a folder without a dataset that holds something else."""
     try:
-        entries = sorted(os.listdir(output))
-    except OSError as error:
-        raise input_error(f"cannot read --output {output}", error) from error
-    if entries and MANIFEST not in entries and files.STAGING not in entries:
-        raise UsageError(
-            f"--output {output} holds something else ({entries[0]!r}): give an empty or new folder"
-        )
-
-
-def _check_bucket_output(output: str) -> None:
-    """Refuses a folder of a bucket that holds something else."""
-    below = files.join(glob.escape(output), "**")
-    staged = files.join(glob.escape(output), files.STAGING, "**")
-    try:
-        other = next(list_files(below), None)
-        is_ours = next(list_files(staged), None) is not None
+        other = storage_of(output).find_foreign(output)
+    except NotADirectoryError as error:
+        raise UsageError(f"--output {output} is a file: give a folder") from error
     except (OSError, ValueError) as error:
         raise input_error(f"cannot read --output {output}", error) from error
-    if other and not is_ours:
+    if other is not None:
         raise UsageError(
-            f"--output {output} holds something else ({other.uri!r}): give an empty or new folder"
+            f"--output {output} holds something else ({other!r}): give an empty or new folder"
         )
 
 
@@ -167,8 +146,8 @@ def check_writable(config: ConvertConfig) -> None:
     Raises:
         UsageError: one cannot be written to.
     """
-    if not files.exists(files.join(config.output, MANIFEST)):
-        _probe("--output", config.output, files.join(config.output, files.STAGING))
+    if not storage_of(config.output).exists(join(config.output, MANIFEST)):
+        _probe("--output", config.output, join(config.output, STAGING))
     if config.quarantine is not None:
         _probe("--quarantine", config.quarantine, config.quarantine, owner=config.output)
 
@@ -187,12 +166,13 @@ def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
     name = (
         hashlib.blake2b(owner.encode(), digest_size=16).hexdigest() if owner else uuid.uuid4().hex
     )
-    probe = files.join(inner, f"{PROBE}.{name}")
+    probe = join(inner, f"{PROBE}.{name}")
     try:
-        files.make_directory(inner)
-        if owner and is_local(inner) and local_files.could_write(inner):
+        storage = storage_of(folder)
+        storage.make_directory(inner)
+        if owner and storage.could_write(inner):
             return
-        files.write_whole(probe, b"")
-        files.remove(probe)
+        storage.write_whole(probe, b"")
+        storage.remove(probe)
     except (OSError, ValueError) as error:
         raise input_error(f"cannot write to {flag} {folder}", error) from error

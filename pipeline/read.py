@@ -16,9 +16,7 @@ from transforms.core.features.layouts import Feature
 from transforms.core.images.check import import_tensorflow
 from transforms.core.images.pixel_options import stored_shape
 from transforms.core.labels.vocabulary import parse_labels
-from transforms.storage import files
-from transforms.storage.listing import is_local
-from transforms.storage.local_files import is_plain_file
+from transforms.storage.files import join, storage_of
 
 # Shards read at once. Fixed, since it decides the order of the records.
 _INTERLEAVED = 16
@@ -132,10 +130,10 @@ def _shard_paths(output: str, listed: Mapping[str, Any]) -> list[str]:
     Raises:
         UsageError: one is no regular file.
     """
-    paths = [files.join(output, shard["file"]) for shard in listed["shards"]]
+    paths = [join(output, shard["file"]) for shard in listed["shards"]]
     for path in paths:
         # TensorFlow would follow a link, and wait for ever for a FIFO.
-        if is_local(path) and os.path.lexists(path) and not is_plain_file(path):
+        if storage_of(path).is_misplaced(path):
             raise UsageError(f"{path} is no regular file: copy the dataset as files")
     return paths
 
@@ -169,9 +167,9 @@ def class_names(output: str) -> dict[int, str]:
     """
     output = path_text("output", output)
     open_dataset(output)
-    path = files.join(output, LABELS)
+    path = join(output, LABELS)
     try:
-        text = files.read_text(path, follow_links=False)
+        text = storage_of(path).read_text(path, follow_links=False)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
     if text is None:

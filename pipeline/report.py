@@ -30,11 +30,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     configure_file_systems(())
     from pipeline.open_dataset import open_dataset
     from transforms.core.dataset.output_names import REPORT
-    from transforms.storage import files
+    from transforms.storage.files import join
     from transforms.write_report import write_report
 
     manifest = open_dataset(output)
-    path = files.join(output, REPORT)
+    path = join(output, REPORT)
     try:
         size = write_report(output, manifest)
     except OSError as error:

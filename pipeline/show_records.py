@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,8 +14,7 @@ from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.record_fields import RecordFields
 from transforms.core.examples.tfrecord import TFRecordError, largest_record
 from transforms.core.labels.vocabulary import parse_labels
-from transforms.storage import files
-from transforms.storage.listing import is_local, list_files
+from transforms.storage.files import join, storage_of
 from transforms.stored_records import open_records
 
 
@@ -55,7 +53,7 @@ def select(paths: Sequence[str], split: str | None) -> Selection:
     for path in paths:
         check_path("the path", path)
     try:
-        if len(paths) == 1 and files.exists(files.join(paths[0], MANIFEST)):
+        if len(paths) == 1 and storage_of(paths[0]).exists(join(paths[0], MANIFEST)):
             return _of_dataset(paths[0], open_dataset(paths[0]), split)
         found = dict(_loose_files(paths))
     except (OSError, ValueError) as error:
@@ -77,16 +75,16 @@ def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Sel
     chosen = splits if split is None else {split: splits[split]}
     names = [shard["file"] for each in chosen.values() for shard in each["shards"]]
     sources = {feature["name"]: feature["source"] for feature in manifest["features"]}
-    text = files.read_text(files.join(output, LABELS), follow_links=False)
+    text = storage_of(output).read_text(join(output, LABELS), follow_links=False)
     labels = parse_labels(text or "")
-    found = {files.join(output, name): name for name in names}
+    found = {join(output, name): name for name in names}
     return Selection(found, RecordFields(sources, labels), manifest)
 
 
 def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
-        if is_local(path) and files.is_regular(path):
-            yield path, os.path.basename(path)
+        if storage_of(path).find(path) is not None:
+            yield path, path.rpartition("/")[2]
             continue
         found = sorted(file.uri for file in _matches(path))
         if not found and len(paths) == 1 and not glob.has_magic(path):
@@ -99,12 +97,13 @@ def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _matches(path: str) -> Iterator[Any]:
-    if glob.has_magic(path) or (not is_local(path) and files.exists(path)):
-        return list_files(path)
+    storage = storage_of(path)
+    if glob.has_magic(path):
+        return storage.list_files(path)
     folder = glob.escape(path)
     # TF-Slim's shards end with their number.
     patterns = ("*.tfrec*", "*-?????-of-?????")
-    below = (list_files(files.join(folder, pattern)) for pattern in patterns)
+    below = (storage.list_files(join(folder, pattern)) for pattern in patterns)
     return (file for each in below for file in each)
 
 

@@ -22,7 +22,8 @@ from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, L
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shown_text import first_line
-from transforms.storage.read_ahead import ReadAhead, read_file, reading_threads
+from transforms.storage.files import storage_of
+from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
@@ -125,7 +126,7 @@ class ImageConverter:
             raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
         uri = full_uri(self._root, image.path)
         try:
-            return read_file(
+            return storage_of(uri).read_listed(
                 uri,
                 size=image.size,
                 version=image.version,

@@ -17,8 +17,7 @@ from transforms.core.planning.keys import full_uri
 from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
 from transforms.metrics import counter
-from transforms.storage import files
-from transforms.storage.listing import is_local
+from transforms.storage.files import join, storage_of
 
 _CHUNK = 1 << 20
 
@@ -69,8 +68,7 @@ def overlap(folder: str, output: str) -> bool:
     (True, False)
     """
     first, second = (
-        f"{os.path.abspath(path) if is_local(path) else path.rstrip('/')}/"
-        for path in (folder, output)
+        f"{storage_of(path).absolute(path.rstrip('/') or path)}/" for path in (folder, output)
     )
     return first.startswith(second) or second.startswith(first)
 
@@ -105,7 +103,7 @@ class _CopyRejectedFn(beam.DoFn):
             if error.errno not in _NO_PLACE:
                 raise
         name = file_stem(rejection.path, max_bytes=_MAX_NAME, is_marked=True)
-        return copy_file(source, files.join(self._folder, rejection.reason, name))
+        return copy_file(source, join(self._folder, rejection.reason, name))
 
 
 def quarantined(folder: str, rejection: Rejection) -> str:
@@ -117,7 +115,7 @@ def quarantined(folder: str, rejection: Rejection) -> str:
     'q/empty_file/%2E%2E/%2E%2E/1.jpg'
     """
     path = rejection.path.replace("://", "/").lstrip("/")
-    return files.join(folder, rejection.reason, *map(_segment, path.split("/")))
+    return join(folder, rejection.reason, *map(_segment, path.split("/")))
 
 
 def _segment(name: str) -> str:
@@ -152,19 +150,20 @@ def copy_file(source: str, target: str) -> bool:
     """
     folder, name = target.rsplit("/", 1)
     # As long as it is, a name may have no room for more.
-    partial = files.join(folder, f".{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}")
+    storage = storage_of(folder)
+    partial = join(folder, f".{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}")
     try:
-        files.remove(partial)
-        with files.open_writer(partial) as file:
+        storage.remove(partial)
+        with storage.open_writer(partial) as file:
             for chunk in _chunks(source):
                 file.write(chunk)
-        files.rename(partial, target)
+        storage.rename(partial, target)
     except _UnreadableError:
-        files.remove(partial)
+        storage.remove(partial)
         return False
     except (IsADirectoryError, FileExistsError):
         # What is in the place of the copy.
-        files.remove(partial)
+        storage.remove(partial)
         raise
     return True
 
@@ -174,10 +173,11 @@ class _UnreadableError(Exception):
 
 
 def _chunks(source: str) -> Iterator[bytes]:
-    if not files.is_regular(source):
+    storage = storage_of(source)
+    if not storage.is_ordinary(source):
         raise _UnreadableError
     try:
-        with files.open_reader(source) as file:
+        with storage.open_reader(source) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
     except OSError as error:

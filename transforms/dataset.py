@@ -58,8 +58,7 @@ from transforms.flow import DatasetTarget, FindLabelledImages, ImageSource, Plan
 from transforms.join_labels import JoinedImages
 from transforms.label_images import LabelImages
 from transforms.read_labels import RowReader
-from transforms.storage.files import open_reader, read_text
-from transforms.storage.listing import list_files
+from transforms.storage.files import storage_of
 
 __all__ = ["FindImages", "LabelImages", "WriteDataset"]
 
@@ -182,8 +181,9 @@ def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
     found: list[str] = []
     for pattern in path_texts("images", images):
         globs = expand_braces(pattern)
+        listings = (storage_of(glob).list_files(any_case(glob)) for glob in globs)
         # A job over nothing would publish an empty dataset.
-        if not any(next(list_files(any_case(glob)), None) for glob in globs):
+        if not any(next(listing, None) for listing in listings):
             raise ValueError(f"no file matches {pattern!r} of images")
         found += globs
     return found
@@ -214,7 +214,7 @@ def _columns(
         return None
     key, label, split, group = chosen.values()
     try:
-        with open_reader(path) as file:
+        with storage_of(path).open_reader(path) as file:
             first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)
         columns = resolve_columns(first, key=key, label=label, path=path)
         return with_place_columns(
@@ -366,7 +366,7 @@ def _options(
 
 def _features(layout: str, labelled: bool, pixels: PixelOptions) -> tuple[Feature, ...]:
     if is_layout_file(layout):
-        text = read_text(layout)
+        text = storage_of(layout).read_text(layout)
         if text is None:
             raise ValueError(f"there is no layout {layout}")
         features = parse_layout(text, layout)

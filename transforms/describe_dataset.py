@@ -18,7 +18,7 @@ from transforms.core.labels.label_kinds import class_order
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.shards import ShardName, shard_index
 from transforms.core.records import BucketDuplicates
-from transforms.storage import files
+from transforms.storage.files import read_sidecar, sidecar_path, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 Wanted = tuple[str, int | str]
@@ -85,10 +85,10 @@ class DatasetDescriber:
     def sha256(self, image: Mapping[str, Any]) -> str | None:
         """Of an image's file; None when it cannot be read any more, or has changed."""
         uri = full_uri(self._root, image["path"])
-        if not files.is_regular(uri):
+        if not storage_of(uri).is_ordinary(uri):
             return None
         with contextlib.suppress(OSError):
-            data = files.read_bytes(uri)
+            data = storage_of(uri).read_bytes(uri)
             # A record has the one, an image that was left out the other.
             is_content = image.get("content") in (None, content_hash(data))
             if is_content and image.get("md5") in (None, md5_hash(data)):
@@ -123,8 +123,8 @@ class DatasetDescriber:
         return found
 
     def _index(self, file: str) -> ShardIndex:
-        path = files.sidecar(self._output, file, self._recipes[file])
-        sidecar = files.read_sidecar(path)
+        path = sidecar_path(self._output, file, self._recipes[file])
+        sidecar = read_sidecar(path)
         if sidecar is None:
             raise FileNotFoundError(2, "the description of a staged shard is gone", path)
         return sidecar.index

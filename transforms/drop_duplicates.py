@@ -15,8 +15,8 @@ from transforms.core.file_errors import check_final
 from transforms.core.planning.keys import full_uri
 from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, LabelledImage
 from transforms.core.rejections import Rejection
-from transforms.storage import gcs
-from transforms.storage.read_ahead import ReadAhead, read_file, reading_threads
+from transforms.storage.files import storage_of
+from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 _CANDIDATES = "candidates"
 _REJECTIONS = "rejections"
@@ -171,10 +171,12 @@ class _HashFn(beam.DoFn):
             return f"unreadable {image.key}", image
 
     def _md5(self, uri: str, image: LabelledImage) -> str:
-        known = gcs.md5(uri, generation=image.version) if gcs.is_gcs(uri) else None
+        known = storage_of(uri).md5(uri, version=image.version)
         if known is not None:
             return known
-        data = read_file(uri, size=image.size, version=image.version, max_bytes=self._max_bytes)
+        data = storage_of(uri).read_listed(
+            uri, size=image.size, version=image.version, max_bytes=self._max_bytes
+        )
         return md5_hash(data)
 
 

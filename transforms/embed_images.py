@@ -26,8 +26,7 @@ from transforms.core.images.embeddings import (
 )
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.scratch import scratch_folder
-from transforms.storage import files
-from transforms.storage.listing import is_local, list_files
+from transforms.storage.files import join, storage_of
 
 _Array = np.ndarray[Any, Any]
 
@@ -167,7 +166,7 @@ def files_digest(path: str) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, uri in _files_of(path):
         content = hashlib.blake2b(digest_size=16)
-        with files.open_reader(uri) as file:
+        with storage_of(uri).open_reader(uri) as file:
             while chunk := file.read(1 << 20):
                 content.update(chunk)
         digest.update(f"{name}\n{content.hexdigest()}\n".encode())
@@ -177,9 +176,10 @@ def files_digest(path: str) -> str:
 def _files_of(path: str) -> list[tuple[str, str]]:
     """Name below the path (empty for a file) and URI of every file, sorted."""
     path = path.rstrip("/")
-    if files.exists(path) and not (is_local(path) and os.path.isdir(path)):
+    storage = storage_of(path)
+    if storage.exists(path) and not (storage.has_folders and storage.is_folder(path)):
         return [("", path)]
-    below = sorted(file.uri for file in list_files(files.join(path, "**")))
+    below = sorted(file.uri for file in storage.list_files(join(path, "**")))
     if not below:
         raise FileNotFoundError(2, "there is no such file", path)
     return [(uri.removeprefix(f"{path}/"), uri) for uri in below]
@@ -188,7 +188,7 @@ def _files_of(path: str) -> list[tuple[str, str]]:
 @contextlib.contextmanager
 def _as_local(path: str | None) -> Iterator[str | None]:
     """The path, or that of a copy that lives as long as the block."""
-    if path is None or is_local(path):
+    if path is None or not storage_of(path).is_remote:
         yield path
         return
     with scratch_folder() as folder:
@@ -197,6 +197,6 @@ def _as_local(path: str | None) -> Iterator[str | None]:
         for name, uri in _files_of(path):
             target = os.path.join(copy, name) if name else copy
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with files.open_reader(uri) as source, open(target, "wb") as file:
+            with storage_of(uri).open_reader(uri) as source, open(target, "wb") as file:
                 shutil.copyfileobj(source, file)
         yield copy

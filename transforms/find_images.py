@@ -13,7 +13,8 @@ from transforms.core.planning.keys import image_key, relative_path
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.tables.csv_rows import label_text
-from transforms.storage.listing import FoundFile, list_files
+from transforms.storage.files import storage_of
+from transforms.storage.interface import FoundFile
 
 
 class LeftOut(NamedTuple):
@@ -59,7 +60,7 @@ class ImageFinder:
         """Lists one glob: every image with its key, and at the end how many there were."""
         found = 0
         folder = named_folder(pattern)
-        for file in list_files(any_case(pattern)):
+        for file in storage_of(pattern).list_files(any_case(pattern)):
             if self._left_out.has(file.uri):
                 continue
             found += 1

@@ -16,9 +16,9 @@ from transforms.core.planning.splits import Splits
 from transforms.core.records import Count, JoinSide
 from transforms.join_labels import JoinedImages, JoinLabels
 from transforms.metrics import counter
-from transforms.storage import gcs
-from transforms.storage.image_lookup import find_file
-from transforms.storage.read_ahead import ReadAhead
+from transforms.storage.files import storage_of
+from transforms.storage.image_lookup import find_listed
+from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 _LABELS = "labels"
 
@@ -99,9 +99,9 @@ class _LookUpFn(beam.DoFn):
     ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
         self._found.inc(len(batch))
         batch = [(os.fspath(uri), label) for uri, label in batch]
-        threads = gcs.READERS if any(gcs.is_gcs(uri) for uri, _ in batch) else None
-        labels = LabelCounter()
-        for key, side in ReadAhead(threads=threads).map(self._side, batch):
+        waits = any(storage_of(uri).is_remote for uri, _ in batch)
+        ahead, labels = ReadAhead(threads=reading_threads("", waits=waits)), LabelCounter()
+        for key, side in ahead.map(self._side, batch):
             if side.label:
                 labels.add(side.label, side.path)
             yield key, side
@@ -110,5 +110,7 @@ class _LookUpFn(beam.DoFn):
     def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
         uri, label = labelled
         text = given_label(label)
-        image = JoinSide(listed_path(uri, self._root), *find_file(uri), text, "", is_image=True)
+        size, version, _ = find_listed(uri)
+        path = listed_path(uri, self._root)
+        image = JoinSide(path, size, version, text, "", is_image=True)
         return listed_key(uri, kind=self._key, root=self._root), image

@@ -26,7 +26,7 @@ from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
 from transforms.metrics import PROGRESS, counter
-from transforms.storage import files
+from transforms.storage.files import storage_of
 
 _TOTALS = "totals"
 _REJECTIONS = "rejections"
@@ -70,7 +70,7 @@ class TableReader:
         totals = PlanTotals()
         batch: list[tuple[Any, ...]] = []
         read = 0
-        with files.open_reader(uri) as file:
+        with storage_of(uri).open_reader(uri) as file:
             for row in read_rows(file, self._columns, encoding=self._encoding, path=uri):
                 read += 1
                 placed = self._placed(row, uri, path)

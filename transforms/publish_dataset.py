@@ -37,6 +37,7 @@ from transforms.core.dataset.output_names import (
     REJECTED,
     SCHEMA,
     SMALL,
+    STAGING,
     STATISTICS,
     is_source,
     staged_shard,
@@ -57,7 +58,7 @@ from transforms.core.rejections import Rejection
 from transforms.describe_dataset import DatasetDescriber
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
 from transforms.staging import check_output, staged_files
-from transforms.storage import files
+from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
 from transforms.storage.output_changes import OutputChanges, Put, changes_of, remove_staging
 
 _LOGGER = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class _PublishFn(beam.DoFn):
     ) -> None:
         self._run = run
         self._output = output
-        self._staging = files.join(output, files.STAGING)
+        self._staging = join(output, STAGING)
         self._dataset = dataset
         self._max_rejected = max_rejected
         self._rules = rules
@@ -153,8 +154,8 @@ class _PublishFn(beam.DoFn):
         of_rows = self._dataset.of_rows
         gathered = gather(self._dataset.splits, totals, shards, rejections, counts, of_rows=of_rows)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
-        manifest_path = files.join(self._output, MANIFEST)
-        published = None if self._overwrite else files.read_manifest(manifest_path)
+        manifest_path = join(self._output, MANIFEST)
+        published = None if self._overwrite else read_manifest(manifest_path)
         if published is not None:
             self._compare(gathered, recipe, published)
             remove_staging(self._output, self._run)
@@ -185,12 +186,12 @@ class _PublishFn(beam.DoFn):
                 f"added, removed or changed since, or can be read now{written}). Use --overwrite "
                 "or another --output",
             )
-        listed = manifest_shards(manifest)
+        listed, storage = manifest_shards(manifest), storage_of(self._output)
 
         def is_there(shard: dict[str, Any]) -> bool:
-            return files.has_size(files.join(self._output, shard["file"]), shard["bytes"])
+            return storage.has_size(join(self._output, shard["file"]), shard["bytes"])
 
-        there = files.for_each(is_there, listed, self._output)
+        there = storage.for_each(is_there, listed)
         missing = [shard["file"] for shard, ok in zip(listed, there, strict=True) if not ok]
         if missing:
             self._fail(
@@ -202,14 +203,15 @@ class _PublishFn(beam.DoFn):
     def _is_published(self, gathered: Gathered, recipe: str) -> bool:
         """Whether an earlier try of this very step ended: nothing is staged any more."""
         for first in gathered.shards[:1]:
-            if files.exists(files.sidecar(self._output, first.file, first.recipe)):
+            path = sidecar_path(self._output, first.file, first.recipe)
+            if storage_of(path).exists(path):
                 return False
-        manifest = files.read_manifest(files.join(self._output, MANIFEST))
+        manifest = read_manifest(join(self._output, MANIFEST))
         return manifest is not None and manifest["recipe"] == recipe
 
     def _refuse(self, gathered: Gathered) -> NoReturn:
-        rejected = files.join(self._staging, REJECTED)
-        files.write_whole(rejected, self._rejected_lines(gathered.rejections))
+        rejected = join(self._staging, REJECTED)
+        storage_of(rejected).write_whole(rejected, self._rejected_lines(gathered.rejections))
         counts = count_reasons(gathered.rejections).items()
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
         rejected_count, count = gathered.failed
@@ -224,8 +226,9 @@ class _PublishFn(beam.DoFn):
     def _fail(self, status: str, message: str) -> NoReturn:
         """Leaves the outcome for the launcher, and fails the job for whoever watches only that."""
         outcome = json.dumps({"status": status, "message": message})
-        files.make_directory(self._staging)
-        files.write_whole(files.join(self._staging, OUTCOME), outcome.encode())
+        storage = storage_of(self._output)
+        storage.make_directory(self._staging)
+        storage.write_whole(join(self._staging, OUTCOME), outcome.encode())
         raise NotPublishedError(message)
 
     def _described(self, gathered: Gathered) -> Dataset:
@@ -282,37 +285,37 @@ class _PublishFn(beam.DoFn):
             shards: that they are of.
             small_files: what goes next to them, by name; the manifest last.
         """
-        changes, attempt = changes_of(self._output, self._run), uuid.uuid4().hex
+        storage, attempt = storage_of(self._output), uuid.uuid4().hex
+        changes = changes_of(self._output, self._run)
         waiting = {
-            name: f"{files.STAGING}/{waiting_file(attempt, number)}"
+            name: f"{STAGING}/{waiting_file(attempt, number)}"
             for number, name in enumerate(small_files)
         }
         for name, content in small_files.items():
-            files.write_whole(files.join(self._output, waiting[name]), content)
+            storage.write_whole(join(self._output, waiting[name]), content)
         ours = {(shard.file, shard.recipe) for shard in shards}
         # A folder of files was named before it was known whether an image would be changed.
         ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
         keep = {file.file for file in data} | set(small_files)
         changes.begin()
-        path = files.join(self._output, MANIFEST)
+        path = join(self._output, MANIFEST)
         if not self._overwrite and changes.exists(MANIFEST):
             raise FileExistsError(errno.EEXIST, "another run wrote it", path)
-        there = files.read_manifest(path)
+        there = read_manifest(path)
         left = check_output(self._output, there, keep)
         # What a run that this one took over has staged, it must not publish any more.
         is_other = partial(is_source, shards=ours, attempt=attempt)
-        changes.remove(f"{files.STAGING}/{name}" for name in left.staged if is_other(name))
+        changes.remove(f"{STAGING}/{name}" for name in left.staged if is_other(name))
         changes.begin()
         puts = [
-            Put(f"{files.STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
-            for file in data
+            Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c) for file in data
         ]
         staged = changes.find_staged(puts)
         self._remove_former(changes, left.names - keep)
         self._drop_stale(changes, left.shards - ours, keep)
-        changes.write(f"{files.STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
+        changes.write(f"{STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
         for folder in sorted({file.file.rpartition("/")[0] for file in data} - {""}):
-            files.make_directory(files.join(self._output, folder))
+            storage.make_directory(join(self._output, folder))
         PROGRESS.begin("publishing", len(data))
         changes.put_in_place(puts, staged, count=lambda: PROGRESS.count("publishing"))
         for name in small_files:
@@ -361,7 +364,7 @@ class _PublishFn(beam.DoFn):
         The manifest waits in the staging folder, so that a rerun still knows those shards.
         """
         if changes.exists(MANIFEST):
-            changes.move(MANIFEST, f"{files.STAGING}/{FORMER}")
+            changes.move(MANIFEST, f"{STAGING}/{FORMER}")
         changes.remove(names)
 
     def _drop_stale(
@@ -374,7 +377,7 @@ class _PublishFn(beam.DoFn):
         names: set[str] = set()
         for file, recipe in stale:
             names |= staged_files(self._output, file, recipe)
-        files.check_replaced(self._output, names - keep)
+        storage_of(self._output).check_replaced(self._output, names - keep)
         changes.remove(names - keep)
         if stale:
             _LOGGER.warning(

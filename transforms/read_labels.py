@@ -12,7 +12,7 @@ from transforms.core.planning.row_cells import cells_text
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
-from transforms.storage import files
+from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
 
 
@@ -59,7 +59,7 @@ class RowReader:
             return
         read = 0
         labels = LabelCounter()
-        with files.open_reader(path) as file:
+        with storage_of(path).open_reader(path) as file:
             for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
                 read += 1
                 yield self._describe(row, path, labels)
@@ -87,7 +87,7 @@ class RowReader:
                     reason = Reason.MALFORMED_ROW.value
                     malformed.append(Rejection("row", reason, problem, where, row.key))
 
-        with files.open_reader(path) as file:
+        with storage_of(path).open_reader(path) as file:
             for side in images.find(usable(file), path):
                 yield side
                 # As they come: a file may hold little else.

@@ -19,8 +19,7 @@ from transforms.core.guard.in_flight import image_note
 from transforms.core.planning.keys import is_inside
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.report.report_tables import SHOWN_TWINS, Place
-from transforms.storage import files, gcs
-from transforms.storage.listing import is_local
+from transforms.storage.files import join, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 # Bytes of all thumbnails of records, and of one; small enough for 1,400 of them in 5 MB of page.
@@ -102,7 +101,7 @@ def picture_records(
     guard = DecoderGuard(LIMITS.max_pixels)
 
     def picture(one: _Wanted, record: bytes) -> str:
-        note = image_note(files.join(output, one.file), one.offset)
+        note = image_note(join(output, one.file), one.offset)
         image = decode_example(record)[name][0]
         try:
             return guard.call(note, thumbnail, image, edge=edge, max_bytes=max_bytes)
@@ -112,7 +111,7 @@ def picture_records(
 
     def load(one: _Wanted) -> str | Exception:
         try:
-            return picture(one, _read_record(files.join(output, one.file), one))
+            return picture(one, _read_record(join(output, one.file), one))
         except (LookupError, OSError, ValueError) as error:
             return error
 
@@ -168,7 +167,7 @@ def _read_record(path: str, wanted: _Wanted) -> bytes:
         OSError: the shard cannot be read.
         ValueError: there is no sound record.
     """
-    data = files.read_range(path, wanted.offset, wanted.length + 16, follow_links=False)
+    data = storage_of(path).read_range(path, wanted.offset, wanted.length + 16, follow_links=False)
     for record in read_records(io.BytesIO(data)):
         return record
     raise ValueError(f"{wanted.file} ends before byte {wanted.offset}")
@@ -190,7 +189,7 @@ def _read_compressed(
         end = max(near)
         room -= end
         try:
-            opened = files.open_reader(files.join(output, file), follow_links=False)
+            opened = storage_of(output).open_reader(join(output, file), follow_links=False)
             with opened as stream, gzip.open(stream) as plain:
                 offset = 0
                 for record in read_records(cast(BinaryIO, plain), max_bytes=_MAX_GZIP):
@@ -223,7 +222,7 @@ def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, st
             or len(found) >= _REJECTED_PICTURES
             or sum(map(len, found.values())) >= _REJECTED_BYTES
             or not is_inside(rejection.path, root)
-            or not (is_local(rejection.path) or gcs.is_gcs(rejection.path))
+            or not storage_of(rejection.path).reads_ranges
         ):
             continue
         read[rejection.reason] += 1
@@ -267,8 +266,7 @@ def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]
 def _read_original(path: str) -> bytes:
     """The beginning of a rejected file, nothing when it is gone."""
     try:
-        if not files.is_regular(path):
-            return b""
-        return files.read_range(path, 0, _FILE_BYTES)
+        storage = storage_of(path)
+        return storage.read_range(path, 0, _FILE_BYTES) if storage.is_ordinary(path) else b""
     except (OSError, ValueError):
         return b""

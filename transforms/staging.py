@@ -13,10 +13,11 @@ from transforms.core.dataset.output_names import (
     PARTIAL,
     REPORT,
     SMALL,
+    STAGING,
     parse_small_files,
     staged_shard,
 )
-from transforms.storage import files
+from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_path, storage_of
 
 
 class Staging(NamedTuple):
@@ -42,16 +43,16 @@ def read_staging(output: str) -> Staging:
         ManifestError: the manifest of the dataset that was being replaced was edited.
         OSError: it cannot be read.
     """
-    staging = files.join(output, files.STAGING)
-    staged = files.staged_names(staging)
+    staging, storage = join(output, STAGING), storage_of(output)
+    staged = storage.staged_names(staging)
     names: set[str] = set()
     if SMALL in staged:
-        path = files.join(staging, SMALL)
-        begun = parse_small_files(files.read_text(path, follow_links=False) or "[]", path)
+        path = join(staging, SMALL)
+        begun = parse_small_files(storage.read_text(path, follow_links=False) or "[]", path)
         names |= {*begun, *(f"{name}{PARTIAL}" for name in begun)}
     if FORMER in staged:
-        path = files.join(staging, FORMER)
-        if (former := files.read_manifest(path)) is not None:
+        path = join(staging, FORMER)
+        if (former := read_manifest(path)) is not None:
             check_digest(former, path)
             names |= listed_files(former)
     shards = {staged_shard(name.partition("/")[0]) for name in staged}
@@ -82,9 +83,9 @@ def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterabl
     """
     staging = read_staging(output)
     if manifest is not None:
-        check_digest(manifest, files.join(output, MANIFEST))
+        check_digest(manifest, join(output, MANIFEST))
         staging = staging._replace(names=staging.names | listed_files(manifest))
-    files.check_replaced(output, {MANIFEST, *extra, *staging.names})
+    storage_of(output).check_replaced(output, {MANIFEST, *extra, *staging.names})
     return staging
 
 
@@ -96,7 +97,7 @@ def staged_files(output: str, file: str, recipe: str) -> set[str]:
         file: of the shard.
         recipe: of the shard.
     """
-    sidecar = files.read_sidecar(files.sidecar(output, file, recipe))
+    sidecar = read_sidecar(sidecar_path(output, file, recipe))
     summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
     if summary is None or not summary.is_of(file, recipe):
         return {file}

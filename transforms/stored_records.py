@@ -13,7 +13,7 @@ from transforms.core.dataset.output_names import REJECTED
 from transforms.core.examples.tfrecord import LARGEST_RECORD, read_records
 from transforms.core.json_text import parse_json
 from transforms.core.rejections import Reason
-from transforms.storage import files
+from transforms.storage.files import join, storage_of
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
@@ -67,12 +67,12 @@ def open_stored(path: str, *, follow_links: bool = True) -> Iterator[Checksummed
 
     Args:
         path: the file.
-        follow_links: see `files.open_reader`.
+        follow_links: see `Storage.open_reader`.
 
     Raises:
         OSError: it cannot be opened.
     """
-    with files.open_reader(path, follow_links=follow_links) as file:
+    with storage_of(path).open_reader(path, follow_links=follow_links) as file:
         yield ChecksummedReader(file)
 
 
@@ -102,7 +102,7 @@ def open_records(
 
     Args:
         path: the file.
-        follow_links: see `files.open_reader`.
+        follow_links: see `Storage.open_reader`.
         max_bytes: of a record.
 
     Raises:
@@ -120,11 +120,11 @@ def unreadable_keys(output: str, size: int) -> frozenset[str]:
         output: its folder.
         size: bytes of `rejected.jsonl` by its manifest; no more are read.
     """
-    path = files.join(output, REJECTED)
-    if not files.exists(path):
+    path, storage = join(output, REJECTED), storage_of(output)
+    if not storage.exists(path):
         return frozenset()
     keys = set()
-    with files.open_reader(path, follow_links=False) as lines:
+    with storage.open_reader(path, follow_links=False) as lines:
         # Its size bounds a line, too: somebody may have put a terabyte without a newline there.
         while size > 0 and (line := lines.readline(size)):
             size -= len(line)

@@ -17,7 +17,8 @@ from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.metrics import PROGRESS
-from transforms.storage import files, gcs
+from transforms.storage.files import join, read_manifest, storage_of
+from transforms.storage.interface import Stored
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import open_stored, stored_records
 
@@ -75,7 +76,7 @@ class VerifyShards(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         verified = (
             begin
-            | "Name the manifest" >> beam.Create([files.join(self._output, MANIFEST)])
+            | "Name the manifest" >> beam.Create([join(self._output, MANIFEST)])
             | "List the shards" >> beam.FlatMap(_groups_of)
             | "Spread the shards" >> beam.Reshuffle()
             | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
@@ -88,14 +89,14 @@ class VerifyShards(beam.PTransform):
 
 
 def _groups_of(path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    manifest = files.read_manifest(path)
+    manifest = read_manifest(path)
     if manifest is None:
         raise FileNotFoundError(errno.ENOENT, "it was removed meanwhile", path)
     yield from group_shards(manifest)
 
 
 def _write_lines(path: str, lines: Iterable[str]) -> str:
-    files.write_whole(path, "".join(f"{line}\n" for line in lines).encode())
+    storage_of(path).write_whole(path, "".join(f"{line}\n" for line in lines).encode())
     return path
 
 
@@ -139,12 +140,13 @@ def verify_shard(
             and the checksum that the service keeps are compared then: nothing is downloaded.
     """
     name = shard["file"]
-    path = files.join(output, name)
+    path = join(output, name)
     found = Verified(shards=1)
     try:
-        if fast and gcs.is_gcs(path):
-            _compare_stored(path, shard, found)
-        elif not files.exists(path):
+        storage = storage_of(path)
+        if fast and storage.keeps_checksums:
+            _compare_stored(storage.find(path), shard, found)
+        elif not storage.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]
         else:
             check = None if fast else _GuardedCheck(path, shard, verifier, guard)
@@ -157,8 +159,7 @@ def verify_shard(
     return found
 
 
-def _compare_stored(path: str, shard: Mapping[str, Any], found: Verified) -> None:
-    stored = gcs.find(path)
+def _compare_stored(stored: Stored | None, shard: Mapping[str, Any], found: Verified) -> None:
     if stored is None:
         found.problems = [Problem(shard["file"], None, "the file is missing")]
         return
@@ -256,7 +257,7 @@ def _shortened(problems: Sequence[Problem], more: int) -> list[Problem]:
 
 def read_results(path: str) -> list[Verified]:
     """What `VerifyShards` wrote."""
-    text = files.read_text(path) or ""
+    text = storage_of(path).read_text(path) or ""
     return [Verified.from_text(line) for line in text.splitlines()]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,8 +16,7 @@ from transforms.core.rejections import Rejection
 from transforms.core.report.report_tables import MAX_LISTED
 from transforms.core.shown_text import first_line
 from transforms.report_images import picture_records, picture_rejected
-from transforms.storage import files
-from transforms.storage.listing import is_local
+from transforms.storage.files import join, read_manifest, storage_of
 
 # What statistics raise that are not in the shape that they should have.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
@@ -46,13 +44,14 @@ class _WriteReportFn(beam.DoFn):
         self._output = output
 
     def process(self, published: str) -> Iterator[str]:
-        if published != "published" and files.exists(files.join(self._output, REPORT)):
+        if published != "published" and storage_of(self._output).exists(join(self._output, REPORT)):
             yield "there"
             return
         try:
             # Before the manifest is read: another run may replace the dataset, and its report.
-            former = files.generation_of(files.join(self._output, REPORT))
-            manifest = files.read_manifest(files.join(self._output, MANIFEST))
+            found = storage_of(self._output).find(join(self._output, REPORT))
+            former = found.version if found else 0
+            manifest = read_manifest(join(self._output, MANIFEST))
             write_report(self._output, manifest or {}, former)
         except Exception as error:  # of every kind; the dataset is published
             _LOGGER.warning(
@@ -69,7 +68,7 @@ def write_report(output: str, manifest: Mapping[str, Any], former: int | None = 
     Args:
         output: the folder.
         manifest: the dataset's.
-        former: the generation of the report that it replaces, see `files.generation_of`.
+        former: the generation of the report that it replaces, 0 for a new one, None for any.
 
     Returns:
         its size in bytes.
@@ -78,7 +77,7 @@ def write_report(output: str, manifest: Mapping[str, Any], former: int | None = 
         OSError: it cannot be written.
     """
     page = make_report(output, manifest).encode()
-    files.write_whole(files.join(output, REPORT), page, generation=former)
+    storage_of(output).write_whole(join(output, REPORT), page, generation=former)
     return len(page)
 
 
@@ -93,7 +92,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
     from transforms.core.report.page import Sources, render
 
     notes: list[str] = []
-    there = _names_below(output)
+    there = set(storage_of(output).names_below(output))
     missing = [s["file"] for s in manifest_shards(manifest) if s["file"] not in there]
     statistics = _read_statistics(output, manifest, notes)
     rejections = _read_rejections(output, manifest, notes)
@@ -113,17 +112,6 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
         return render(sources._replace(statistics=_without(statistics, error, notes)))
 
 
-def _names_below(output: str) -> set[str]:
-    """All files of a dataset, by their paths below its folder; some are in folders of splits."""
-    if not is_local(output):
-        return set(files.names_below(output))
-    return {
-        os.path.relpath(os.path.join(folder, name), output)
-        for folder, _, names in os.walk(output)
-        for name in names
-    }
-
-
 def _without(
     statistics: Mapping[str, Any], error: Exception, notes: list[str]
 ) -> Mapping[str, Any]:
@@ -138,7 +126,7 @@ def _read_statistics(
     output: str, manifest: Mapping[str, Any], notes: list[str]
 ) -> Mapping[str, Any]:
     try:
-        text = files.read_text(files.join(output, STATISTICS), follow_links=False)
+        text = storage_of(output).read_text(join(output, STATISTICS), follow_links=False)
         if text is None:
             if STATISTICS in manifest["files"]:
                 notes.append(f"{STATISTICS} is missing: no sizes, no samples, no duplicates here.")
@@ -171,14 +159,14 @@ def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str])
     found: list[Rejection] = []
     if not left:
         return found
-    path = files.join(output, REJECTED)
+    path = join(output, REJECTED)
     try:
         listed = manifest["files"].get(REJECTED, {"bytes": 0, "crc32c": None})
-        found_crc32c = files.checksum(path, size=listed["bytes"])
+        found_crc32c = storage_of(path).checksum(path, size=listed["bytes"])
         if content_digest(manifest) != manifest.get("digest") or found_crc32c != listed["crc32c"]:
             notes.append(f"{REJECTED} is left out: it or {MANIFEST} is missing or was edited.")
             return found
-        with files.open_reader(path, follow_links=False) as lines:
+        with storage_of(path).open_reader(path, follow_links=False) as lines:
             for line in lines:
                 rejection = _rejection(parse_json(line))
                 if wanted.get(rejection.reason, 0):

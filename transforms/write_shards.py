@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import logging
 import os
 import time
@@ -18,7 +17,7 @@ from transforms.core.arguments import path_text
 from transforms.core.dataset.image_file_names import ImageFile, image_file
 from transforms.core.dataset.ledger import PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import manifest_shards
-from transforms.core.dataset.output_names import MANIFEST, REJECTED
+from transforms.core.dataset.output_names import MANIFEST, REJECTED, STAGING
 from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
 from transforms.core.examples.encoder import CheckedImage
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
@@ -27,9 +26,9 @@ from transforms.core.records import FingerprintBatch, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
 from transforms.metrics import PROGRESS, counter, distribution
 from transforms.shard_counter import ShardCounter
-from transforms.storage import files, gcs
 from transforms.storage.checksummed_file import ChecksummedFile, Writable
-from transforms.storage.listing import is_local
+from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_path, storage_of
+from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import unreadable_keys
 
@@ -103,7 +102,7 @@ class WriteShards(beam.io.WriteToTFRecord):
     ) -> None:
         output = path_text("output", output)
         compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
-        super().__init__(files.join(output, "shard"), compression_type=compression)
+        super().__init__(join(output, "shard"), compression_type=compression)
         self._fn = (_WriteImagesFn if per_image else _WriteShardFn)(
             output,
             converter,
@@ -127,16 +126,6 @@ class WriteShards(beam.io.WriteToTFRecord):
         )
         every = (written.shards, empty) | "All shards" >> beam.Flatten()
         return WrittenShards(every, written.fingerprints)
-
-
-def _has_checksum(path: str, crc32c: str, size: int) -> bool:
-    """Whether a file is there with these bytes; a link, a FIFO or a folder is none."""
-    try:
-        return files.checksum(path, size=size) == crc32c
-    except OSError as error:
-        if is_local(path) and error.errno in (errno.EINVAL, errno.EISDIR, errno.ENOTDIR):
-            return False
-        raise
 
 
 class _FindEmptyFn(beam.DoFn):
@@ -169,7 +158,7 @@ class _WriteShardFn(beam.DoFn):
         overwrite: bool,
     ) -> None:
         self._output = output
-        self._staging = files.join(output, files.STAGING)
+        self._staging = join(output, STAGING)
         self._converter = converter
         self._sink = sink
         self._options_digest = options_digest
@@ -178,8 +167,8 @@ class _WriteShardFn(beam.DoFn):
 
     def setup(self) -> None:
         self._converter.setup()
-        manifest = files.join(self._output, MANIFEST)
-        self._compare_only = not self._overwrite and files.exists(manifest)
+        manifest = join(self._output, MANIFEST)
+        self._compare_only = not self._overwrite and storage_of(manifest).exists(manifest)
         self._recipes = RecipeMaker(self._options_digest, self._libraries)
         self._published: dict[str, dict[str, Any]] = {}
         self._published_recipes: set[str] = set()
@@ -187,10 +176,10 @@ class _WriteShardFn(beam.DoFn):
         if self._compare_only:
             self._read_published(manifest)
         else:
-            files.make_directory(self._staging)
+            storage_of(self._staging).make_directory(self._staging)
 
     def _read_published(self, path: str) -> None:
-        manifest = files.read_manifest(path)
+        manifest = read_manifest(path)
         if manifest is not None:
             shards = manifest_shards(manifest)
             self._published_recipes = {shard["recipe"] for shard in shards}
@@ -255,7 +244,7 @@ class _WriteShardFn(beam.DoFn):
 
     def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
         """A shard that a former run wrote with this recipe, if it is whole."""
-        sidecar = files.read_sidecar(files.sidecar(self._output, name, recipe))
+        sidecar = read_sidecar(sidecar_path(self._output, name, recipe))
         if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
             return None
         summary = ShardSummary.from_text(sidecar.summary)
@@ -268,8 +257,9 @@ class _WriteShardFn(beam.DoFn):
 
     def _is_whole(self, summary: ShardSummary) -> bool:
         """Whether all bytes of a shard are there, staged or published."""
-        paths = (self._staged(summary.file, summary.recipe), files.join(self._output, summary.file))
-        return any(_has_checksum(path, summary.crc32c, summary.bytes) for path in paths)
+        paths = (self._staged(summary.file, summary.recipe), join(self._output, summary.file))
+        storage = storage_of(self._output)
+        return any(storage.has_checksum(path, summary.crc32c, summary.bytes) for path in paths)
 
     def _write(
         self, name: str, recipes: Recipes, images: list[Planned]
@@ -285,7 +275,8 @@ class _WriteShardFn(beam.DoFn):
             self._stage(partial, name, recipes, examples, shard_counter), **shard_counter.counts()
         )
         sidecar = Sidecar(summary.to_text(), shard_counter.index).to_text()
-        files.write_whole(files.sidecar(self._output, name, summary.recipe), sidecar.encode())
+        path = sidecar_path(self._output, name, summary.recipe)
+        storage_of(path).write_whole(path, sidecar.encode())
         seconds = time.monotonic() - started
         self._count(summary, seconds)
         _LOGGER.info(
@@ -309,12 +300,12 @@ class _WriteShardFn(beam.DoFn):
         """Writes the shard to `partial`, and gives it the name under which it is staged."""
         file = self._write_file(partial, examples)
         recipe = recipes.changed if shard_counter.is_changed else recipes.unchanged
-        files.rename(partial, self._staged(name, recipe))
+        storage_of(partial).rename(partial, self._staged(name, recipe))
         return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
 
     def _write_file(self, path: str, examples: Iterable[bytes]) -> ChecksummedFile:
         """One TFRecord file."""
-        with files.open_writer(path) as sink_file:
+        with storage_of(path).open_writer(path) as sink_file:
             return self._write_to(sink_file, examples)
 
     def _write_to(self, sink_file: Writable, examples: Iterable[bytes]) -> ChecksummedFile:
@@ -339,7 +330,7 @@ class _WriteShardFn(beam.DoFn):
         distribution("shard_msec").update(int(seconds * 1000))
 
     def _staged(self, name: str, recipe: str) -> str:
-        return files.join(self._staging, f"{name}.{recipe}")
+        return join(self._staging, f"{name}.{recipe}")
 
 
 class _WriteImagesFn(_WriteShardFn):
@@ -358,18 +349,19 @@ class _WriteImagesFn(_WriteShardFn):
         examples: Iterable[bytes],
         shard_counter: ShardCounter,
     ) -> ShardSummary:
-        files.make_directory(partial)
+        storage = storage_of(partial)
+        storage.make_directory(partial)
 
         def write(numbered: tuple[int, bytes]) -> ChecksummedFile:
             number, example = numbered
-            return self._write_file(files.join(partial, f"{number:07d}"), [example])
+            return self._write_file(join(partial, f"{number:07d}"), [example])
 
         written = list(
-            ReadAhead(threads=gcs.READERS).map(
+            ReadAhead(threads=READERS).map(
                 write, enumerate(examples), size=lambda numbered: len(numbered[1])
             )
         )
-        files.sync_folder(partial)
+        storage.sync_folder(partial)
         return ShardSummary(
             file=name,
             recipe=recipes.changed if shard_counter.is_changed else recipes.unchanged,
@@ -383,6 +375,7 @@ class _WriteImagesFn(_WriteShardFn):
 
     def _is_whole(self, summary: ShardSummary) -> bool:
         split, *_, gzip = ShardName.parse(summary.file)
+        storage = storage_of(self._output)
 
         def is_whole(staged: tuple[str, ImageFile]) -> bool:
             name, file = staged
@@ -390,9 +383,9 @@ class _WriteImagesFn(_WriteShardFn):
                 image_file(split, file.key, gzip=gzip, is_marked=is_marked)
                 for is_marked in (False, True)
             ]
-            paths = [files.join(self._staging, name)]
-            paths += [files.join(self._output, each) for each in published]
-            return any(_has_checksum(path, file.crc32c, file.bytes) for path in paths)
+            paths = [join(self._staging, name)]
+            paths += [join(self._output, each) for each in published]
+            return any(storage.has_checksum(path, file.crc32c, file.bytes) for path in paths)
 
         staged = zip(summary.staged, summary.files or (), strict=True)
-        return all(files.for_each(is_whole, staged, self._output))
+        return all(storage.for_each(is_whole, staged))

@@ -83,9 +83,9 @@ def verify() -> BashOperator:
 @task.external_python(python=PYTHON, expect_airflow=False)
 def publish(base: str, version: str) -> None:
     """Names the newest version in the file LATEST, at once; a backfill does not turn it back."""
-    from transforms.storage import files
+    from transforms.storage.files import join, storage_of
 
-    latest = files.join(base, "LATEST")
-    if version > (files.read_text(latest) or ""):
-        files.write_whole(latest, f"{version}\n".encode())
-    print(f"{latest} names {files.read_text(latest)}")
+    latest = join(base, "LATEST")
+    if version > (storage_of(latest).read_text(latest) or ""):
+        storage_of(latest).write_whole(latest, f"{version}\n".encode())
+    print(f"{latest} names {storage_of(latest).read_text(latest)}")

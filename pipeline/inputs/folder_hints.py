@@ -6,8 +6,7 @@ import itertools
 from collections import Counter
 
 from transforms.core.planning.keys import IMAGE_EXTENSIONS
-from transforms.storage import files
-from transforms.storage.listing import list_files
+from transforms.storage.files import join, storage_of
 
 # Files of a folder that are listed to see what is in it.
 _FILES = 2_000
@@ -24,7 +23,7 @@ def csvs_in_folder(folder: str) -> str:
 
 
 def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
-    below = list_files(files.join(folder, "**"))
+    below = storage_of(folder).list_files(join(folder, "**"))
     uris = [file.uri for file in itertools.islice(below, _FILES)]
     found = Counter(
         extension for uri in uris if (extension := uri.rpartition(".")[2]).lower() in extensions
@@ -39,5 +38,5 @@ def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
     is_flat = what != "images" and all(
         "/" not in uri.removeprefix(f"{folder}/") for uri in uris if uri.endswith(f".{extension}")
     )
-    pattern = files.join(folder, *([] if is_flat else ["**"]), f"*.{extension}")
+    pattern = join(folder, *([] if is_flat else ["**"]), f"*.{extension}")
     return f"it is a folder: try {pattern!r}"

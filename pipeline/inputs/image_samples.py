@@ -14,8 +14,7 @@ from pipeline.inputs.folder_hints import csvs_in_folder, images_in_folder
 from transforms.core.planning.image_globs import any_case, expand_braces, other_case
 from transforms.core.planning.keys import fixed_root, image_key
 from transforms.find_images import LeftOut
-from transforms.storage import files, gcs
-from transforms.storage.listing import is_local, list_files
+from transforms.storage.files import storage_of
 
 # Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
 _SAMPLE = 20_000
@@ -98,10 +97,11 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
         UsageError: it cannot be listed.
         DatasetError: it could not be listed this time.
     """
+    storage = storage_of(pattern)
     try:
-        yield from list_files(listed or pattern)
+        yield from storage.list_files(listed or pattern)
     except (OSError, ValueError) as error:
-        if isinstance(error, PermissionError) and is_local(pattern):
+        if isinstance(error, PermissionError) and storage.has_folders:
             raise UsageError(
                 f"no permission to read the folder {error.filename!r}, "
                 f"which {flag} {pattern!r} needs"
@@ -117,12 +117,11 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
         of_labels: whether it is that of `--labels`.
     """
     in_folder = csvs_in_folder if of_labels else images_in_folder
-    if gcs.is_gcs(pattern) and next(list_files(files.join(pattern, "**")), None):
+    storage = storage_of(pattern)
+    if storage.is_folder(pattern):
         return in_folder(pattern)
-    if not is_local(pattern):
+    if not storage.has_folders:
         return "check the bucket and the path"
-    if os.path.isdir(pattern):
-        return in_folder(pattern)
     folder = fixed_root([pattern]) or "."
     if not os.path.isdir(folder):
         return f"there is no folder {folder!r}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from pipeline.inputs.image_samples import list_inputs
 from transforms.core.dataset.output_names import LABELS, MANIFEST
@@ -11,8 +10,7 @@ from transforms.core.decisions import Decision
 from transforms.core.features.layouts import is_layout_file
 from transforms.core.globs import WILDCARD, glob_regex
 from transforms.find_images import LeftOut
-from transforms.storage import files
-from transforms.storage.listing import is_local
+from transforms.storage.files import join, storage_of
 
 
 def left_out(flags: argparse.Namespace) -> tuple[LeftOut, list[Decision]]:
@@ -31,7 +29,7 @@ def left_out(flags: argparse.Namespace) -> tuple[LeftOut, list[Decision]]:
         paths.append(flags.class_names)
     if is_layout_file(flags.layout):
         paths.append(flags.layout)
-    globs = [_absolute(pattern) for pattern in flags.images or ()]
+    globs = [storage_of(pattern).absolute(pattern) for pattern in flags.images or ()]
     matched = [path for path in paths if _matches(globs, path)]
     decisions = [
         Decision("left out", path, "--images matches it, and another flag names it")
@@ -39,26 +37,15 @@ def left_out(flags: argparse.Namespace) -> tuple[LeftOut, list[Decision]]:
     ]
     output = flags.output.rstrip("/")
     folders: list[str] = []
-    inside = (files.join(output, name) for name in (MANIFEST, LABELS, "x/train-0.tfrecord"))
+    inside = (join(output, name) for name in (MANIFEST, LABELS, "x/train-0.tfrecord"))
     if any(_matches(globs, path) for path in inside):
         folders.append(output)
         decisions.append(Decision("left out", f"{output}/", "--images matches files of --output"))
-    spelled = frozenset(each for path in matched for each in _spellings(path))
-    below = tuple(f"{each}/" for folder in folders for each in _spellings(folder))
+    spelled = frozenset(each for path in matched for each in storage_of(path).spellings(path))
+    below = tuple(f"{each}/" for folder in folders for each in storage_of(folder).spellings(folder))
     return LeftOut(spelled, below), decisions
 
 
 def _matches(globs: list[str], path: str) -> bool:
-    return any(glob_regex(pattern).fullmatch(_absolute(path)) for pattern in globs)
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(path) if is_local(path) else path
-
-
-def _spellings(path: str) -> list[str]:
-    """How listings may spell a path."""
-    if not is_local(path):
-        return [path]
-    relative = os.path.relpath(path)
-    return [path, os.path.abspath(path), relative, f"./{relative}"]
+    absolute = storage_of(path).absolute(path)
+    return any(glob_regex(pattern).fullmatch(absolute) for pattern in globs)

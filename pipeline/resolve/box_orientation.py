@@ -14,7 +14,7 @@ from transforms.core.features.boxes import ORIENTATIONS, BoxError, BoxRules, loc
 from transforms.core.formats.exif import orientation_tag
 from transforms.core.formats.headers import BrokenHeaderError, image_format, read_header
 from transforms.core.tables.csv_rows import LabelRow
-from transforms.storage import files
+from transforms.storage.files import storage_of
 from transforms.storage.read_ahead import ReadAhead
 
 # Images of the first rows whose headers are read, and how many bytes of each: EXIF blocks have up
@@ -112,7 +112,7 @@ def _name(orientation: str) -> str:
 def _inspect(uri: str) -> _Seen | None:
     """Size and EXIF orientation of an image; None when its head does not tell."""
     with contextlib.suppress(OSError, BrokenHeaderError):
-        data = files.read_range(uri, 0, _HEAD_BYTES)
+        data = storage_of(uri).read_range(uri, 0, _HEAD_BYTES)
         if format_ := image_format(data):
             header = read_header(data, format_)
             return _Seen(header.height, header.width, orientation_tag(data, format_))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 from typing import NamedTuple
 
 from pipeline.config import ConvertConfig, shared_fields
@@ -37,8 +36,7 @@ from transforms.core.planning.image_lists import listed_uri
 from transforms.core.planning.keys import relative_path, row_key
 from transforms.core.tables.csv_rows import LabelRow
 from transforms.find_images import LeftOut
-from transforms.storage import files
-from transforms.storage.listing import is_local
+from transforms.storage.files import join, storage_of
 
 
 class _Images(NamedTuple):
@@ -222,14 +220,11 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
             f"--quarantine {folder} and --output {flags.output} must not contain each other"
         )
     for pattern in flags.images or ():
-        copied = files.join(folder, "reason", relative_path(sample.uris[0], sample.root))
-        if glob_regex(_absolute(pattern)).fullmatch(_absolute(copied)):
+        copied = join(folder, "reason", relative_path(sample.uris[0], sample.root))
+        matched = glob_regex(storage_of(pattern).absolute(pattern))
+        if matched.fullmatch(storage_of(copied).absolute(copied)):
             raise UsageError(
                 f"--images {pattern!r} would match the copies in --quarantine {folder}: "
                 "choose another folder"
             )
     return folder
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(path) if is_local(path) else path

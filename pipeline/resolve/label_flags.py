@@ -30,7 +30,7 @@ from transforms.core.planning.keys import relative_path, row_key
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
 from transforms.core.tables.key_cells import AS_THEY_ARE, find_key_cells, keys_as_they_are
 from transforms.core.tables.label_columns import resolve_columns
-from transforms.storage import files
+from transforms.storage.files import storage_of
 
 # Rows whose keys a hint is tried on.
 _HINT_ROWS = 1_000
@@ -185,7 +185,7 @@ def _open_csv(path: str) -> Iterator[BinaryIO]:
         UsageError: it cannot be read.
     """
     try:
-        with files.open_reader(path) as file:
+        with storage_of(path).open_reader(path) as file:
             yield file
     except OSError as error:
         raise input_error(f"cannot read --labels {path}", error) from error

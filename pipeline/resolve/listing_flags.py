@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,14 +11,12 @@ from pipeline.inputs.image_samples import ImageSample
 from pipeline.resolve.label_flags import LabelFiles, asks_path, label_paths, read_first
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.features.box_columns import is_automl
-from transforms.core.planning.image_lists import MISSING, listed_uri, names_image, top_folder
+from transforms.core.planning.image_lists import listed_uri, names_image
 from transforms.core.planning.keys import fixed_root, tidy_root
 from transforms.core.tables.csv_rows import FirstRows, find_column, header_names
 from transforms.core.tables.key_cells import KeyCells
 from transforms.core.tables.label_columns import resolve_columns
-from transforms.storage import files
-from transforms.storage.image_lookup import find_file
-from transforms.storage.listing import is_local
+from transforms.storage.files import join, storage_of
 
 # Rows of which one must name a file that is there.
 _ROWS = 50
@@ -70,7 +67,7 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
         columns = columns._replace(key_cells=KeyCells(backslashes=True))
         cells = [columns.key_cells.key(cell) for cell in cells]
         uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
-    if not any(find_file(uri)[1] != MISSING for uri in uris):
+    if not any(map(_is_there, uris)):
         shown = f", such as {uris[0]!r}" if uris else ""
         raise UsageError(
             f"without --images, rows of --labels {flags.labels} list the images, but column "
@@ -87,7 +84,7 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
 
 
 def _is_there(uri: str) -> bool:
-    return find_file(uri)[1] != MISSING
+    return storage_of(uri).find(uri) is not None
 
 
 def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> tuple[str, ...]:
@@ -96,14 +93,14 @@ def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> 
     A CSV of absolute paths may be anywhere; what it lists is in one place or a few, and the first
     rows say which. Only what is an image by its name and is there says so.
     """
-    places = {top_folder(os.path.abspath(path)) for path in csv_paths if is_local(path)}
-    if root is not None and is_local(root):
-        places.add(top_folder(files.join(os.path.abspath(root), "image")))
-    for uri in filter(is_local, uris):
-        place = top_folder(os.path.abspath(uri))
-        if place not in places and names_image(uri) and find_file(uri)[1] != MISSING:
+    places = {"", *(storage_of(path).top_folder(path) for path in csv_paths)}
+    if root is not None:
+        places.add(storage_of(root).top_folder(join(root or ".", "image")))
+    for uri in uris:
+        place = storage_of(uri).top_folder(uri)
+        if place not in places and names_image(uri) and _is_there(uri):
             places.add(place)
-    return tuple(sorted(places))
+    return tuple(sorted(places - {""}))
 
 
 def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError
 from transforms.core.planning.keys import fixed_root, is_below, tidy_root
-from transforms.storage.listing import is_local
+from transforms.storage.files import storage_of
 
 
 def root_of(flags: argparse.Namespace, flag: str, globs: Sequence[str]) -> str:
@@ -38,10 +37,7 @@ def root_of(flags: argparse.Namespace, flag: str, globs: Sequence[str]) -> str:
 
 def _spellings(root: str) -> list[str]:
     """The folder as given, absolute, and from the working directory."""
-    spelled = [tidy_root(root)]
-    if is_local(root):
-        spelled += [tidy_root(os.path.abspath(root)), tidy_root(os.path.relpath(root))]
-    return spelled
+    return [tidy_root(spelled) for spelled in storage_of(root).spellings(root)]
 
 
 def check_same_root(
@@ -55,7 +51,7 @@ def check_same_root(
         UsageError: keys, and so splits, of images that stay would change.
     """
     keys_move = config.key in ("path", "row") or config.split_from == "directory"
-    was, now = _absolute(former["root"]), _absolute(config.root)
+    was, now = (storage_of(root).absolute(root) for root in (former["root"], config.root))
     is_nested = was != now and (_contains(was, now) or _contains(now, was))
     if flags.root is not None or not keys_move or not is_nested:
         return
@@ -70,10 +66,6 @@ def check_same_root(
         f"changes, and images move to other splits. {advice}--root {config.root or '.'} accepts "
         "the new ones"
     )
-
-
-def _absolute(root: str) -> str:
-    return os.path.abspath(root) if is_local(root) else root
 
 
 def _contains(folder: str, other: str) -> bool:

@@ -29,13 +29,13 @@ from pipeline.run.lock import hold_output
 from pipeline.run.progress import poll_metrics, read_counters, show_progress
 from transforms.core.dataset.ledger import LedgerError
 from transforms.core.dataset.manifest import ManifestError
-from transforms.core.dataset.output_names import MANIFEST, OUTCOME, ForeignNameError
+from transforms.core.dataset.output_names import MANIFEST, OUTCOME, STAGING, ForeignNameError
 from transforms.core.file_errors import ChangedError, FinalError, TransientError
 from transforms.core.label_errors import LabelsError
 from transforms.core.scratch import scratch_folder, temporary_files_in
 from transforms.core.shown_text import printable, redacted
 from transforms.metrics import UP_TO_DATE
-from transforms.storage import files
+from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.output_changes import remove_staging
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
@@ -295,26 +295,27 @@ def _convert(
     config: ConvertConfig, beam_flags: Sequence[str], *, progress: str
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """The manifest, and the counters of the job."""
-    outcome = files.join(config.output, files.STAGING, OUTCOME)
-    files.remove(outcome)
+    outcome = join(config.output, STAGING, OUTCOME)
+    storage = storage_of(outcome)
+    storage.remove(outcome)
     try:
         counters = run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
     except Exception as error:
         text = None
         # A bucket out of reach must not hide why the run failed.
         with contextlib.suppress(OSError):
-            text = files.read_text(outcome)
+            text = storage.read_text(outcome)
         if text is None:
             raise
         told = json.loads(text)
         if told["status"] in ("too_many_rejected", "warned"):
-            files.remove(outcome)
+            storage.remove(outcome)
         else:
             # Beside a finished dataset, nothing staged is worth keeping.
             remove_staging(config.output, config.run)
         raise _OUTCOMES[told["status"]](told["message"]) from error
-    path = files.join(config.output, MANIFEST)
-    manifest = files.read_manifest(path)
+    path = join(config.output, MANIFEST)
+    manifest = read_manifest(path)
     if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
     return manifest, counters

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from pipeline.errors import DatasetError, UsageError, input_error, one_line
 from pipeline.run.lock_owner import Owner, this_process
-from transforms.core.dataset.output_names import LOCK
-from transforms.storage import files, gcs
-from transforms.storage.listing import is_local
+from transforms.core.dataset.output_names import LOCK, STAGING
+from transforms.storage.files import join, storage_of
+from transforms.storage.interface import Stored
 
 # Ends the wait of a run that another one took over.
 _TAKEN_OVER = signal.SIGUSR1
@@ -24,6 +24,9 @@ _TAKEN_OVER = signal.SIGUSR1
 # Seconds between two signs of life in a bucket, and without one until a run counts as dead.
 BEAT_SECONDS = 10.0
 PATIENCE_SECONDS = 45.0
+
+# Of the text in a lock.
+_MAX_BYTES = 1 << 20
 
 
 @contextlib.contextmanager
@@ -40,13 +43,12 @@ def hold_output(output: str) -> Iterator[str]:
     Raises:
         DatasetError: another run holds it, or took it over because this one gave no sign of life.
     """
-    if gcs.is_gcs(output):
-        lock = BucketLock(
-            files.join(output, files.STAGING, LOCK), beat=BEAT_SECONDS, patience=PATIENCE_SECONDS
-        )
+    storage = storage_of(output)
+    if storage.has_generations:
+        lock = BucketLock(join(output, STAGING, LOCK), beat=BEAT_SECONDS, patience=PATIENCE_SECONDS)
         with lock.held():
             yield lock.run
-    elif is_local(output):
+    elif storage.has_folders:
         with _locked_folder(output):
             yield ""
     else:
@@ -92,6 +94,7 @@ class BucketLock:
         self, uri: str, *, beat: float = BEAT_SECONDS, patience: float = PATIENCE_SECONDS
     ) -> None:
         self._uri = uri
+        self._storage = storage_of(uri)
         self._beat = beat
         self._patience = patience
         self._owner = this_process()
@@ -108,7 +111,7 @@ class BucketLock:
         Raises:
             DatasetError: see `hold_output`.
         """
-        output = self._uri.removesuffix(f"/{files.STAGING}/{LOCK}")
+        output = self._uri.removesuffix(f"/{STAGING}/{LOCK}")
         try:
             self._take(output)
         except OSError as error:
@@ -134,23 +137,23 @@ class BucketLock:
             if not self._is_lost:
                 # A bucket out of reach must not hide why the run ends.
                 with contextlib.suppress(OSError):
-                    gcs.remove(self._uri, generation=self._generation)
+                    self._storage.remove(self._uri, generation=self._generation)
 
     def _take(self, output: str) -> None:
         while True:
-            found = gcs.find(self._uri)
-            if found is not None and not self._is_dead(found.generation, output):
+            found = self._storage.find(self._uri)
+            if found is not None and not self._is_dead(found, output):
                 continue
             with contextlib.suppress(FileExistsError):
-                self._write(found.generation if found else 0)
+                self._write(found.version if found else 0)
                 return
 
     def _write(self, former: int) -> None:
         self._beats += 1
         text = json.dumps({**self._owner._asdict(), "run": self.run, "beats": self._beats})
-        self._generation = gcs.write(self._uri, text.encode(), generation=former)
+        self._generation = self._storage.write_whole(self._uri, text.encode(), generation=former)
 
-    def _is_dead(self, generation: int, output: str) -> bool:
+    def _is_dead(self, lock: Stored, output: str) -> bool:
         """Whether the run that wrote the lock has ended, without letting go.
 
         Returns:
@@ -160,17 +163,20 @@ class BucketLock:
             DatasetError: it is alive.
         """
         try:
-            owner = Owner.from_text(gcs.read(self._uri, generation=generation))
+            text = self._storage.read_listed(
+                self._uri, size=lock.size, version=lock.version, max_bytes=_MAX_BYTES
+            )
+            owner = Owner.from_text(text)
         except OSError:
             owner = Owner.from_text(b"")
         if owner.has_ended:
             return True
         deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
-            found = gcs.find(self._uri)
+            found = self._storage.find(self._uri)
             if found is None:
                 return False
-            if found.generation != generation:
+            if found.version != lock.version:
                 who = f" (process {owner.pid} on {owner.host})"
                 raise DatasetError(_busy(output, who))
             time.sleep(self._beat / 10)
@@ -184,7 +190,7 @@ class BucketLock:
                     self._write(self._generation)
                 except FileExistsError:
                     # Gone with the staging folder: the dataset is published.
-                    if gcs.find(self._uri) is not None:
+                    if self._storage.find(self._uri) is not None:
                         self._is_lost = True
                         _interrupt_main_thread()
                     return

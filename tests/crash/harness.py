@@ -22,14 +22,14 @@ from typing import Any, NoReturn
 
 from pipeline.convert import main
 from pipeline.errors import run_command
-from transforms.storage import files
+from transforms.storage.local_storage import LocalStorage
 
 # All through which a run changes its output folder.
 OPERATIONS = (
     "open_writer",
     "rename",
     "remove",
-    "remove_folder",
+    "remove_staging",
     "make_directory",
     "write_whole",
 )
@@ -45,7 +45,7 @@ def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
             number = next(numbers)
             with log.open("a") as lines:
                 # Of a rename, what is told is the new name.
-                lines.write(f"{name} {Path(args[name == 'rename']).name}\n")
+                lines.write(f"{name} {Path(args[1 + (name == 'rename')]).name}\n")
             if number == die_at and not is_after:
                 os.kill(os.getpid(), signal.SIGKILL)
             result = operation(*args, **kwargs)
@@ -56,7 +56,7 @@ def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
         return numbered
 
     for name in OPERATIONS:
-        setattr(files, name, wrap(name, getattr(files, name)))
+        setattr(LocalStorage, name, wrap(name, getattr(LocalStorage, name)))
 
 
 def _live_and_die(task: dict[str, Any], errors: Path, log: Path) -> NoReturn:

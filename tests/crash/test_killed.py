@@ -96,7 +96,7 @@ def test_killed_before_and_after_every_file_operation(
     whole = harness(words_for(images, tmp_path / "whole"))
     assert (whole.code, digests(tmp_path / "whole")) == (0, reference), whole.errors
     kinds = {operation.split()[0] for operation in whole.operations}
-    assert kinds >= {"open_writer", "rename", "write_whole", "remove_folder"}
+    assert kinds >= {"open_writer", "rename", "write_whole", "remove_staging"}
     # After the last one is the only moment that is not before another.
     deaths = [(number, False) for number in range(len(whole.operations))]
     deaths.append((len(whole.operations) - 1, True))

@@ -15,7 +15,7 @@ from pipeline.config import ConvertConfig
 from tests.marks import rest_slow
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import convert, make_config, make_images
-from transforms.storage import gcs, gcs_moves
+from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.output_changes import BucketChanges
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(3)]
@@ -66,9 +66,9 @@ def sleeping(at: int | None, meanwhile: Callable[[], object]) -> Iterator[Sleepe
     """Makes a run sleep before one of its changes, given by its number."""
     sleeper = Sleeper(at, meanwhile)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gcs_moves, "move_stored", sleeper.wrap(gcs_moves.move_stored, 1))
-        patch.setattr(gcs, "remove", sleeper.wrap(gcs.remove, 0))
-        patch.setattr(gcs, "write", sleeper.wrap(gcs.write, 0))
+        patch.setattr(GcsStorage, "move", sleeper.wrap(GcsStorage.move, 2))
+        patch.setattr(GcsStorage, "remove", sleeper.wrap(GcsStorage.remove, 1))
+        patch.setattr(GcsStorage, "write_whole", sleeper.wrap(GcsStorage.write_whole, 1))
         patch.setattr(BucketChanges, "begin", sleeper.begin(BucketChanges.begin))
         yield sleeper
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pipeline.convert
-import transforms.convert_images
 from pipeline.errors import run_command
+from transforms.storage.local_storage import LocalStorage
 
 
 def _grow(path: Path) -> None:
@@ -53,14 +53,14 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 def main() -> int:
     """Converts, and makes the change just before the file is read."""
     name, change, *words = sys.argv[1:]
-    original = transforms.convert_images.read_file
+    original = LocalStorage.read_listed
 
-    def read_file(uri: str, **listed: Any) -> bytes:
+    def read_listed(storage: LocalStorage, uri: str, **listed: Any) -> bytes:
         if uri.endswith(name):
             CHANGES[change](Path(uri))
-        return original(uri, **listed)
+        return original(storage, uri, **listed)
 
-    transforms.convert_images.read_file = read_file
+    LocalStorage.read_listed = read_listed
     return run_command(lambda: pipeline.convert.main(words), "convert")
 
 

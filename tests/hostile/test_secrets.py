@@ -19,8 +19,7 @@ import pipeline.verify
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, plan, run_here
 from tests.servers.gcs import CREDENTIALS, GcsServer
-from transforms.storage import gcs as gcs_module
-from transforms.storage import gcs_retry
+from transforms.storage import gcs_client, gcs_retry
 
 SECRETS = {
     "token": "ya29.t0ken-of-the-user",
@@ -69,11 +68,11 @@ def buckets(
     client = functools.partial(storage.Client, credentials=credentials)
     monkeypatch.setattr(storage, "Client", client)
     monkeypatch.setattr(gcs_retry, "RETRY_SECONDS", 1)
-    gcs_module.client.cache_clear()
+    gcs_client.client.cache_clear()
     gcs_retry.retry.cache_clear()
     yield gcs
-    gcs_module.client().close()
-    gcs_module.client.cache_clear()
+    gcs_client.client().close()
+    gcs_client.client.cache_clear()
     gcs_retry.retry.cache_clear()
 
 
@@ -124,7 +123,7 @@ def test_credentials_stay_where_they_are(
 
 def test_the_credentials_are_those_that_are_sent(buckets: GcsServer) -> None:
     """Else the test above would show nothing."""
-    assert gcs_module.client()._credentials.token == SECRETS["token"]
+    assert gcs_client.client()._credentials.token == SECRETS["token"]
     assert os.environ["GOOGLE_APPLICATION_CREDENTIALS"] != str(buckets.credentials)
 
 

@@ -20,7 +20,8 @@ from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, make_dataset, run_here, show, verify
 from transforms.core.dataset.manifest import content_digest
-from transforms.storage import files
+from transforms.storage.interface import MAX_TEXT_BYTES
+from transforms.storage.local_storage import LocalStorage
 
 SHARD = "train-00000-of-00001.tfrecord"
 
@@ -169,7 +170,7 @@ def test_a_file_is_written_new(tmp_path: Path, kind: str) -> None:
     else:
         partial.symlink_to(tmp_path / "me")
     with no_longer_than(SECONDS):
-        files.write_whole(str(tmp_path / "a"), b"new")
+        LocalStorage().write_whole(str(tmp_path / "a"), b"new")
     assert (tmp_path / "a").read_bytes() == b"new"
     assert (tmp_path / "me").read_text() == "the owner's"
     assert not partial.exists()
@@ -187,7 +188,7 @@ def grow(path: Path) -> None:
 @pytest.mark.parametrize("command", [verify, show, report])
 def test_a_manifest_of_a_terabyte(dataset: Path, photos: Path, command: Any) -> None:
     grow(dataset / "manifest.json")
-    size = f"{TERABYTE} bytes, more than {files.MAX_TEXT_BYTES}"
+    size = f"{TERABYTE} bytes, more than {MAX_TEXT_BYTES}"
     told = f"manifest.json has at least {size}: it is not read"
     with no_longer_than(SECONDS):
         ran = command(dataset)

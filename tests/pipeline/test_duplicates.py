@@ -26,7 +26,7 @@ from tests.pipeline.commands import (
     plan,
 )
 from transforms.core.images.pillow_images import exif_of
-from transforms.storage import files
+from transforms.storage.local_storage import LocalStorage
 
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
 SIZE = (180, 240)
@@ -233,25 +233,25 @@ def test_a_run_that_goes_on_tells_the_same(
 ) -> None:
     """All shards are staged, none is published; `off` has left no fingerprints."""
     output = tmp_path / "out"
-    original = files.rename
+    original = LocalStorage.rename
 
-    def fail(source: str, target: str, **options: bool) -> None:
+    def fail(storage: LocalStorage, source: str, target: str, **options: bool) -> None:
         if "/.staging/" not in target:
             raise OSError(28, "No space left on device", target)
-        original(source, target, **options)
+        original(storage, source, target, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(files, "rename", fail)
+        patched.setattr(LocalStorage, "rename", fail)
         assert convert(images=f"{images}/*/*.jpg", output=output, dedupe=before, **SPLITS).code == 1
     staged = {path.name: path.stat().st_ino for path in output.glob(".staging/*.tfrecord.*")}
     assert len(staged) == 2 * 4  # and their sidecars
     kept = {}
 
-    def keep(source: str, target: str, **options: bool) -> None:
+    def keep(storage: LocalStorage, source: str, target: str, **options: bool) -> None:
         kept[Path(source).name] = Path(source).stat().st_ino
-        original(source, target, **options)
+        original(storage, source, target, **options)
 
-    monkeypatch.setattr(files, "rename", keep)
+    monkeypatch.setattr(LocalStorage, "rename", keep)
     make_dataset(output, images=f"{images}/*/*.jpg", **SPLITS)
     assert digests(output) == digests(reported.folder)
     taken_over = staged.items() & kept.items()

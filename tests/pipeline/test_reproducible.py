@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, digests, make_dataset
-from transforms.storage import listing
+from transforms.storage import local_globs
 
 FLAGS: dict[str, Any] = {
     "splits": "train=0.7,test=0.3",
@@ -88,7 +88,7 @@ def test_any_order_of_the_listing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original = listing._names
+    original = local_globs._names
     arranged = 0
 
     def names(folder: str) -> list[str]:
@@ -98,7 +98,7 @@ def test_any_order_of_the_listing(
         arranged += len(found)
         return found
 
-    monkeypatch.setattr(listing, "_names", names)
+    monkeypatch.setattr(local_globs, "_names", names)
     assert digests(make(inputs, tmp_path / "out").folder) == expected
     assert arranged >= 64
 

@@ -15,7 +15,7 @@ from tests.pipeline.commands import Ran, convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import convert as run_graph
 from tests.transforms.beam import make_config
-from transforms.storage import gcs, gcs_retry, read_ahead
+from transforms.storage import gcs_retry, gcs_storage, local_storage
 
 IMAGES = "gs://photos/in/*/*.jpg"
 LOST = "photos/in/dog/dog-4.jpg"
@@ -33,7 +33,7 @@ def photos_bucket(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch)
 
 def _give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     soon = gcs_retry.retry().with_timeout(0.5).with_delay(0.05, 0.1, 2)
-    monkeypatch.setattr(gcs, "_retry", lambda: soon)
+    monkeypatch.setattr(gcs_storage, "retry", lambda: soon)
     monkeypatch.setattr(gcs_retry, "_FIRST_PAUSE", 0.1)
     monkeypatch.setattr(gcs_retry, "_LONGEST_PAUSE", 0.2)
 
@@ -150,8 +150,8 @@ def failing_open(monkeypatch: pytest.MonkeyPatch, name: str, numbers: Iterator[i
                 raise OSError(number, os.strerror(number), path)
         return original(path, *arguments, **keywords)
 
-    monkeypatch.setattr(read_ahead.os, "open", opening)
-    monkeypatch.setattr(read_ahead, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(local_storage.os, "open", opening)
+    monkeypatch.setattr(local_storage, "_PAUSES", (0.0, 0.0, 0.0))
     return opened
 
 

@@ -14,7 +14,7 @@ from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
 from transforms.copy_rejected import copy_file
 from transforms.core.file_errors import TransientError
-from transforms.storage import files, local_files
+from transforms.storage.local_storage import LocalStorage
 
 
 @pytest.fixture
@@ -61,12 +61,14 @@ def test_killed_runs_leave_nothing_but_copies(
     images: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
 ) -> None:
     """Killed just before the file is removed with which the folder was tried."""
-    remove = files.remove
+    remove = LocalStorage.remove
     with monkeypatch.context() as patch:
-        patch.setattr(files, "remove", lambda path: "/probe." in path or remove(path))
+        patch.setattr(
+            LocalStorage, "remove", lambda self, path: "/q/probe." in path or remove(self, path)
+        )
         if not has_nameless:
             # As on a file system that has no files without a name; there the next run removes it.
-            monkeypatch.setattr(local_files, "could_write", lambda folder: False)
+            monkeypatch.setattr(LocalStorage, "could_write", lambda *_: False)
         assert run(images, f"{images.parent}/q").code == 0
         assert len(files_of(images.parent / "q")) == (2 if has_nameless else 3)
     shutil.rmtree(images.parent / "out")
@@ -184,10 +186,10 @@ def test_from_bucket_to_bucket_over_a_former_copy(gcs: GcsServer) -> None:
 def test_a_read_that_may_succeed_later_leaves_no_copy_out(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stale(_: str) -> None:
+    def stale(*_: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr(files, "open_reader", stale)
+    monkeypatch.setattr(LocalStorage, "open_reader", stale)
     with pytest.raises(TransientError, match="cat/a.jpg: Stale file handle; run the same command"):
         copy_file(str(images / "cat/a.jpg"), f"{tmp_path}/q/a.jpg")
     assert not list((tmp_path / "q").glob("*.jpg"))
@@ -197,4 +199,4 @@ def test_a_copy_that_cannot_be_written_is_an_error(images: Path, tmp_path: Path)
     (tmp_path / "full").touch()
     with pytest.raises(OSError):
         copy_file(str(images / "cat/a.jpg"), f"{tmp_path}/full/a.jpg")
-    assert files.names_below(str(tmp_path / "full")) == []
+    assert LocalStorage().names_below(str(tmp_path / "full")) == []

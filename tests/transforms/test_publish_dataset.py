@@ -24,7 +24,7 @@ from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.publish_dataset import NotPublishedError, PublishDataset
-from transforms.storage import files
+from transforms.storage.local_storage import LocalStorage
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
 SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]
@@ -178,16 +178,16 @@ def test_images_that_are_rejected_too_often(
 def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[list[str]]:
     """Makes every rename to `name` fail; gives the targets of all that were tried."""
     targets: list[str] = []
-    rename = files.rename
+    rename = LocalStorage.rename
 
-    def maybe_fail(source: str, target: str, **options: bool) -> None:
+    def maybe_fail(storage: LocalStorage, source: str, target: str, **options: bool) -> None:
         targets.append(os.path.basename(target))
         if targets[-1] == name:
             raise OSError("the bucket is gone")
-        rename(source, target, **options)
+        rename(storage, source, target, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "rename", maybe_fail)
+        patch.setattr(LocalStorage, "rename", maybe_fail)
         yield targets
 
 
@@ -261,15 +261,15 @@ def test_a_rerun_still_knows_the_former_shards(
     config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     convert(make_config(tmp_path / "images", output, num_shards=3))
-    remove = files.remove
+    remove = LocalStorage.remove
 
-    def fail(path: str) -> None:
+    def fail(storage: LocalStorage, path: str) -> None:
         if path.endswith("-of-00003.tfrecord"):
             raise OSError("the bucket is gone")
-        remove(path)
+        remove(storage, path)
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
-        patch.setattr(files, "remove", fail)
+        patch.setattr(LocalStorage, "remove", fail)
         convert(make_config(tmp_path / "images", output, overwrite=True))
     assert not (output / "manifest.json").exists()
     convert(config)

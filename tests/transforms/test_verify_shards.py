@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from transforms import stored_records
 from transforms.core.dataset.record_checks import Problem, Verified
 from transforms.core.file_errors import TransientError
+from transforms.storage.local_storage import LocalStorage
 from transforms.verify_shards import group_shards, merge_splits, verify_shard
 
 
@@ -63,9 +63,9 @@ def test_a_shard_that_gives_no_answer_is_not_called_damaged(
     (tmp_path / name).write_bytes(b"x")
     listed: dict[str, Any] = {"file": name, "bytes": 1, "records": 1, "crc32c": ""}
     verifier: Any = SimpleNamespace(largest_record=1 << 20)
-    monkeypatch.setattr(stored_records.files, "open_reader", lambda *_, **__: Failing(errno.EIO))
+    monkeypatch.setattr(LocalStorage, "open_reader", lambda *_, **__: Failing(errno.EIO))
     with pytest.raises(TransientError, match="no answer; run the same command again"):
         verify_shard(str(tmp_path), listed, verifier, verifier, fast=True)
-    monkeypatch.setattr(stored_records.files, "open_reader", lambda *_, **__: Failing(errno.EACCES))
+    monkeypatch.setattr(LocalStorage, "open_reader", lambda *_, **__: Failing(errno.EACCES))
     found = verify_shard(str(tmp_path), listed, verifier, verifier, fast=True)
     assert found.damaged

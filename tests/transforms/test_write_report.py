@@ -21,7 +21,7 @@ from transforms.core.dataset.output_names import STATISTICS
 from transforms.core.guard.decoding_child import DecodingChild
 from transforms.core.rejections import Reason, Rejection
 from transforms.report_images import picture_records, picture_rejected
-from transforms.storage import files
+from transforms.storage.local_storage import LocalStorage
 from transforms.write_report import make_report
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
@@ -69,16 +69,16 @@ def test_a_former_report_does_not_outlive_its_dataset(
 ) -> None:
     convert(config)
     former = (tmp_path / "out" / "report.html").read_bytes()
-    rename = files.rename
+    rename = LocalStorage.rename
 
-    def fail(source: str, target: str, **options: bool) -> None:
+    def fail(storage: LocalStorage, source: str, target: str, **options: bool) -> None:
         if target.endswith("/manifest.json"):
             raise OSError("the bucket is gone")
-        rename(source, target, **options)
+        rename(storage, source, target, **options)
 
     other = make_config(tmp_path / "images", tmp_path / "out", seed=5, overwrite=True)
     with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
-        patch.setattr(files, "rename", fail)
+        patch.setattr(LocalStorage, "rename", fail)
         convert(other)
     assert not (tmp_path / "out" / "report.html").exists()
     convert(other)
@@ -93,13 +93,13 @@ def test_pictures_are_read_by_their_offsets(
     statistics = statistics_of(tmp_path / "out")
     samples = random.Random(1).sample(statistics["samples"], 5)
     read: list[tuple[int, int]] = []
-    read_range = files.read_range
+    read_range = LocalStorage.read_range
 
-    def noted(path: str, offset: int, length: int, **options: bool) -> bytes:
+    def noted(storage: LocalStorage, path: str, offset: int, length: int, **options: bool) -> bytes:
         read.append((offset, length))
-        return read_range(path, offset, length, **options)
+        return read_range(storage, path, offset, length, **options)
 
-    monkeypatch.setattr(files, "read_range", noted)
+    monkeypatch.setattr(LocalStorage, "read_range", noted)
     found = picture_records(
         config.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
     )

@@ -99,7 +99,7 @@ GATE = ThrottleGate()
 def retry() -> Any:
     """What Google's client repeats requests by, for `RETRY_SECONDS`.
 
-    Every request of `transforms.storage.gcs` names a generation or may be repeated.
+    Every request of `transforms.storage.gcs_storage` names a generation or may be repeated.
     """
     from google.api_core.retry import Retry
     from google.cloud.storage.retry import DEFAULT_RETRY

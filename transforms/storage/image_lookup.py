@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator
 
-from transforms.core.file_errors import check_final
 from transforms.core.labels.path_labels import NOTHING, PathRules
 from transforms.core.planning.image_lists import (
     MISSING,
@@ -16,9 +14,8 @@ from transforms.core.planning.image_lists import (
     listed_uri,
 )
 from transforms.core.records import JoinSide
-from transforms.storage import gcs
-from transforms.storage.listing import is_local
-from transforms.storage.ordinary_files import is_ordinary
+from transforms.storage.files import storage_of
+from transforms.storage.interface import READERS, Stored
 from transforms.storage.read_ahead import ReadAhead
 
 
@@ -57,7 +54,7 @@ class RowImages:
             path: the label file; names are relative to its folder.
         """
 
-        full_path = os.path.abspath(path) if is_local(path) else path
+        full_path = storage_of(path).absolute(path)
 
         def look_up(row: tuple[str, JoinSide]) -> tuple[str, JoinSide, JoinSide]:
             uri = listed_uri(row[0], path)
@@ -65,7 +62,7 @@ class RowImages:
             image = self._image(uri) if is_taken else self._outside(uri)
             return listed_key(uri, kind=self._key, root=self._root), image, row[1]
 
-        for key, image, row in ReadAhead(threads=gcs.READERS).map(look_up, rows):
+        for key, image, row in ReadAhead(threads=READERS).map(look_up, rows):
             yield key, image
             yield key, row
 
@@ -74,24 +71,16 @@ class RowImages:
         return JoinSide(listed_path(uri, self._root), 0, OUTSIDE, "", "", is_image=True)
 
     def _image(self, uri: str) -> JoinSide:
-        size, version = find_file(uri)
+        found = find_listed(uri)
         path = listed_path(uri, self._root)
         label, split = self._rules.label(path), self._rules.split(path)
-        return JoinSide(path, size, version, label, "", split, is_image=True)
+        return JoinSide(path, found.size, found.version, label, "", split, is_image=True)
 
 
-def find_file(uri: str) -> tuple[int, int]:
-    """Bytes and version of a file or an object; the version is `MISSING` when there is none.
+def find_listed(uri: str) -> Stored:
+    """What is known of a file that a row lists; its version is `MISSING` when there is none.
 
     Raises:
         OSError: the bucket or the file system gives no answer.
     """
-    if gcs.is_gcs(uri):
-        stored = gcs.find(uri)
-        return (stored.size, stored.generation) if stored else (0, MISSING)
-    try:
-        status = os.stat(uri)
-    except OSError as error:
-        check_final(error, uri)
-        return 0, MISSING
-    return (status.st_size, status.st_mtime_ns) if is_ordinary(status) else (0, MISSING)
+    return storage_of(uri).find(uri) or Stored(0, MISSING)

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from transforms.core.dataset.manifest import crc32c_hex
-from transforms.core.dataset.output_names import LOCK, MANIFEST
+from transforms.core.dataset.output_names import LOCK, MANIFEST, STAGING
 from transforms.core.json_text import parse_json
-from transforms.storage import files, gcs, gcs_moves
+from transforms.storage.files import join, storage_of
+from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.interface import Storage, Stored
 
 
 class Put(NamedTuple):
@@ -43,8 +45,9 @@ class OutputChanges:
         output: the folder; all names are paths below it.
     """
 
-    def __init__(self, output: str) -> None:
+    def __init__(self, output: str, storage: Storage) -> None:
         self.output = output
+        self._storage = storage
 
     def begin(self) -> None:
         """Looks at what is there; changes that others make from now on are not overwritten.
@@ -55,31 +58,31 @@ class OutputChanges:
 
     def exists(self, name: str) -> bool:
         """Whether a file is there."""
-        return files.exists(files.join(self.output, name))
+        return self._storage.exists(join(self.output, name))
 
     def write(self, name: str, data: bytes) -> None:
         """Writes a file so that a reader sees all of it or nothing."""
-        files.write_whole(files.join(self.output, name), data)
+        self._storage.write_whole(join(self.output, name), data)
 
     def move(self, source: str, target: str, *, is_synced: bool = True) -> None:
         """Puts a file in the place of another, which may exist."""
-        ends = (files.join(self.output, source), files.join(self.output, target))
-        files.rename(*ends, is_synced=is_synced)
+        ends = (join(self.output, source), join(self.output, target))
+        self._storage.rename(*ends, is_synced=is_synced)
 
     def is_in_place(self, put: Put) -> bool:
         """Whether a former try gave a file its last name."""
-        return files.has_size(files.join(self.output, put.target), put.bytes)
+        return self._storage.has_size(join(self.output, put.target), put.bytes)
 
     def remove(self, names: Iterable[str]) -> None:
         """Removes files, and the folders that they leave empty."""
         names = sorted(names)
-        for _ in files.for_each(self._remove, names, self.output):
+        for _ in self._storage.for_each(self._remove, names):
             pass
         for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
-            files.remove_if_empty(files.join(self.output, folder))
+            self._storage.remove_if_empty(join(self.output, folder))
 
     def _remove(self, name: str) -> None:
-        files.remove(files.join(self.output, name))
+        self._storage.remove(join(self.output, name))
 
     def find_staged(self, puts: Sequence[Put]) -> list[bool]:
         """Whether each file is still staged, and not yet in place.
@@ -87,10 +90,10 @@ class OutputChanges:
         Raises:
             OSError: one is neither.
         """
-        there = list(files.for_each(lambda put: self.exists(put.source), puts, self.output))
+        there = list(self._storage.for_each(lambda put: self.exists(put.source), puts))
         for put, is_staged in zip(puts, there, strict=True):
             if not is_staged and not self.is_in_place(put):
-                target = files.join(self.output, put.target)
+                target = join(self.output, put.target)
                 raise OSError(f"{target} was written, but is neither staged nor in place")
         return there
 
@@ -111,18 +114,18 @@ class OutputChanges:
             if is_staged or self.renews:
                 self.move(source, put.target, is_synced=False)
             count()
-            return os.path.dirname(files.join(self.output, put.target))
+            return os.path.dirname(join(self.output, put.target))
 
         placed = zip(puts, staged, strict=True)
-        for changed in sorted(set(files.for_each(place, placed, self.output))):
-            files.sync_folder(changed)
+        for changed in sorted(set(self._storage.for_each(place, placed))):
+            self._storage.sync_folder(changed)
 
     renews = False
     """Whether a file that is in place is moved onto itself, for a generation of this run."""
 
     def remove_staging(self) -> None:
         """Removes the staging folder."""
-        files.remove_folder(files.join(self.output, files.STAGING))
+        self._storage.remove_staging(join(self.output, STAGING))
 
 
 class BucketChanges(OutputChanges):
@@ -134,13 +137,14 @@ class BucketChanges(OutputChanges):
 
     renews = True
 
-    def __init__(self, output: str, run: str) -> None:
-        super().__init__(output)
+    def __init__(self, output: str, storage: GcsStorage, run: str) -> None:
+        super().__init__(output, storage)
+        self._objects = storage
         self._run = run
-        self._there: dict[str, gcs.Stored] = {}
+        self._there: dict[str, Stored] = {}
 
     def begin(self) -> None:
-        there, former = gcs_moves.stored_below(self.output), self._there
+        there, former = self._objects.stored_below(self.output), self._there
         # After the listing: whoever holds the lock now held it when that was made.
         self._check_lock()
         if former and there.get(MANIFEST) != former.get(MANIFEST):
@@ -148,8 +152,8 @@ class BucketChanges(OutputChanges):
         self._there = there
 
     def _check_lock(self) -> None:
-        path = files.join(self.output, files.STAGING, LOCK)
-        if not self._run or (text := files.read_text(path)) is None:
+        path = join(self.output, STAGING, LOCK)
+        if not self._run or (text := self._objects.read_text(path)) is None:
             return
         try:
             owner = parse_json(text)
@@ -166,28 +170,28 @@ class BucketChanges(OutputChanges):
 
     def write(self, name: str, data: bytes) -> None:
         former = self._there.get(name)
-        generation = former.generation if former else 0
-        written = gcs.write(files.join(self.output, name), data, generation=generation)
-        self._there[name] = gcs.Stored(len(data), written, crc32c_hex(data))
+        generation = former.version if former else 0
+        written = self._objects.write_whole(join(self.output, name), data, generation=generation)
+        self._there[name] = Stored(len(data), written, crc32c_hex(data))
 
     def is_in_place(self, put: Put) -> bool:
         there = self._there.get(put.target)
         return there is not None and (there.size, there.crc32c) == (put.bytes, put.crc32c)
 
     def move(self, source: str, target: str, *, is_synced: bool = True) -> None:
-        ends = (files.join(self.output, source), files.join(self.output, target))
+        ends = (join(self.output, source), join(self.output, target))
         moved = self._there[source]
-        generation = gcs_moves.move_stored(*ends, moved, self._there.get(target))
+        generation = self._objects.move(*ends, moved, self._there.get(target))
         self._there.pop(source)
-        self._there[target] = moved._replace(generation=generation)
+        self._there[target] = moved._replace(version=generation)
 
     def _remove(self, name: str) -> None:
         if (there := self._there.pop(name, None)) is not None:
-            gcs.remove(files.join(self.output, name), generation=there.generation)
+            self._objects.remove(join(self.output, name), generation=there.version)
 
     def remove_staging(self) -> None:
-        staged = [name for name in self._there if name.startswith(f"{files.STAGING}/")]
-        for _ in files.for_each(self._remove, staged, self.output):
+        staged = [name for name in self._there if name.startswith(f"{STAGING}/")]
+        for _ in self._storage.for_each(self._remove, staged):
             pass
 
 
@@ -198,7 +202,10 @@ def changes_of(output: str, run: str) -> OutputChanges:
         output: the folder.
         run: what the lock of a bucket names this run; empty when it holds none.
     """
-    return BucketChanges(output, run) if gcs.is_gcs(output) else OutputChanges(output)
+    storage = storage_of(output)
+    if isinstance(storage, GcsStorage):
+        return BucketChanges(output, storage, run)
+    return OutputChanges(output, storage)
 
 
 def remove_staging(output: str, run: str) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.resolve import box_orientation
 from pipeline.resolve.box_flags import ChosenBoxes
 from pipeline.resolve.box_orientation import with_orientation
 from tests.images import picture, saved
 from transforms.core.features.boxes import BoxRules
 from transforms.core.images.pillow_images import exif_of
 from transforms.core.tables.csv_rows import LabelRow
+from transforms.storage.local_storage import LocalStorage
 
 COLUMNS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -78,7 +78,7 @@ def test_boxes_that_contradict_each_other(folder: Path) -> None:
 def test_no_image_is_read_for_nothing(
     folder: Path, units: str, flag: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box_orientation.files, "read_range", None)
+    monkeypatch.setattr(LocalStorage, "read_range", None)
     rules, (decision,) = decided(folder, f"side {HIGH}", units=units, flag=flag)
     assert rules.orientation == (flag or "stored")
     assert decision.because == ("given" if flag else "default: normalized boxes show nothing of it")
@@ -87,10 +87,10 @@ def test_no_image_is_read_for_nothing(
 def test_few_images_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def read_range(path: str, offset: int, length: int) -> bytes:
+    def read_range(_: LocalStorage, path: str, offset: int, length: int) -> bytes:
         read.append(path)
         return b""
 
-    monkeypatch.setattr(box_orientation.files, "read_range", read_range)
+    monkeypatch.setattr(LocalStorage, "read_range", read_range)
     decided(folder, *(f"{number // 2} {WIDE}" for number in range(200)))
     assert len(read) == len(set(read)) == 32

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.core.globs import glob_regex, literal_prefix
-from transforms.storage.listing import list_files
+from transforms.storage.local_storage import LocalStorage
 
 NAMES = st.sampled_from(["a", "b.jpg", ".h", "ab", "a]", "[x]", "a-b", "^", "é", "A", "a\n"])
 PARTS = st.sampled_from(
@@ -34,7 +34,7 @@ def test_names_match_as_local_files_do(paths: list[list[str]], parts: list[str])
                 continue
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch()
-        found = {file.uri for file in list_files(f"{name}/{pattern}")}
+        found = {file.uri for file in LocalStorage().list_files(f"{name}/{pattern}")}
         files = {str(path) for path in root.rglob("*") if path.is_file()}
     matches = glob_regex(pattern).fullmatch
     assert {path for path in files if matches(path.removeprefix(f"{name}/"))} == found

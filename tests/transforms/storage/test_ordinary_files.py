@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from transforms.storage import ordinary_files
-from transforms.storage.files import is_regular
-from transforms.storage.listing import list_files
+from transforms.storage.local_storage import LocalStorage
 from transforms.storage.ordinary_files import is_ordinary, is_ordinary_file
+
+STORAGE = LocalStorage()
 
 
 def test_ordinary_files_and_what_is_none(tmp_path: Path) -> None:
@@ -36,9 +37,11 @@ def test_what_the_kernel_makes_up_is_not_listed(tmp_path: Path) -> None:
     (tmp_path / "1.jpg").write_bytes(b"1")
     for name in ("/proc/self/status", "/proc/kmsg", "/sys/kernel/notes"):
         (tmp_path / f"{Path(name).name}.jpg").symlink_to(name)
-        assert not is_regular(name)
+        assert not STORAGE.is_ordinary(name)
     there = [tmp_path / "1.jpg", *(p for p in tmp_path.iterdir() if not p.exists())]
-    assert {file.uri for file in list_files(f"{tmp_path}/*.jpg")} == {str(path) for path in there}
+    assert {file.uri for file in STORAGE.list_files(f"{tmp_path}/*.jpg")} == {
+        str(path) for path in there
+    }
 
 
 @pytest.fixture

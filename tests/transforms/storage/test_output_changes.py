@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.servers.gcs import GcsServer
+from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.output_changes import BucketChanges, Put, changes_of, remove_staging
 
 OUTPUT = "gs://datasets/out"
@@ -28,7 +29,7 @@ def lock(bucket: GcsServer, content: str) -> None:
 def test_a_lock_of_another_run(bucket: GcsServer, content: str) -> None:
     lock(bucket, content)
     with pytest.raises(OSError, match=f"another run took --output {OUTPUT} over"):
-        BucketChanges(OUTPUT, "mine").begin()
+        BucketChanges(OUTPUT, GcsStorage(), "mine").begin()
     with pytest.raises(OSError, match="another run took"):
         remove_staging(OUTPUT, "mine")
     assert ".staging/small_files.json" in "".join(bucket.names("datasets"))
@@ -68,9 +69,7 @@ def test_what_is_in_place_gets_a_generation_of_this_run(bucket: GcsServer) -> No
     put = Put(".staging/gone", "labels.txt", 10, "00000000")
     with pytest.raises(OSError, match="neither staged nor in place"):
         changes.find_staged([put])
-    from transforms.storage import gcs
-
-    stored = gcs.find(f"{OUTPUT}/labels.txt")
+    stored = GcsStorage().find(f"{OUTPUT}/labels.txt")
     assert stored is not None
     put = put._replace(crc32c=stored.crc32c)
     assert changes.find_staged([put]) == [False]

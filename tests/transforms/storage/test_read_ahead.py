@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.storage.read_ahead import ReadAhead, read_file
+from transforms.storage.local_storage import LocalStorage
+from transforms.storage.read_ahead import ReadAhead
 
 THREADS = 2
 AHEAD = 16 * THREADS
@@ -171,7 +172,7 @@ def test_consumers_share_the_bytes_in_flight() -> None:
 
 
 def read(path: Path, *, size: int = 1, version: int = 0) -> bytes:
-    return read_file(str(path), size=size, version=version, max_bytes=1)
+    return LocalStorage().read_listed(str(path), size=size, version=version, max_bytes=1)
 
 
 def test_files_are_read_as_stored(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ REPORT = "report.html"
 # How the names of the files end that hold the names of classes for TensorFlow Datasets.
 CLASS_NAMES = ".labels.txt"
 
+# The folder in an output folder where a dataset waits until it is whole.
+STAGING = ".staging"
+
 # Why a run did not publish, left in the staging folder for its launcher to read.
 OUTCOME = "outcome.json"
 

@@ -8,7 +8,7 @@ import pytest
 
 from transforms.core.globs import glob_regex
 from transforms.core.planning.image_globs import any_case, expand_braces, other_case
-from transforms.storage.listing import list_files
+from transforms.storage.local_storage import LocalStorage
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_files_and_objects_are_the_same(tmp_path: Path, pattern: str, names: lis
     for name in NAMES:
         (tmp_path / name).touch()
     globs = [any_case(glob) for glob in expand_braces(f"{tmp_path}/{pattern}")]
-    found = {Path(file.uri).name for glob in globs for file in list_files(glob)}
+    found = {Path(file.uri).name for glob in globs for file in LocalStorage().list_files(glob)}
     assert found == set(names)
     matching = [glob_regex(glob).fullmatch for glob in globs]
     objects = {name for name in NAMES if any(match(f"{tmp_path}/{name}") for match in matching)}

@@ -21,14 +21,19 @@ from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
-from transforms.storage.listing import FoundFile, list_files
+from transforms.storage.interface import FoundFile
+from transforms.storage.local_storage import LocalStorage
+
+STORAGE = LocalStorage()
 
 FOLDERS = PathRules("directory")
 LATIN_1 = os.fsdecode(b"caf\xe9.jpg")
 
 
 def listed(pattern: str, folder: Path) -> list[str]:
-    return sorted(os.path.relpath(file.uri, folder) for file in list_files(f"{folder}/{pattern}"))
+    return sorted(
+        os.path.relpath(file.uri, folder) for file in STORAGE.list_files(f"{folder}/{pattern}")
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def test_globs(tmp_path: Path, pattern: str, names: list[str]) -> None:
 )
 def test_any_name_is_listed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"12345")
-    [file] = list_files(f"{tmp_path}/*.jpg")
+    [file] = STORAGE.list_files(f"{tmp_path}/*.jpg")
     assert (file.uri, file.size) == (f"{tmp_path}/{name}", 5)
 
 
@@ -70,7 +75,9 @@ def test_the_version_changes_with_the_content(tmp_path: Path) -> None:
     path = tmp_path / "1.jpg"
     path.write_bytes(b"1")
     os.utime(path, ns=(0, 1_700_000_000_123_456_789))
-    assert list(list_files(str(path))) == [FoundFile(str(path), 1, 1_700_000_000_123_456_789)]
+    assert list(STORAGE.list_files(str(path))) == [
+        FoundFile(str(path), 1, 1_700_000_000_123_456_789)
+    ]
 
 
 def test_only_files_are_listed(tmp_path: Path) -> None:
@@ -84,7 +91,7 @@ def test_only_files_are_listed(tmp_path: Path) -> None:
 
 def test_a_dangling_link_is_listed_for_the_reader_to_reject(tmp_path: Path) -> None:
     (tmp_path / "link.jpg").symlink_to("nowhere")
-    assert list(list_files(f"{tmp_path}/*")) == [FoundFile(f"{tmp_path}/link.jpg", 0, 0)]
+    assert list(STORAGE.list_files(f"{tmp_path}/*")) == [FoundFile(f"{tmp_path}/link.jpg", 0, 0)]
 
 
 def find(folder: Path, pattern: str, **changes: Any) -> list[Any]:
@@ -135,7 +142,7 @@ def test_an_unreadable_folder_is_an_error(shared_folder: Path) -> None:
     (shared_folder / "dog").chmod(0)
     for pattern in ("*/*.jpg", "**/*.jpg"):
         with without_privileges(), pytest.raises(PermissionError, match="dog"):
-            list(list_files(f"{shared_folder}/{pattern}"))
+            list(STORAGE.list_files(f"{shared_folder}/{pattern}"))
     (shared_folder / "dog").chmod(0o755)
 
 
@@ -156,7 +163,7 @@ def test_links_in_circles_are_an_error_in_one_line(tmp_path: Path) -> None:
         for other in set(names) - {name}:
             (tmp_path / name / f"to{other}").symlink_to(tmp_path / other)
     with pytest.raises(OSError, match="links lead to it in more than 1000 ways"):
-        for _ in list_files(f"{tmp_path}/**/*.jpg"):
+        for _ in STORAGE.list_files(f"{tmp_path}/**/*.jpg"):
             pass
 
 
@@ -180,10 +187,10 @@ def test_folders_are_listed_however_deep(shared_folder: Path, depth: int) -> Non
     try:
         for pattern in ("**", "d/" * depth):
             if depth < 2000:
-                assert len(list(list_files(f"{shared_folder}/{pattern}/*.jpg"))) == 1
+                assert len(list(STORAGE.list_files(f"{shared_folder}/{pattern}/*.jpg"))) == 1
                 continue
             with pytest.raises(OSError, match="File name too long"):
-                list(list_files(f"{shared_folder}/{pattern}/*.jpg"))
+                list(STORAGE.list_files(f"{shared_folder}/{pattern}/*.jpg"))
     finally:
         # It is too deep for Python, too.
         subprocess.run(["rm", "-r", shared_folder / "d"], check=True)
@@ -203,7 +210,7 @@ def test_matches_what_glob_matches(parts: list[str]) -> None:
             for path in glob.glob(f"{folder}/{pattern}", recursive=True)
             if os.path.isfile(path)
         }
-        found = {os.path.normpath(file.uri) for file in list_files(f"{folder}/{pattern}")}
+        found = {os.path.normpath(file.uri) for file in STORAGE.list_files(f"{folder}/{pattern}")}
         assert found == expected
 
 

@@ -1,4 +1,4 @@
-"""What globs match, with sizes and versions, on local disk and elsewhere."""
+"""What a glob matches on local disk: folder by folder, and an unreadable folder is an error."""
 
 from __future__ import annotations
 
@@ -9,70 +9,12 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
-
-from apache_beam.io.filesystem import FileMetadata
-from apache_beam.io.filesystems import FileSystems
-
-from transforms.core.file_errors import check_final
-from transforms.storage import gcs
-from transforms.storage.ordinary_files import is_ordinary
 
 # Ways through links that lead to one folder; linked in a circle, a dozen folders have millions.
 _MAX_WAYS = 1000
 
 
-class FoundFile(NamedTuple):
-    """One file as listed.
-
-    Attributes:
-        uri: local path or URL.
-        size: bytes.
-        version: changes when the content does.
-    """
-
-    uri: str
-    size: int
-    version: int
-
-
-def is_local(uri: str) -> bool:
-    """Whether `uri` is a path of this machine, not a URL.
-
-    >>> is_local("photos/*.jpg"), is_local("gs://bucket/*.jpg")
-    (True, False)
-    """
-    return "://" not in uri
-
-
-def list_files(pattern: str) -> Iterator[FoundFile]:
-    """The ordinary files that a glob matches; `**` crosses folders, hidden files need a dot.
-
-    Local files are listed one by one as the folders are read, so a million names need no list.
-
-    Raises:
-        OSError: a folder cannot be read; its images would be missed in silence.
-    """
-    if gcs.is_gcs(pattern):
-        yield from map(FoundFile._make, gcs.list_objects(pattern))
-        return
-    if not is_local(pattern):
-        for metadata in FileSystems.match([pattern])[0].metadata_list:
-            yield _remote_file(metadata)
-        return
-    for path in _expand_glob(pattern):
-        try:
-            status = os.stat(path)
-        except OSError as error:
-            # A dangling link, or gone since it was listed: reading it will say which.
-            check_final(error, path)
-            yield FoundFile(path, 0, 0)
-            continue
-        if is_ordinary(status):
-            yield FoundFile(path, status.st_size, status.st_mtime_ns)
-
-
-def _expand_glob(pattern: str) -> Iterator[str]:
+def expand_glob(pattern: str) -> Iterator[str]:
     """What `glob.iglob(pattern, recursive=True)` gives, but an unreadable folder is an error."""
     first, *parts = pattern.split("/")
     if first == "" and parts:
@@ -153,8 +95,3 @@ def _is_folder(path: str) -> bool:
         if error.errno == errno.ELOOP:
             return False
         raise
-
-
-def _remote_file(metadata: FileMetadata) -> FoundFile:
-    version = int((metadata.last_updated_in_seconds or 0) * 1_000_000)
-    return FoundFile(metadata.path, metadata.size_in_bytes, version)

@@ -1,4 +1,4 @@
-"""`transforms.storage.gcs` against a real server on loopback."""
+"""`transforms.storage.gcs_storage` against a real server on loopback."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from tests.servers.gcs import GcsServer, requester_pays
 from transforms.core.dataset.output_names import ForeignNameError
-from transforms.storage import files, gcs_moves
-from transforms.storage import gcs as gcs_module
-from transforms.storage.listing import list_files
+from transforms.storage import gcs_storage
+from transforms.storage.gcs_storage import GcsStorage
+
+STORAGE = GcsStorage()
 
 ODD_NAMES = [
     "a b.jpg",
@@ -36,7 +37,7 @@ def bucket(gcs: GcsServer) -> str:
 def test_odd_names_are_listed_and_read(gcs: GcsServer, bucket: str) -> None:
     for name in ODD_NAMES:
         gcs.put("photos", f"in/{name}", name.encode())
-    found = list(list_files(f"{bucket}/in/**"))
+    found = list(STORAGE.list_files(f"{bucket}/in/**"))
     assert [file.uri for file in found] == sorted(f"{bucket}/in/{name}" for name in ODD_NAMES)
     for file in found:
         data = read(file.uri, generation=file.version)
@@ -46,14 +47,16 @@ def test_odd_names_are_listed_and_read(gcs: GcsServer, bucket: str) -> None:
 
 def read(uri: str, *, generation: int | None = None) -> bytes:
     """The object's bytes."""
-    return gcs_module.read(uri, generation=generation)
+    if generation is None:
+        return STORAGE.read_bytes(uri)
+    return STORAGE.read_listed(uri, size=0, version=generation, max_bytes=1 << 30)
 
 
 def test_reading_is_one_request_an_object(gcs: GcsServer, bucket: str) -> None:
     for number in range(10):
         gcs.put("photos", f"{number}.jpg", b"x")
     gcs.reset()
-    for file in list_files(f"{bucket}/*"):
+    for file in STORAGE.list_files(f"{bucket}/*"):
         read(file.uri, generation=file.version)
     assert gcs.counts() == {"GET list": 1, "GET media": 10}
 
@@ -62,7 +65,7 @@ def test_listing_asks_for_its_prefix_and_few_fields(gcs: GcsServer, bucket: str)
     for name in ("a/1.jpg", "ab/2.jpg", "b/3.jpg", "a/", "a/.hidden.jpg", "a/c/4.jpg"):
         gcs.put("photos", name, b"x")
     gcs.reset()
-    assert [file.uri for file in list_files(f"{bucket}/a*/*.jpg")] == [
+    assert [file.uri for file in STORAGE.list_files(f"{bucket}/a*/*.jpg")] == [
         f"{bucket}/a/1.jpg",
         f"{bucket}/ab/2.jpg",
     ]
@@ -74,7 +77,7 @@ def test_listing_asks_for_its_prefix_and_few_fields(gcs: GcsServer, bucket: str)
 def test_placeholders_of_folders_are_no_files(gcs: GcsServer, bucket: str) -> None:
     gcs.put("photos", "in/", b"")
     gcs.put("photos", "in/cats/", b"")
-    assert list(list_files(f"{bucket}/in/**")) == []
+    assert list(STORAGE.list_files(f"{bucket}/in/**")) == []
 
 
 def test_an_object_that_was_overwritten_is_not_read(gcs: GcsServer, bucket: str) -> None:
@@ -88,9 +91,9 @@ def test_gzip_encoding_is_undone_within_bounds(gcs: GcsServer, bucket: str) -> N
     plain = b"0" * 100_000
     gcs.put("photos", "1.jpg", gzip.compress(plain), content_encoding="gzip")
     uri = f"{bucket}/1.jpg"
-    assert gcs_module.read(uri, max_bytes=100_000) == plain
+    assert gcs_storage._read(uri, None, max_bytes=100_000) == plain
     with pytest.raises(OSError, match="--max_bytes"):
-        gcs_module.read(uri, max_bytes=99_999)
+        gcs_storage._read(uri, None, max_bytes=99_999)
     zipped = gzip.compress(plain)
     gcs.put("photos", "2.jpg", zipped)
     assert read(f"{bucket}/2.jpg") == zipped
@@ -117,7 +120,7 @@ def test_failures_are_told_in_one_line(
 
 @pytest.mark.parametrize(
     "list_all",
-    [list_files, files.names_below, gcs_moves.stored_below],
+    [STORAGE.list_files, STORAGE.names_below, STORAGE.stored_below],
     ids=["list_files", "names_below", "stored_below"],
 )
 @pytest.mark.usefixtures("gcs")
@@ -146,7 +149,7 @@ def test_bytes_that_were_damaged_on_their_way_are_asked_for_again(
 def test_a_moved_object_takes_the_place_of_another(gcs: GcsServer, bucket: str) -> None:
     gcs.put("photos", "new", b"new")
     gcs.put("photos", "old", b"old")
-    files.rename(f"{bucket}/new", f"{bucket}/old")
+    STORAGE.rename(f"{bucket}/new", f"{bucket}/old")
     assert gcs.names("photos") == ["old"]
     assert gcs.get("photos", "old") == b"new"
 
@@ -155,7 +158,7 @@ def test_a_moved_object_takes_the_place_of_another(gcs: GcsServer, bucket: str) 
 def test_a_move_whose_answer_is_lost_is_done_once(gcs: GcsServer, bucket: str) -> None:
     gcs.put("photos", "new", b"new")
     gcs.set_faults([{"kind": "rewrite", "drop": True, "late": True, "count": 1}])
-    files.rename(f"{bucket}/new", f"{bucket}/target")
+    STORAGE.rename(f"{bucket}/new", f"{bucket}/target")
     assert gcs.names("photos") == ["target"]
 
 
@@ -163,40 +166,40 @@ def test_a_move_does_not_overwrite_what_another_run_wrote(
     gcs: GcsServer, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gcs.put("photos", "new", b"new")
-    copy = gcs_moves._copy
+    copy = gcs_storage._copy
 
     def overtaken(*arguments: object) -> int:
         gcs.put("photos", "target", b"of another run")
         return copy(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(gcs_moves, "_copy", overtaken)
+    monkeypatch.setattr(gcs_storage, "_copy", overtaken)
     with pytest.raises(OSError, match="overwritten"):
-        files.rename(f"{bucket}/new", f"{bucket}/target")
+        STORAGE.rename(f"{bucket}/new", f"{bucket}/target")
     assert gcs.get("photos", "target") == b"of another run"
 
 
 def test_a_new_object_is_never_replaced(gcs: GcsServer, bucket: str) -> None:
     uri = f"{bucket}/manifest.json"
-    files.write_whole(uri, b"ours", generation=0)
-    files.write_whole(uri, b"ours", generation=0)
+    STORAGE.write_whole(uri, b"ours", generation=0)
+    STORAGE.write_whole(uri, b"ours", generation=0)
     with pytest.raises(FileExistsError):
-        files.write_whole(uri, b"theirs", generation=0)
+        STORAGE.write_whole(uri, b"theirs", generation=0)
     assert gcs.get("photos", "manifest.json") == b"ours"
 
 
 def test_large_files_are_sent_in_parts(gcs: GcsServer, bucket: str) -> None:
     data = bytes(range(256)) * 80_000
-    with files.open_writer(f"{bucket}/large") as file:
+    with STORAGE.open_writer(f"{bucket}/large") as file:
         for start in range(0, len(data), 1 << 20):
             file.write(data[start : start + (1 << 20)])
     assert gcs.get("photos", "large") == data
     assert gcs.counts() == {"POST upload": 1, "PUT upload": 3}
-    with files.open_reader(f"{bucket}/large") as file:
+    with STORAGE.open_reader(f"{bucket}/large") as file:
         assert file.read() == data
 
 
 def test_what_is_interrupted_leaves_no_object(gcs: GcsServer, bucket: str) -> None:
-    with pytest.raises(ValueError), files.open_writer(f"{bucket}/half") as file:
+    with pytest.raises(ValueError), STORAGE.open_writer(f"{bucket}/half") as file:
         file.write(b"x" * (9 << 20))
         raise ValueError
     assert gcs.names("photos") == []
@@ -204,7 +207,7 @@ def test_what_is_interrupted_leaves_no_object(gcs: GcsServer, bucket: str) -> No
 
 def test_an_upload_that_is_refused_leaves_no_object(gcs: GcsServer, bucket: str) -> None:
     gcs.set_faults([{"kind": "upload", "method": "PUT", "status": 403}])
-    with pytest.raises(PermissionError), files.open_writer(f"{bucket}/half") as file:
+    with pytest.raises(PermissionError), STORAGE.open_writer(f"{bucket}/half") as file:
         file.write(b"x")
     gcs.set_faults([])
     assert gcs.names("photos") == []
@@ -219,8 +222,8 @@ STAGED = (
 def test_a_folder_goes_with_all_that_this_tool_writes_there(gcs: GcsServer, bucket: str) -> None:
     for name in (*STAGED, "ab"):
         gcs.put("photos", name, b"x")
-    files.remove_folder(f"{bucket}/a")
-    files.remove(f"{bucket}/none")
+    STORAGE.remove_staging(f"{bucket}/a")
+    STORAGE.remove(f"{bucket}/none")
     assert gcs.names("photos") == ["ab"]
 
 
@@ -232,5 +235,5 @@ def test_a_folder_with_something_else_in_it_stays_whole(
     for each in names:
         gcs.put("photos", each, b"x")
     with pytest.raises(ForeignNameError, match=f"'{bucket}/{name}' is nothing that this tool"):
-        files.remove_folder(f"{bucket}/a")
+        STORAGE.remove_staging(f"{bucket}/a")
     assert gcs.names("photos") == names

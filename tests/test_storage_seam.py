@@ -1,0 +1,73 @@
+"""Only the storage room reads the scheme of a path."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.test_layering import MODULES, STORAGE, name_of, parsed
+
+# Modules outside of `transforms.storage` that read a scheme, each for what it is to a name.
+SCHEME_READERS = {
+    "pipeline.resolve.path_flags": "a message shows an address without what is secret in it",
+    "pipeline.run.beam_import": "words of a command line, before Beam may be imported",
+    "transforms.copy_rejected": "the name of a copy has that of its original in it",
+    "transforms.core.planning.image_lists": "what a cell of a row names; the core opens nothing",
+    "transforms.core.planning.keys": "where the path in a name begins; the core opens nothing",
+}
+
+FUNCTIONS = {"is_gcs", "is_local", "urlparse", "urlsplit"}
+
+CLASSES = {"LocalStorage", "GcsStorage", "BeamStorage"}
+
+
+def scheme_checks(tree: ast.AST) -> list[str]:
+    """The expressions that ask for the scheme of a path, or for the class of a storage."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            names = {alias.name for alias in node.names}
+            found += sorted(names & (FUNCTIONS | CLASSES))
+        elif isinstance(node, ast.Name) and node.id in CLASSES:
+            found.append(node.id)
+        elif isinstance(node, ast.Call):
+            found += sorted({ast.unparse(node.func).rpartition(".")[2]} & FUNCTIONS)
+        if isinstance(node, ast.Compare):
+            asked: list[ast.expr] = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            asked = node.args
+        else:
+            asked = []
+        words = (each for expression in asked for each in ast.walk(expression))
+        texts = (each.value for each in words if isinstance(each, ast.Constant))
+        if any(isinstance(text, str) and re.fullmatch(r"\w*://", text) for text in texts):
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_only_storage_reads_schemes() -> None:
+    outside = [path for path in MODULES if path not in STORAGE]
+    assert {name_of(path) for path in outside if scheme_checks(parsed(path))} == set(SCHEME_READERS)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "'://' in path",
+        "path.startswith('gs://')",
+        "path.startswith(('s3://', 'hdfs://'))",
+        "path.partition('://')[0] == 's3'",
+        "is_local(path)",
+        "isinstance(storage, GcsStorage)",
+        "from transforms.storage.local_storage import LocalStorage",
+    ],
+)
+def test_that_the_search_for_schemes_sees_them(code: str) -> None:
+    assert scheme_checks(ast.parse(code))
+
+
+@pytest.mark.parametrize("code", ["raise UsageError('give gs://BUCKET')", "storage_of(path)"])
+def test_that_the_search_for_schemes_lets_messages_pass(code: str) -> None:
+    assert not scheme_checks(ast.parse(code))

@@ -1,0 +1,119 @@
+"""Files of every other scheme (`s3://`, `hdfs://`, `azfs://`), through Beam's FileSystems."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from http import HTTPStatus
+from typing import Any, BinaryIO
+
+from apache_beam.io.filesystem import CompressionTypes, FileMetadata
+from apache_beam.io.filesystems import FileSystems
+
+from transforms.core.shown_text import first_line
+from transforms.storage.interface import FoundFile, Storage, Stored
+
+_AS_STORED = CompressionTypes.UNCOMPRESSED
+
+# What Beam's extras bring, by the schemes that need them.
+_EXTRAS = {
+    "s3": ("aws", "boto3"),
+    "hdfs": ("hadoop", "hdfs"),
+    "azfs": ("azure", "azure.storage.blob"),
+    "abfs": ("azure", "azure.storage.blob"),
+    "abfss": ("azure", "azure.storage.blob"),
+}
+
+
+class BeamStorage(Storage):
+    """What Beam knows by its scheme. Some have folders, such as HDFS; Beam does not say which."""
+
+    # Beam promises for none of them that a stream can go to a place without reading up to it.
+    reads_ranges = False
+
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        for found in FileSystems.match([pattern])[0].metadata_list:
+            yield FoundFile(found.path, found.size_in_bytes, _version(found))
+
+    def find(self, path: str) -> Stored | None:
+        if not self.exists(path):
+            return None
+        found = FileSystems.get_filesystem(path).metadata(path)
+        return Stored(found.size_in_bytes, _version(found))
+
+    def exists(self, path: str) -> bool:
+        return bool(FileSystems.exists(path))
+
+    def open_reader(
+        self, path: str, *, follow_links: bool = True
+    ) -> AbstractContextManager[BinaryIO]:
+        stream: AbstractContextManager[BinaryIO]
+        stream = FileSystems.open(path, compression_type=_AS_STORED)
+        return stream
+
+    def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+        """The bytes of a file; its file system raises whatever its client does.
+
+        Raises:
+            OSError: of a kind that `is_final` knows.
+        """
+        try:
+            return self.read_bytes(uri)
+        except Exception as error:
+            code = getattr(error, "code", None)
+            if code == HTTPStatus.FORBIDDEN:
+                raise PermissionError(errno.EACCES, first_line(error), uri) from error
+            if code == HTTPStatus.NOT_FOUND or not self.exists(uri):
+                raise FileNotFoundError(errno.ENOENT, "no such file", uri) from error
+            raise OSError(errno.EIO, first_line(error), uri) from error
+
+    def open_writer(self, path: str) -> AbstractContextManager[Any]:
+        stream: AbstractContextManager[Any]
+        stream = FileSystems.create(path, compression_type=_AS_STORED)
+        return stream
+
+    def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        # Hadoop renames onto nothing that is there.
+        self.remove(target)
+        FileSystems.rename([source], [target])
+
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        if self.exists(path):
+            try:
+                FileSystems.delete([path])
+            except OSError:
+                if self.exists(path):
+                    raise
+
+    def names_below(self, folder: str) -> list[str]:
+        prefix = f"{folder.rstrip('/')}/"
+        return sorted(file.uri.removeprefix(prefix) for file in self.list_files(f"{prefix}**"))
+
+    def name_problem(self, path: str) -> str:
+        """A scheme whose package is not installed; Beam would say that it knows no such path."""
+        extra, package = _EXTRAS.get(path.partition("://")[0].lower(), ("", ""))
+        try:
+            if package:
+                importlib.import_module(package)
+        except ImportError:
+            return f"needs an extra of Beam: pip install 'apache-beam[{extra}]'"
+        return ""
+
+    def make_directory(self, path: str) -> None:
+        if not self.exists(path):
+            try:
+                FileSystems.mkdirs(path)
+            except OSError:
+                if not self.exists(path):
+                    raise
+
+    def remove_staging(self, staging: str) -> None:
+        super().remove_staging(staging)
+        # What is a folder in some of them would stay.
+        self.remove(staging)
+
+
+def _version(found: FileMetadata) -> int:
+    return int((found.last_updated_in_seconds or 0) * 1_000_000)

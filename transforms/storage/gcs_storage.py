@@ -1,0 +1,320 @@
+"""Objects of Google Cloud Storage: list, read, write, move; one client for a process.
+
+Beam's own file system asks for an object's metadata before every read and lists without saying
+which fields it wants. Here a read is one request, pinned to the generation that was listed, and
+every failure is an `OSError` that says in one line what to do.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import glob
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from transforms.core.dataset.output_names import STAGING
+from transforms.core.file_errors import ChangedError, FinalError
+from transforms.core.globs import glob_regex, literal_prefix
+from transforms.storage.gcs_client import SCHEME, blob_of, client, get_media, split_uri
+from transforms.storage.gcs_errors import translate_errors
+from transforms.storage.gcs_retry import retry
+from transforms.storage.interface import MAX_TEXT_BYTES, FoundFile, Storage, Stored
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
+
+# One part of an upload or of a download that is streamed; a multiple of 256 KiB.
+_CHUNK = 8 << 20
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+# What a file of ours, such as a manifest, may grow to when it is stored with gzip encoding.
+_MAX_INFLATED = 1 << 30
+
+
+class GcsStorage(Storage):
+    """What begins with `gs://`; every version is a generation."""
+
+    has_generations = True
+    keeps_checksums = True
+
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        """The objects that a glob matches, in the order of their names.
+
+        Placeholders of folders, whose names end with a slash, are none.
+        """
+        bucket, names = split_uri(pattern)
+        if not bucket:
+            raise FileNotFoundError(errno.ENOENT, "no such bucket", pattern)
+        matches = glob_regex(names).fullmatch
+        for blob in _list(pattern, literal_prefix(names), "name,size,generation"):
+            if matches(blob.name) and not blob.name.endswith("/"):
+                uri = f"{SCHEME}{bucket}/{blob.name}"
+                yield FoundFile(uri, blob.size or 0, blob.generation)
+
+    def names_below(self, folder: str) -> list[str]:
+        prefix = f"{split_uri(folder)[1]}/"
+        return [blob.name.removeprefix(prefix) for blob in _list(folder, prefix, "name")]
+
+    def stored_below(self, folder: str) -> dict[str, Stored]:
+        """All objects below a folder, by their names relative to it."""
+        name = split_uri(folder)[1]
+        prefix = f"{name}/" if name else ""
+        below = _list(folder, prefix, "name,size,generation,crc32c")
+        return {blob.name.removeprefix(prefix): _stored(blob) for blob in below}
+
+    def find(self, path: str) -> Stored | None:
+        try:
+            with translate_errors(path):
+                blob = blob_of(path)
+                blob.reload(retry=retry())
+        except FileNotFoundError:
+            return None
+        return _stored(blob)
+
+    def exists(self, path: str) -> bool:
+        return self.find(path) is not None
+
+    def checksum(self, path: str, *, size: int) -> str | None:
+        stored = self.find(path)
+        if stored is None:
+            return None
+        return stored.crc32c if stored.size <= size else ""
+
+    def md5(self, uri: str, *, version: int) -> str | None:
+        """One request; None when the bucket does not know it (of objects composed of others).
+
+        Also when it knows that of the compressed bytes.
+
+        Raises:
+            OSError: it is gone, was overwritten, or cannot be asked for.
+        """
+        with translate_errors(uri):
+            blob = blob_of(uri)
+            blob.reload(if_generation_match=version, retry=retry())
+        if blob.md5_hash is None or blob.content_encoding == "gzip":
+            return None
+        return base64.b64decode(blob.md5_hash).hex()
+
+    def read_bytes(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
+    ) -> bytes:
+        return _read(path, None, max_stored=max_bytes)
+
+    def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+        return _read(uri, version, max_bytes=max_bytes)
+
+    def read_text(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
+    ) -> str | None:
+        # One request: a bucket says itself that there is none.
+        try:
+            return self.read_bytes(path, max_bytes=max_bytes).decode()
+        except FileNotFoundError:
+            return None
+
+    def read_range(
+        self, path: str, offset: int, length: int, *, follow_links: bool = True
+    ) -> bytes:
+        with translate_errors(path):
+            return bytes(
+                blob_of(path).download_as_bytes(
+                    start=offset,
+                    end=offset + length - 1,
+                    raw_download=True,
+                    checksum=None,
+                    retry=retry(),
+                )
+            )
+
+    @contextlib.contextmanager
+    def open_reader(self, path: str, *, follow_links: bool = True) -> Iterator[BinaryIO]:
+        """A stream of an object's bytes as stored, fetched in parts of one generation."""
+        with translate_errors(path):
+            blob = blob_of(path)
+            blob.reload(retry=retry())
+            with blob.open(
+                "rb",
+                chunk_size=_CHUNK,
+                raw_download=True,
+                if_generation_match=blob.generation,
+                retry=retry(),
+            ) as stream:
+                yield stream
+
+    @contextlib.contextmanager
+    def open_writer(self, path: str) -> Iterator[Any]:
+        """A stream to a new object, sent in parts; nothing appears when the body raises."""
+        with translate_errors(path):
+            stream = blob_of(path).open(
+                "wb",
+                chunk_size=_CHUNK,
+                ignore_flush=True,
+                content_type="application/octet-stream",
+                if_generation_match=0,
+                retry=retry(),
+            )
+            try:
+                yield stream
+                stream.close()
+            except BaseException:
+                # A stream that is only dropped uploads what it has when it is collected.
+                stream.terminate()
+                raise
+
+    def write_whole(self, path: str, data: bytes, *, generation: int | None = None) -> int:
+        blob = blob_of(path)
+        try:
+            with translate_errors(path):
+                blob.upload_from_string(
+                    data,
+                    # What a browser may show; everything else it saves.
+                    content_type=(
+                        "text/html" if path.endswith(".html") else "application/octet-stream"
+                    ),
+                    if_generation_match=generation,
+                    retry=retry(),
+                )
+            return int(blob.generation)
+        except ChangedError as error:
+            # A retry of our own finds what its first try wrote.
+            there = self.find(path)
+            if there is None or _read(path, there.version) != data:
+                raise FileExistsError(errno.EEXIST, "another run wrote it", path) from error
+            return there.version
+
+    def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        """Copies on the server, pinned to the generations that are there now.
+
+        Another attempt may move the same bytes at the same time.
+
+        Raises:
+            FileNotFoundError: there is no `source`, and `target` does not exist either.
+            OSError: `target` was changed by another run, or permissions are missing.
+        """
+        there, former = self.find(source), self.find(target)
+        if there is None:
+            raise FileNotFoundError(errno.ENOENT, "no such object", source)
+        self.move(source, target, there, former)
+
+    def move(self, source: str, target: str, there: Stored, former: Stored | None) -> int:
+        """Puts one generation of `source` in the place of one of `target`; see `rename`.
+
+        Args:
+            source: the object; moved onto itself, it gets another generation.
+            target: its new URI.
+            there: what is known of `source`.
+            former: what is known of `target`, None when there was none.
+
+        Returns:
+            the generation of `target`.
+
+        Raises:
+            OSError: either was changed by another run, or permissions are missing.
+        """
+        try:
+            generation = _copy(source, there, target, former)
+        except (ChangedError, FileNotFoundError):
+            now = self.find(target)
+            if now is None or now.crc32c != there.crc32c:
+                raise
+            generation = now.version
+        if source != target:
+            self.remove(source, generation=there.version)
+        return generation
+
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        with contextlib.suppress(FileNotFoundError, ChangedError), translate_errors(path):
+            blob_of(path).delete(if_generation_match=generation, retry=retry())
+
+    def name_problem(self, path: str) -> str:
+        # As a variable makes it that is not set.
+        return "" if split_uri(path)[0] else "names no bucket: write gs://BUCKET/NAME"
+
+    def find_foreign(self, output: str) -> str | None:
+        folder = glob.escape(output.rstrip("/"))
+        other = next(self.list_files(f"{folder}/**"), None)
+        is_ours = next(self.list_files(f"{folder}/{STAGING}/**"), None) is not None
+        return other.uri if other and not is_ours else None
+
+
+def _list(folder: str, prefix: str, fields: str) -> Iterator[Blob]:
+    """The objects of a folder's bucket whose names begin with a prefix.
+
+    Args:
+        folder: or glob, for messages.
+        prefix: of the names.
+        fields: what is asked for of each.
+    """
+    with translate_errors(folder, missing="no such bucket"):
+        yield from client().list_blobs(
+            split_uri(folder)[0],
+            prefix=prefix,
+            fields=f"items({fields}),nextPageToken",
+            retry=retry(),
+        )
+
+
+def _stored(blob: Blob) -> Stored:
+    """What the service said of an object."""
+    crc32c = base64.b64decode(blob.crc32c).hex()
+    return Stored(int(blob.size or 0), int(blob.generation), crc32c)
+
+
+def _copy(source: str, there: Stored, target: str, former: Stored | None) -> int:
+    blob, original = blob_of(target), blob_of(source)
+    token: str | None = None
+    with translate_errors(target):
+        while True:
+            token, _, _ = blob.rewrite(
+                original,
+                token=token,
+                if_generation_match=former.version if former else 0,
+                if_source_generation_match=there.version,
+                retry=retry(),
+            )
+            if token is None:
+                return int(blob.generation)
+
+
+def _read(
+    uri: str,
+    generation: int | None,
+    *,
+    max_bytes: int | None = None,
+    max_stored: int | None = None,
+) -> bytes:
+    """All bytes of an object in one request; what is stored with gzip encoding is decompressed.
+
+    Args:
+        uri: the object.
+        generation: the generation that it must still have, or None for any.
+        max_bytes: bytes that a compressed object may grow to; by default, a gigabyte.
+        max_stored: bytes that it may have as stored, for what was not listed; None for any number.
+
+    Raises:
+        TooLargeError: it has more than `max_stored`.
+        OSError: it is gone, was overwritten, or cannot be read.
+    """
+    data: bytes
+    with translate_errors(uri):
+        data, encoding = retry()(get_media)(uri, generation, max_stored)
+    if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
+        return _decompress(data, uri, max_bytes)
+    return data
+
+
+def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
+    inflater = zlib.decompressobj(wbits=31)
+    limit = _MAX_INFLATED if max_bytes is None else max_bytes
+    try:
+        plain = inflater.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise FinalError(errno.EIO, f"its gzip encoding is damaged ({error})", uri) from error
+    if len(plain) > limit:
+        named = f"{limit} bytes" if max_bytes is None else "--max_bytes"
+        raise OSError(errno.EFBIG, f"its gzip encoding grows beyond {named}", uri)
+    return plain

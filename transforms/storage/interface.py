@@ -1,0 +1,395 @@
+"""What every place that holds files can do; `transforms.storage.files.storage_of` says which it is.
+
+Code outside of this room asks a storage for what it needs, by the name of a behaviour, and never
+for the scheme of a path.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+
+import google_crc32c
+
+from transforms.core.dataset.output_names import PARTIAL, ForeignNameError, is_staged
+from transforms.core.file_errors import TooLargeError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+READERS = 32
+"""Requests of one process that wait for a remote answer at the same time."""
+
+MAX_TEXT_BYTES = 1 << 30
+"""What a text that is read whole may have: 5 million lines of a manifest, or classes.
+
+A sparse file of a terabyte costs nobody anything.
+"""
+
+_CHUNK = 1 << 20
+
+
+class FoundFile(NamedTuple):
+    """One file as listed.
+
+    Attributes:
+        uri: local path or URL.
+        size: bytes.
+        version: changes when the content does.
+    """
+
+    uri: str
+    size: int
+    version: int
+
+
+class Stored(NamedTuple):
+    """What is known of a stored file without reading it.
+
+    Attributes:
+        size: bytes.
+        version: changes when the content does; the generation where there are generations.
+        crc32c: 8 hexadecimal digits; empty unless `keeps_checksums`.
+    """
+
+    size: int
+    version: int
+    crc32c: str = ""
+
+
+class Storage(abc.ABC):
+    """One kind of place that holds files. It has no state: a worker may make one of its own.
+
+    What is implemented here is what holds where there are neither folders nor links.
+    """
+
+    is_remote = True
+    """Whether an answer takes long, so that many are waited for at once."""
+
+    has_folders = False
+    """Whether folders are there by themselves: one can be missing, empty, locked or forbidden."""
+
+    has_generations = False
+    """Whether a change can name the generation that it replaces, and fails if there is another."""
+
+    keeps_checksums = False
+    """Whether `find` tells the CRC32C of a file without reading it."""
+
+    reads_ranges = True
+    """Whether reading a part of a file costs no more than that part."""
+
+    @abc.abstractmethod
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        """The ordinary files that a glob matches; `**` crosses folders, hidden files need a dot.
+
+        Raises:
+            OSError: something cannot be listed; images would be missed in silence.
+        """
+
+    @abc.abstractmethod
+    def find(self, path: str) -> Stored | None:
+        """What is known of an ordinary file, None when there is none. One system call or request.
+
+        Raises:
+            OSError: there is no answer.
+        """
+
+    @abc.abstractmethod
+    def exists(self, path: str) -> bool:
+        """Whether a file is there."""
+
+    @abc.abstractmethod
+    def open_reader(
+        self, path: str, *, follow_links: bool = True
+    ) -> AbstractContextManager[BinaryIO]:
+        """A file's bytes as stored.
+
+        Args:
+            path: the file.
+            follow_links: whether it may be a link: those that a user names, but none that is read
+                from a file in an output folder.
+
+        Raises:
+            OSError: it cannot be read, or is no regular file.
+        """
+
+    @abc.abstractmethod
+    def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+        """The bytes of a file as listed; what a bucket keeps with gzip encoding is decompressed.
+
+        Args:
+            uri: the file.
+            size: bytes, as listed.
+            version: as listed; 0 when the listing said nothing.
+            max_bytes: bytes that a compressed object may grow to.
+
+        Raises:
+            OSError: it cannot be read, or was overwritten since it was listed.
+        """
+
+    @abc.abstractmethod
+    def open_writer(self, path: str) -> AbstractContextManager[Any]:
+        """A new file to write bytes to; it follows no link, and its bytes are kept at the end."""
+
+    @abc.abstractmethod
+    def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        """Puts `source` in the place of `target`, which may exist.
+
+        Args:
+            source: the file.
+            target: its new path.
+            is_synced: whether its name is kept, too, when this returns; see `sync_folder`.
+        """
+
+    @abc.abstractmethod
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        """Removes a file, or only one generation of it; nothing there is fine."""
+
+    @abc.abstractmethod
+    def names_below(self, folder: str) -> list[str]:
+        """The files below a folder, relative to it, sorted."""
+
+    def write_whole(self, path: str, data: bytes, *, generation: int | None = None) -> int:
+        """Writes a file so that a reader sees all of it or nothing.
+
+        Args:
+            path: the file.
+            data: its content.
+            generation: of the file that it replaces, 0 for a new one, None for any; it counts only
+                where there are generations.
+
+        Returns:
+            the generation that was written, 0 where there are none.
+
+        Raises:
+            FileExistsError: another run wrote other bytes meanwhile.
+        """
+        with self.open_writer(path + PARTIAL) as file:
+            file.write(data)
+        self.rename(path + PARTIAL, path)
+        return 0
+
+    def read_bytes(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
+    ) -> bytes:
+        """All bytes of a file; what a bucket keeps with gzip encoding is decompressed.
+
+        Args:
+            path: the file.
+            follow_links: see `open_reader`.
+            max_bytes: bytes that it may have; None for any number.
+
+        Raises:
+            TooLargeError: it has more than `max_bytes`.
+            OSError: it cannot be read.
+        """
+        with self.open_reader(path, follow_links=follow_links) as file:
+            return read_up_to(file, max_bytes, path)
+
+    def read_text(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
+    ) -> str | None:
+        """The content of a file, or None when there is none; see `read_bytes`."""
+        # What is raised when there is none, not all file systems agree on.
+        if not self.exists(path):
+            return None
+        try:
+            return self.read_bytes(path, follow_links=follow_links, max_bytes=max_bytes).decode()
+        except FileNotFoundError:
+            return None
+
+    def read_range(
+        self, path: str, offset: int, length: int, *, follow_links: bool = True
+    ) -> bytes:
+        """A part of a file as stored; fewer bytes where it ends; see `open_reader`."""
+        with self.open_reader(path, follow_links=follow_links) as file:
+            file.seek(offset)
+            return bytes(file.read(length))
+
+    def md5(self, uri: str, *, version: int) -> str | None:
+        """The MD5 of a file as listed, if it is known without reading; 32 hexadecimal digits."""
+        return None
+
+    def checksum(self, path: str, *, size: int) -> str | None:
+        """The CRC32C of a file, 8 hexadecimal digits; None when there is none.
+
+        Args:
+            path: the file.
+            size: bytes that it should have. Of one with more, no more are read: empty.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        if not self.exists(path):
+            return None
+        crc = read = 0
+        with self.open_reader(path, follow_links=False) as file:
+            while chunk := file.read(_CHUNK):
+                crc = google_crc32c.extend(crc, chunk)
+                read += len(chunk)
+                if read > size:
+                    return ""
+        return f"{crc:08x}"
+
+    def has_checksum(self, path: str, crc32c: str, size: int) -> bool:
+        """Whether a file is there with these bytes; a link, a FIFO or a folder is none."""
+        return self.checksum(path, size=size) == crc32c
+
+    def has_size(self, path: str, size: int) -> bool:
+        """Whether a file is there, no link, and has `size` bytes."""
+        found = self.find(path)
+        return found is not None and found.size == size
+
+    def is_ordinary(self, path: str) -> bool:
+        """Whether reading a path ends: it may be a FIFO, a device or a file of /proc."""
+        return True
+
+    def is_misplaced(self, path: str) -> bool:
+        """Whether a link, a folder, a FIFO or a device is where a dataset has a file."""
+        return False
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a folder is there, or at least a file below it."""
+        return next(self.list_files(f"{path.rstrip('/')}/**"), None) is not None
+
+    def name_problem(self, path: str) -> str:
+        """What keeps a path or a glob from naming anything; empty when nothing does."""
+        return ""
+
+    def absolute(self, path: str) -> str:
+        """A path that does not depend on the working directory."""
+        return path
+
+    def spellings(self, path: str) -> list[str]:
+        """How listings may spell a path, itself first."""
+        return [path]
+
+    def top_folder(self, path: str) -> str:
+        """The place in the file system that a path is in, see `image_lists.top_folder`.
+
+        Empty where there is none: what may be read is decided by a bucket's permissions.
+        """
+        return ""
+
+    def make_directory(self, path: str) -> None:
+        """Makes a folder and its parents, where there are folders."""
+        return
+
+    def could_write(self, folder: str) -> bool:
+        """Writes to a folder in a way that leaves nothing, even of a run that is killed meanwhile.
+
+        Returns:
+            False where there is no such way.
+
+        Raises:
+            OSError: the folder cannot be written to.
+        """
+        return False
+
+    def sync_folder(self, folder: str) -> None:
+        """Keeps the names in a folder, in the order in which they were given."""
+        return
+
+    def remove_if_empty(self, folder: str) -> None:
+        """Removes a folder that nothing is in."""
+        return
+
+    def staged_names(self, staging: str) -> list[str]:
+        """All files below a staging folder, relative to it, sorted.
+
+        Raises:
+            ForeignNameError: one is none that this tool writes there.
+        """
+        names = self.names_below(staging)
+        if foreign := [name for name in names if not is_staged(name)]:
+            raise foreign_name(f"{staging}/{foreign[0]}")
+        return names
+
+    def remove_staging(self, staging: str) -> None:
+        """Removes a staging folder with what this tool writes there; nothing there is fine.
+
+        Raises:
+            ForeignNameError: something else is in it; nothing was removed then.
+        """
+        for name in self.staged_names(staging):
+            self.remove(f"{staging}/{name}")
+
+    def find_foreign(self, output: str) -> str | None:
+        """Something in an output folder that holds neither a dataset nor what a run staged.
+
+        Raises:
+            NotADirectoryError: the folder is a file.
+            OSError: it cannot be read.
+        """
+        return None
+
+    def check_folders(self, output: str, names: Iterable[str]) -> None:
+        """Checks that the folders of a dataset's files are in it, and no links that lead elsewhere.
+
+        Args:
+            output: the dataset's folder.
+            names: its files, by their paths below it.
+
+        Raises:
+            ForeignNameError: one is not.
+        """
+        return
+
+    def check_replaced(self, output: str, names: Iterable[str]) -> None:
+        """Checks that files of a dataset can be written or removed: none is a folder.
+
+        Args:
+            output: the dataset's folder.
+            names: its files, by their paths below it.
+
+        Raises:
+            ForeignNameError: one is.
+        """
+        return
+
+    def for_each(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        """Results in the order of the items; many at once if answers take long.
+
+        Args:
+            function: asks for a file.
+            items: what to call it with.
+        """
+        with ThreadPoolExecutor(READERS) as pool:
+            yield from pool.map(function, items)
+
+
+def foreign_name(path: str) -> ForeignNameError:
+    """What to raise for something in a staging folder that this tool does not write there."""
+    return ForeignNameError(
+        f"{path!r:.300} is nothing that this tool writes into its staging folder: move it away"
+    )
+
+
+def read_up_to(file: BinaryIO, max_bytes: int | None, path: str) -> bytes:
+    """All bytes of an open file.
+
+    Args:
+        file: at its beginning.
+        max_bytes: bytes that it may have; None for any number.
+        path: for messages.
+
+    Raises:
+        TooLargeError: it has more than `max_bytes`.
+        OSError: it cannot be read.
+    """
+    if max_bytes is None:
+        return bytes(file.read())
+    chunks: list[bytes] = []
+    read = 0
+    # Not in one call, which would take as much memory as a file may have.
+    while chunk := file.read(_CHUNK):
+        read += len(chunk)
+        if read > max_bytes:
+            raise TooLargeError(read, max_bytes, path)
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,343 @@
+"""Files on local disk, by names that somebody else may have written: nothing waits.
+
+A folder that was copied from elsewhere may hold links, FIFOs and devices under the names of a
+dataset's files. Opening a FIFO would wait for ever; through a link, a file elsewhere would be read
+or overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+from transforms.core.dataset.output_names import (
+    MANIFEST,
+    STAGING,
+    ForeignNameError,
+    is_attempt,
+    is_staged,
+)
+from transforms.core.file_errors import ChangedError, TooLargeError, check_final, is_final
+from transforms.core.planning.image_lists import top_folder
+from transforms.storage.interface import (
+    FoundFile,
+    Item,
+    Result,
+    Storage,
+    Stored,
+    foreign_name,
+    read_up_to,
+)
+from transforms.storage.local_globs import expand_glob
+from transforms.storage.ordinary_files import is_ordinary, is_ordinary_file
+
+# Refused for a link in the last part of a path, by Linux and macOS.
+_IS_LINK = errno.ELOOP
+
+# Nothing is at a path: a part of it is missing, or a file is where it names a folder.
+_NOTHING_THERE = (FileNotFoundError, NotADirectoryError)
+
+# What opening something else than a file of the dataset ends with.
+_NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ENOTDIR)
+
+# The file system or the kernel has no files without a name.
+_NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+
+# Seconds between the tries to read a file that fails for a reason that may pass.
+_PAUSES = (0.1, 0.5, 2.0)
+
+
+class LocalStorage(Storage):
+    """What has no scheme."""
+
+    is_remote = False
+    has_folders = True
+
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        # One by one as the folders are read, so a million names need no list.
+        for path in expand_glob(pattern):
+            try:
+                status = os.stat(path)
+            except OSError as error:
+                # A dangling link, or gone since it was listed: reading it will say which.
+                check_final(error, path)
+                yield FoundFile(path, 0, 0)
+                continue
+            if is_ordinary(status):
+                yield FoundFile(path, status.st_size, status.st_mtime_ns)
+
+    def find(self, path: str) -> Stored | None:
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            check_final(error, path)
+            return None
+        return Stored(status.st_size, status.st_mtime_ns) if is_ordinary(status) else None
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def open_reader(self, path: str, *, follow_links: bool = True) -> BinaryIO:
+        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
+        try:
+            descriptor = os.open(path, flags)
+        except OSError as error:
+            if error.errno == _IS_LINK and not follow_links and os.path.islink(path):
+                told = "it is a link, not a file of the dataset"
+                raise OSError(errno.EINVAL, told, path) from error
+            if error.errno == errno.ENXIO:
+                raise OSError(errno.EINVAL, "it is no regular file", path) from error
+            raise
+        try:
+            if not is_ordinary(os.fstat(descriptor)):
+                raise OSError(errno.EINVAL, "it is no regular file", path)
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+        # On a network file system, many an error passes.
+        for pause in _PAUSES:
+            try:
+                return _read_once(uri, size, version)
+            except OSError as error:
+                if is_final(error):
+                    raise
+            time.sleep(pause)
+        return _read_once(uri, size, version)
+
+    @contextlib.contextmanager
+    def open_writer(self, path: str) -> Iterator[Any]:
+        # On the disk before it gets its name, so that a crash cannot leave half.
+        with _create(path) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        os.replace(source, target)
+        if is_synced:
+            self.sync_folder(os.path.dirname(target))
+
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        """Removes a file, or a link itself; a folder is an error."""
+        _remove(path)
+
+    def names_below(self, folder: str) -> list[str]:
+        return sorted(
+            os.path.relpath(os.path.join(inner, name), folder)
+            for inner, _, names in os.walk(folder)
+            for name in names
+        )
+
+    def read_bytes(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
+    ) -> bytes:
+        with self.open_reader(path, follow_links=follow_links) as file:
+            size = 0 if max_bytes is None else os.fstat(file.fileno()).st_size
+            if max_bytes is not None and size > max_bytes:
+                raise TooLargeError(size, max_bytes, path)
+            return read_up_to(file, max_bytes, path)
+
+    def has_checksum(self, path: str, crc32c: str, size: int) -> bool:
+        try:
+            return super().has_checksum(path, crc32c, size)
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return False
+            raise
+
+    def has_size(self, path: str, size: int) -> bool:
+        try:
+            status = os.lstat(path)
+        except _NOTHING_THERE:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_size == size
+
+    def is_ordinary(self, path: str) -> bool:
+        return is_ordinary_file(path)
+
+    def is_misplaced(self, path: str) -> bool:
+        return os.path.lexists(path) and not (os.path.isfile(path) and not os.path.islink(path))
+
+    def is_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def absolute(self, path: str) -> str:
+        return os.path.abspath(path)
+
+    def spellings(self, path: str) -> list[str]:
+        relative = os.path.relpath(path)
+        return [path, os.path.abspath(path), relative, f"./{relative}"]
+
+    def top_folder(self, path: str) -> str:
+        return top_folder(os.path.abspath(path))
+
+    def make_directory(self, path: str) -> None:
+        if not os.path.exists(path):
+            os.makedirs(path, exist_ok=True)
+
+    def could_write(self, folder: str) -> bool:
+        # A file that never gets a name.
+        nameless = getattr(os, "O_TMPFILE", 0)
+        if not nameless:
+            return False
+        try:
+            os.close(os.open(folder, os.O_WRONLY | nameless, 0o600))
+        except OSError as error:
+            if error.errno in _NO_NAMELESS:
+                return False
+            raise
+        return True
+
+    def sync_folder(self, folder: str) -> None:
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove_if_empty(self, folder: str) -> None:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+    def staged_names(self, staging: str) -> list[str]:
+        """All that is in a staging folder; a link is refused, too."""
+        _check_folder(staging)
+        try:
+            entries = sorted(os.scandir(staging), key=lambda entry: entry.name)
+        except _NOTHING_THERE:
+            return []
+        names = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and is_attempt(entry.name):
+                found = sorted(os.scandir(entry.path), key=lambda each: each.name)
+                names += [_staged_name(each, f"{entry.name}/") for each in found]
+            else:
+                names.append(_staged_name(entry))
+        return names
+
+    def remove_staging(self, staging: str) -> None:
+        super().remove_staging(staging)
+        if os.path.lexists(staging):
+            for entry in [*os.scandir(staging)]:
+                if entry.is_dir(follow_symlinks=False):
+                    os.rmdir(entry.path)
+            os.rmdir(staging)
+
+    def find_foreign(self, output: str) -> str | None:
+        if not os.path.lexists(output):
+            return None
+        if not os.path.isdir(output):
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file", output)
+        names = sorted(os.listdir(output))
+        is_ours = MANIFEST in names or STAGING in names
+        return names[0] if names and not is_ours else None
+
+    def check_folders(self, output: str, names: Iterable[str]) -> None:
+        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
+            _check_folder(os.path.join(output, folder))
+
+    def check_replaced(self, output: str, names: Iterable[str]) -> None:
+        names = list(names)
+        self.check_folders(output, names)
+        for name in names:
+            _check_file(os.path.join(output, name))
+
+    def for_each(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        yield from map(function, items)
+
+
+def _create(path: str) -> BinaryIO:
+    """A new file to write, in the place of what a killed run left there; makes its folder.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "wb")
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    except FileExistsError:
+        # Not truncated: a link would lead elsewhere, and a FIFO would wait for a reader.
+        _remove(path)
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _read_once(path: str, size: int, version: int) -> bytes:
+    # Otherwise it would wait for somebody to write to what has become a FIFO.
+    with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
+        _check_unchanged(file.fileno(), path, size, version)
+        data = file.read(size + 1)
+        while 0 < len(data) < size and (more := file.read(size - len(data))):
+            data += more
+        _check_unchanged(file.fileno(), path, size, version)
+        if len(data) != size:
+            raise _overwritten(path)
+        return data
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _check_unchanged(descriptor: int, path: str, size: int, version: int) -> None:
+    status = os.fstat(descriptor)
+    if not is_ordinary(status):
+        raise OSError(errno.EINVAL, "it is no regular file any more", path)
+    if status.st_size != size or version not in (0, status.st_mtime_ns):
+        raise _overwritten(path)
+
+
+def _overwritten(path: str) -> OSError:
+    return ChangedError(errno.ESTALE, "it was overwritten meanwhile", path)
+
+
+def _check_folder(path: str) -> None:
+    """Checks that a folder of the output is one, if it is there, and not a link.
+
+    Raises:
+        ForeignNameError: it is something else.
+    """
+    with contextlib.suppress(*_NOTHING_THERE):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISDIR(mode):
+            kind = "a link" if stat.S_ISLNK(mode) else "no folder"
+            raise ForeignNameError(f"{path} is {kind}: it must be a folder of its own; remove it")
+
+
+def _check_file(path: str) -> None:
+    """Checks that what a file of the output replaces, if anything, is no folder.
+
+    Raises:
+        ForeignNameError: it is a folder.
+    """
+    with contextlib.suppress(*_NOTHING_THERE):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            raise ForeignNameError(f"{path} is a folder where a file of the dataset goes; move it")
+
+
+def _staged_name(entry: os.DirEntry[str], folder: str = "") -> str:
+    """The path below the staging folder of something in it, or in a folder of it.
+
+    Raises:
+        ForeignNameError: it is none that this tool writes, or is a link.
+    """
+    name = folder + entry.name
+    if is_staged(name) and entry.is_file(follow_symlinks=False):
+        return name
+    raise foreign_name(entry.path)
