@@ -1,12 +1,13 @@
 """Label files of hostile shape: one clear line or one rejected row, in memory that is bounded.
 
-Every command runs as a user would run it, in a process with a ceiling on its address space.
+Commands on files that could fill the memory run in a process with a ceiling on its address space.
 """
 
 from __future__ import annotations
 
 import gzip
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from tests.conftest import draw
 from tests.hostile.limited import run_limited
 from tests.marks import rest_slow
+from tests.pipeline import commands
 from tests.pipeline.commands import Dataset, Ran
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ceilings on memory need Linux")
@@ -45,9 +47,17 @@ def convert(images: str, labels: Path, command: str = "convert", **flags: Any) -
     return run_limited(f"pipeline.{command}", images=images, labels=labels, output=output, **flags)
 
 
-def dataset(images: str, labels: Path, **flags: Any) -> Dataset:
+def convert_small(images: str, labels: Path, **flags: Any) -> Ran:
+    """Runs `convert` in this process, on a label file of a few lines."""
+    output = labels.with_name("out")
+    return commands.convert(
+        images=images, labels=labels, output=output, max_rejected="100%", **flags
+    )
+
+
+def dataset(images: str, labels: Path, run: Callable[..., Ran] = convert, **flags: Any) -> Dataset:
     """The dataset that `convert` makes."""
-    ran = convert(images, labels, **flags)
+    ran = run(images, labels, **flags)
     assert ran.code == 0, ran.err
     return Dataset(labels.with_name("out"))
 
@@ -136,10 +146,13 @@ def test_a_million_blank_lines(images: str, labels: Path) -> None:
 
 def test_nul_bytes(images: str, labels: Path) -> None:
     write(labels, b"id,label\n" + ROWS.replace(b"2,cat", b"2,c\0at"))
-    refused(convert(images, labels), f"{labels} line 4 holds a NUL byte", "save it as UTF-8")
+    refused(convert_small(images, labels), f"{labels} line 4 holds a NUL byte", "save it as UTF-8")
     write(labels, ("id,label\n" + ROWS.decode()).encode("utf-16-le"))
-    refused(convert(images, labels), "line 1 holds a NUL byte", "--csv_encoding utf-16-le")
-    assert dataset(images, labels, csv_encoding="utf-16-le").classes == ["cat", "dog"]
+    refused(convert_small(images, labels), "line 1 holds a NUL byte", "--csv_encoding utf-16-le")
+    assert dataset(images, labels, convert_small, csv_encoding="utf-16-le").classes == [
+        "cat",
+        "dog",
+    ]
 
 
 @pytest.mark.slow
@@ -157,19 +170,19 @@ def test_a_wrong_encoding_in_row_900_000(images: str, labels: Path, zipped: bool
 def test_duplicate_headers(images: str, labels: Path) -> None:
     """One that is needed is an error; another one does not matter."""
     write(labels, b"id,label,id\n0,cat,1\n")
-    refused(convert(images, labels), "several columns may be", "'id', 'id'", "--label_key")
-    refused(convert(images, labels, label_key="id"), "calls columns 1 and 3 'id'")
+    refused(convert_small(images, labels), "several columns may be", "'id', 'id'", "--label_key")
+    refused(convert_small(images, labels, label_key="id"), "calls columns 1 and 3 'id'")
     write(labels, b"id,label,Label\n0,cat,dog\n")
-    refused(convert(images, labels), "several columns may be", "--label_column")
+    refused(convert_small(images, labels), "several columns may be", "--label_column")
     write(labels, b"id,label,x,x\n0,cat,1,2\n1,dog,3,4\n2,cat,,\n3,dog,,\n")
-    assert dataset(images, labels).ledger["rows_used"] == 4
+    assert dataset(images, labels, convert_small).ledger["rows_used"] == 4
 
 
 def test_formulas_are_text(images: str, labels: Path) -> None:
     formulas = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)"]
     rows = "".join(f"{number},{label}\n" for number, label in enumerate(formulas))
     labels.write_text(f'id,label\n{rows}"=HYPERLINK(""http://x/1.jpg"")",cat\n')
-    made = dataset(images, labels)
+    made = dataset(images, labels, convert_small)
     assert made.classes == sorted(formulas)
     assert [(entry["reason"], entry["key"]) for entry in made.rejected] == [
         ("row_without_image", '1.jpg")')

@@ -111,6 +111,7 @@ class TestDamagedImages:
         assert small.checked - before >= 1000
         stays_within(small, SMALL)
 
+    @pytest.mark.slow
     def test_photos(self, default: Checker) -> None:
         folder = os.environ.get("FLOWERS")
         if not folder:

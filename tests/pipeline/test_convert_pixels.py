@@ -13,6 +13,7 @@ import pytest
 from pipeline.check_dataset import check_dataset
 from tests.foreign_images import exif, laid
 from tests.images import bmp_file, picture, saved, webp_animation
+from tests.marks import rest_slow
 from tests.pipeline.commands import (
     ROOT,
     Dataset,
@@ -92,16 +93,22 @@ def test_auto_converts_what_tensorflow_cannot_read_and_leaves_the_rest(
 
 @pytest.mark.parametrize(
     ("flags", "counts"),
-    [
-        ({"transcode": "jpeg"}, {"transcoded": 7, "flattened": 1, "untouched": 3}),
-        ({"transcode": "jpeg", "quality": 80}, {"transcoded": 7, "flattened": 1, "reencoded": 3}),
-        ({"transcode": "png"}, {"transcoded": 8, "untouched": 2}),
-        ({"transcode": "auto", "resize": "shorter=20"}, {"resized": 8, "untouched": 1}),
-        ({"transcode": "auto", "resize": "30x30"}, {"resized": 10}),
-        ({"transcode": "auto", "color": "rgb"}, {"recolored": 2, "flattened": 1}),
-        ({"transcode": "auto", "color": "gray"}, {"recolored": 9, "untouched": 1}),
-        ({"transcode": "auto", "exif_orientation": "apply"}, {"turned": 1, "untouched": 5}),
-    ],
+    rest_slow(
+        [
+            ({"transcode": "jpeg"}, {"transcoded": 7, "flattened": 1, "untouched": 3}),
+            (
+                {"transcode": "jpeg", "quality": 80},
+                {"transcoded": 7, "flattened": 1, "reencoded": 3},
+            ),
+            ({"transcode": "png"}, {"transcoded": 8, "untouched": 2}),
+            ({"transcode": "auto", "resize": "shorter=20"}, {"resized": 8, "untouched": 1}),
+            ({"transcode": "auto", "resize": "30x30"}, {"resized": 10}),
+            ({"transcode": "auto", "color": "rgb"}, {"recolored": 2, "flattened": 1}),
+            ({"transcode": "auto", "color": "gray"}, {"recolored": 9, "untouched": 1}),
+            ({"transcode": "auto", "exif_orientation": "apply"}, {"turned": 1, "untouched": 5}),
+        ],
+        5,
+    ),
 )
 def test_features_describe_what_is_stored_and_all_is_counted(
     mixed: Path, tmp_path: Path, flags: dict[str, Any], counts: dict[str, int]
@@ -199,7 +206,9 @@ def test_nothing_is_on_stderr_about_odd_and_damaged_files(tmp_path: Path) -> Non
     assert reasons == {"cut.tif": "corrupt_image", "damaged.tif": "corrupt_image"}
 
 
-@pytest.mark.parametrize(("resize", "loaded"), [(None, "False False"), ("8x6", "True False")])
+@pytest.mark.parametrize(
+    ("resize", "loaded"), rest_slow([(None, "False False"), ("8x6", "True False")])
+)
 def test_pixels_are_loaded_for_changes_only_and_tensorflow_not_for_clean_jpegs(
     photos: Path, tmp_path: Path, resize: str | None, loaded: str
 ) -> None:
