@@ -1,0 +1,30 @@
+"""What a shard knows of the images that go into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.transforms.core.checked_images import checked
+from transforms.core.images.pixel_options import UNTOUCHED
+from transforms.shard_counter import ShardCounter
+
+TURNED = ("turned", "reencoded")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_changed"),
+    [
+        ([UNTOUCHED, UNTOUCHED], False),
+        ([TURNED, UNTOUCHED], True),
+        ([UNTOUCHED, TURNED], True),
+    ],
+)
+def test_one_changed_image_changes_the_shard(
+    changes: list[tuple[str, ...]], is_changed: bool
+) -> None:
+    """Then its recipe names the versions of the libraries that change pixels."""
+    counter = ShardCounter("train-00000-of-00001.tfrecord", of_images=True)
+    images = [checked()._replace(changes=each) for each in changes]
+    assert list(counter.observe(images)) == images
+    assert counter.is_changed is is_changed
+    assert counter.pixels["untouched"] == changes.count(UNTOUCHED)
