@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.pipeline.commands import ROOT, Dataset
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_tls import serve_tls
@@ -37,6 +39,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_readers_read_a_bucket(
     datasets: dict[str, Dataset], gcs: GcsServer, tmp_path: Path
 ) -> None:
