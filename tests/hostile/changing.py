@@ -9,9 +9,9 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pipeline.convert
+import transforms.convert_images
 from pipeline.errors import run_command
 from transforms.storage.local_storage import LocalStorage
 
@@ -53,14 +53,15 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 def main() -> int:
     """Converts, and makes the change just before the file is read."""
     name, change, *words = sys.argv[1:]
-    original = LocalStorage.read_listed
 
-    def read_listed(storage: LocalStorage, uri: str, **listed: Any) -> bytes:
-        if uri.endswith(name):
-            CHANGES[change](Path(uri))
-        return original(storage, uri, **listed)
+    class Changing(LocalStorage):
+        def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+            if uri.endswith(name):
+                CHANGES[change](Path(uri))
+            return super().read_listed(uri, size=size, version=version, max_bytes=max_bytes)
 
-    LocalStorage.read_listed = read_listed
+    # Only where shards are written: images are read before to be compared.
+    transforms.convert_images.storage_of = lambda _: Changing()
     return run_command(lambda: pipeline.convert.main(words), "convert")
 
 
