@@ -220,7 +220,7 @@ class _PublishFn(beam.DoFn):
             "too_many_rejected",
             f"{rejected_count} of {count} {kind} rejected, more than "
             f"--max_rejected ({self._max_rejected}); nothing published. Left out: {reasons}; see "
-            f"{rejected}, then mend them or raise --max_rejected",
+            f"{rejected}, then fix these inputs, or raise --max_rejected",
         )
 
     def _fail(self, status: str, message: str) -> NoReturn:
