@@ -94,6 +94,8 @@ class Flink(NamedTuple):
             # Workers outlive a stage, and need not import Beam for each.
             "--environment_cache_millis=60000",
             f"--parallelism={parallelism}",
+            # A minute, the default, can pass on a busy machine before the job server answers.
+            "--job_server_timeout=600",
         ]
 
 
