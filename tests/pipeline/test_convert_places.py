@@ -17,7 +17,7 @@ ALL = {"max_rejected": "100%"}
 
 
 def write_photos(folder: Path, count: int) -> list[str]:
-    """Photos called after numbers; gives their stems."""
+    """Photos named after numbers; gives their stems."""
     for number in range(count):
         draw(folder / "photos" / f"{number}.jpg", seed=number)
     return [str(number) for number in range(count)]

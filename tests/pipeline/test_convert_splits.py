@@ -25,7 +25,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def add_images(folder: Path, numbers: Iterable[int]) -> None:
-    """Adds images called after numbers."""
+    """Adds images named after numbers."""
     draw(folder / "original")
     for number in numbers:
         shutil.copy(folder / "original", folder / f"{number}.jpg")

@@ -31,9 +31,6 @@ _CHUNK = 8 << 20
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
-# What a file of ours, such as a manifest, may grow to when it is stored with gzip encoding.
-_MAX_INFLATED = 1 << 30
-
 
 class GcsStorage(Storage):
     """What begins with `gs://`; every version is a generation."""
@@ -309,7 +306,7 @@ def _read(
 
 def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
     inflater = zlib.decompressobj(wbits=31)
-    limit = _MAX_INFLATED if max_bytes is None else max_bytes
+    limit = MAX_TEXT_BYTES if max_bytes is None else max_bytes
     try:
         plain = inflater.decompress(data, limit + 1)
     except zlib.error as error:

@@ -19,7 +19,7 @@ from transforms.core.planning.rejection_limit import parse_number
 HASH_SPACE = 2**64
 """The number of split hashes."""
 
-# Staged shards are called after their split, and file systems take names of 255 bytes.
+# Staged shards are named after their split, and file systems take names of 255 bytes.
 _MAX_NAME = 100
 
 KNOWN_SPLITS = ("train", "validation", "test")
@@ -98,7 +98,7 @@ def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
 
 
 def is_split_name(name: str) -> bool:
-    """Whether shards can be called after a split.
+    """Whether shards can be named after a split.
 
     >>> is_split_name("val_2"), is_split_name("2nd")
     (True, False)

@@ -1,4 +1,4 @@
-"""A file is called after its image's key, and no two keys share one."""
+"""A file is named after its image's key, and no two keys share one."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_a_row_or_a_folder_decides() -> None:
 
 def test_what_cannot_be_placed_is_rejected() -> None:
     assert reason(SplitAssigner(HALVES, seed=0, split_from="csv"), split="a b") is Reason.BAD_SPLIT
-    # No file could be called after it.
+    # No file could be named after it.
     assert (
         reason(SplitAssigner(HALVES, seed=0, split_from="csv"), split="s" * 101) is Reason.BAD_SPLIT
     )
