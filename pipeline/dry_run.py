@@ -9,21 +9,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
 from pipeline.run.launch import run_pipeline
 from transforms.core import decisions
 from transforms.core.dataset import dataset_warnings
-from transforms.core.dataset.ledger import PlanTotals, ShardSummary, count_reasons
-from transforms.core.dataset.run_counts import Gathered, gather
+from transforms.core.dataset.ledger import ShardSummary, count_reasons
+from transforms.core.dataset.run_counts import Gathered, in_order
 from transforms.core.examples.row_records import RowChecker
 from transforms.core.labels.label_decisions import label_decisions
 from transforms.core.planning.row_cells import class_texts
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import Count, ShardImage, ShardRow
+from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.gather import Everything, Gather
 from transforms.storage.files import storage_of
 
 # Why an image or a row is rejected for what its cells hold, and how many are shown.
@@ -87,22 +87,9 @@ class _SumUpFn(beam.DoFn):
         self._config = config
         self._path = path
 
-    def process(
-        self,
-        _: None,
-        totals: PlanTotals,
-        shards: Iterable[ShardSummary],
-        rejections: Iterable[Rejection],
-        counts: Iterable[Count],
-    ) -> None:
-        gathered = gather(
-            self._config.shard_plan.splits,
-            totals,
-            shards,
-            rejections,
-            counts,
-            of_rows=self._config.of_rows,
-        )
+    def process(self, everything: Everything) -> None:
+        config = self._config
+        gathered = in_order(config.shard_plan.splits, everything, of_rows=config.of_rows)
         gathered.ledger.check()
         summary = json.dumps(self._describe(gathered)).encode()
         storage_of(self._path).write_whole(self._path, summary)
@@ -157,17 +144,16 @@ def plan_dataset(
     def construct(pipeline: beam.Pipeline) -> None:
         plan = build_plan(pipeline, config)
         measured = plan.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn(config))
+        planned = {
+            "totals": plan.totals,
+            "shards": measured,
+            "rejections": plan.rejections,
+            "counts": plan.counts,
+        }
         _ = (
-            pipeline
-            | "Once" >> beam.Create([None])
-            | "Sum up"
-            >> beam.ParDo(
-                _SumUpFn(config, path),
-                AsSingleton(plan.totals),
-                AsIter(measured),
-                AsIter(plan.rejections),
-                AsIter(plan.counts),
-            )
+            planned
+            | "Gather what is planned" >> Gather()
+            | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
         )
 
     run_pipeline(construct, beam_flags, progress=progress, in_process=True)

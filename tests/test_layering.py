@@ -28,9 +28,19 @@ import transforms
 import transforms.core
 from pipeline.graph import build
 from tests.transforms.beam import make_config, make_pipeline
+from transforms.core.dataset.ledger import PlanTotals, ShardSummary
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.records import FingerprintBatch, JoinSide, LabelledImage, ShardImage
+from transforms.core.records import (
+    BucketDuplicates,
+    Count,
+    FingerprintBatch,
+    JoinSide,
+    LabelledImage,
+    ShardImage,
+)
+from transforms.core.rejections import Rejection
 from transforms.core.tables.csv_rows import CsvColumns
+from transforms.gather import Gather
 
 ROOT = Path(transforms.__file__).parents[1]
 CORE = sorted((ROOT / "transforms/core").rglob("*.py"))
@@ -356,7 +366,8 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         if not isinstance(applied.transform, beam.GroupByKey):
             continue
         above = [type(parent.transform) for parent in parents(applied)]
-        if beam.Create in above:  # the globs, spread over the workers
+        # The globs, spread over the workers; and what is gathered, see the next test.
+        if beam.Create in above or Gather in above:
             continue
         [pcollection] = applied.inputs
         assert set(fields(pcollection.element_type)) <= {str, int, bool, None, type(None)}
@@ -365,6 +376,17 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         kind.__name__
         for kind in (JoinSide, LabelCells, LabelledImage, ShardImage, FingerprintBatch)
     )
+
+
+def test_what_is_gathered_are_summaries(steps: list[Step]) -> None:
+    gathered = [
+        each.element_type.__name__
+        for applied, _ in steps
+        if isinstance(applied.transform, Gather)
+        for each in applied.inputs
+    ]
+    kinds = (ShardSummary, PlanTotals, Rejection, Count, BucketDuplicates)
+    assert {*gathered} == {"str", *(kind.__name__ for kind in kinds)}
 
 
 class Loaded(NamedTuple):

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NoReturn
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton
 
 from transforms.core.arguments import path_text
 from transforms.core.dataset.dataset_warnings import strict_message
@@ -43,7 +42,7 @@ from transforms.core.dataset.output_names import (
     staged_shard,
     waiting_file,
 )
-from transforms.core.dataset.run_counts import Gathered, gather
+from transforms.core.dataset.run_counts import Gathered, in_order
 from transforms.core.dataset.tfds_metadata import tfds_files
 from transforms.core.dataset.tfx_schema import schema_text
 from transforms.core.images.pixel_options import stored_shape
@@ -56,6 +55,7 @@ from transforms.core.planning.shards import ShardName
 from transforms.core.records import BucketDuplicates, Count
 from transforms.core.rejections import Rejection
 from transforms.describe_dataset import DatasetDescriber
+from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
 from transforms.staging import check_output, staged_files
 from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
@@ -71,8 +71,8 @@ class NotPublishedError(RuntimeError):
 class PublishDataset(beam.PTransform):
     """Publishes a dataset, or leaves an outcome that says why not and fails.
 
-    Input: `ShardSummary` of every shard; by side input the totals, the rejections, the counts and
-    what was found of duplicates (None when nothing was compared). Output: `published` or
+    Input: `ShardSummary` of every shard; it is gathered with the totals, the rejections, the
+    counts and what was found of duplicates (None when nothing was compared). Output: `published` or
     `up_to_date`. Runs once; a retry finds renamed shards in place.
 
     Raises in the job:
@@ -97,12 +97,9 @@ class PublishDataset(beam.PTransform):
     ) -> None:
         super().__init__()
         output = path_text("output", output)
-        self._totals = AsSingleton(totals)
-        self._sides = [
-            AsIter(rejections),
-            AsIter(counts),
-            *([AsIter(duplicates)] if duplicates else []),
-        ]
+        self._others = {"totals": totals, "rejections": rejections, "counts": counts}
+        if duplicates is not None:
+            self._others["duplicates"] = duplicates
         self._fn = _PublishFn(
             output,
             dataset,
@@ -114,12 +111,9 @@ class PublishDataset(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
         return (
-            shards.pipeline
-            | "Once" >> beam.Create([None])
-            | "Check the ledger and publish"
-            >> beam.ParDo(self._fn, self._totals, AsIter(shards), *self._sides).with_output_types(
-                str
-            )
+            {"shards": shards, **self._others}
+            | "Gather what was written" >> Gather()
+            | "Check the ledger and publish" >> beam.ParDo(self._fn).with_output_types(str)
         )
 
 
@@ -142,17 +136,9 @@ class _PublishFn(beam.DoFn):
         self._rules = rules
         self._overwrite = overwrite
 
-    def process(
-        self,
-        _: None,
-        totals: PlanTotals,
-        shards: Iterable[ShardSummary],
-        rejections: Iterable[Rejection],
-        counts: Iterable[Count],
-        duplicates: Iterable[BucketDuplicates] | None = None,
-    ) -> Iterable[str]:
-        of_rows = self._dataset.of_rows
-        gathered = gather(self._dataset.splits, totals, shards, rejections, counts, of_rows=of_rows)
+    def process(self, everything: Everything) -> Iterable[str]:
+        duplicates: list[BucketDuplicates] | None = everything.get("duplicates")
+        gathered = in_order(self._dataset.splits, everything, of_rows=self._dataset.of_rows)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
         manifest_path = join(self._output, MANIFEST)
         published = None if self._overwrite else read_manifest(manifest_path)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter
 
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.dataset.record_checks import Problem, RecordCheck, RecordVerifier, Verified
@@ -16,6 +15,7 @@ from transforms.core.file_errors import check_final
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import ImageInfo, Limits, check_image
+from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import Stored
@@ -82,9 +82,9 @@ class VerifyShards(beam.PTransform):
             | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
         )
         return (
-            begin
-            | "Once" >> beam.Create([self._results])
-            | "Write results" >> beam.Map(_write_lines, AsIter(verified)).with_output_types(str)
+            {"lines": verified}
+            | "Gather results" >> Gather()
+            | "Write results" >> beam.Map(_write_lines, self._results).with_output_types(str)
         )
 
 
@@ -95,8 +95,9 @@ def _groups_of(path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     yield from group_shards(manifest)
 
 
-def _write_lines(path: str, lines: Iterable[str]) -> str:
-    storage_of(path).write_whole(path, "".join(f"{line}\n" for line in lines).encode())
+def _write_lines(everything: Everything, path: str) -> str:
+    lines = (f"{line}\n" for line in everything["lines"])
+    storage_of(path).write_whole(path, "".join(lines).encode())
     return path
 
 

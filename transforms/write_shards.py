@@ -24,6 +24,7 @@ from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName, ShardPlan
 from transforms.core.records import FingerprintBatch, ShardImage, ShardRow
 from transforms.core.rejections import Reason, Rejection
+from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS, counter, distribution
 from transforms.shard_counter import ShardCounter
 from transforms.storage.checksummed_file import ChecksummedFile, Writable
@@ -118,14 +119,19 @@ class WriteShards(beam.io.WriteToTFRecord):
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
             ShardSummary, **{_FINGERPRINTS: tuple[int, FingerprintBatch]}
         ).with_outputs(_FINGERPRINTS, main="shards")
+        names = written.shards | "Name the shards" >> beam.Map(_file_of).with_output_types(str)
         empty = (
-            self._totals
-            | "Find shards without images"
-            >> beam.ParDo(_FindEmptyFn(self._plan), beam.pvalue.AsIter(written.shards))
+            {"totals": self._totals, "written": names}
+            | "Gather their names" >> Gather()
+            | "Find shards without images" >> beam.ParDo(_FindEmptyFn(self._plan))
             | "Write shards without images" >> beam.ParDo(self._fn).with_output_types(ShardSummary)
         )
         every = (written.shards, empty) | "All shards" >> beam.Flatten()
         return WrittenShards(every, written.fingerprints)
+
+
+def _file_of(shard: ShardSummary) -> str:
+    return shard.file
 
 
 class _FindEmptyFn(beam.DoFn):
@@ -134,10 +140,9 @@ class _FindEmptyFn(beam.DoFn):
     def __init__(self, plan: ShardPlan) -> None:
         self._plan = plan
 
-    def process(
-        self, totals: PlanTotals, written: Iterable[ShardSummary]
-    ) -> Iterator[tuple[str, list[Planned]]]:
-        there = {shard.file for shard in written}
+    def process(self, everything: Everything) -> Iterator[tuple[str, list[Planned]]]:
+        (totals,) = everything["totals"]
+        there = set(everything["written"])
         for names in self._plan.files(totals.bytes, totals.images).values():
             for name in names:
                 if name not in there:

@@ -19,7 +19,7 @@ from tests.pipeline.commands import SMALL_FILES
 from tests.transforms.beam import collect, convert, counters, make_config, make_images
 from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import manifest_shards, parse_manifest
-from transforms.core.dataset.run_counts import gather
+from transforms.core.dataset.run_counts import in_order
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
@@ -289,7 +289,7 @@ def summary(number: int, records: int, *rejections: Rejection) -> ShardSummary:
     )
 
 
-def test_gather_puts_everything_in_order() -> None:
+def test_everything_is_put_in_order() -> None:
     shards = [
         ShardSummary("b-00000-of-00001.tfrecord", "", 3),
         ShardSummary("a-00010-of-00011.tfrecord", "", 2, rejections=(REJECTION,)),
@@ -303,7 +303,13 @@ def test_gather_puts_everything_in_order() -> None:
         Count("rows_read", 11),
         Count("rows_rejected", 5),
     ]
-    gathered = gather(["b", "a"], totals("x", "y"), shards, [malformed, ROW, ROW], counts)
+    everything = {
+        "totals": [totals("x", "y")],
+        "shards": shards,
+        "rejections": [malformed, ROW, ROW],
+        "counts": counts,
+    }
+    gathered = in_order(["b", "a"], everything)
     assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
     assert gathered.planned == sorted([malformed, ROW, ROW])
     assert gathered.rejections == sorted([REJECTION, malformed, ROW, ROW])

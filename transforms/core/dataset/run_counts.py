@@ -12,7 +12,6 @@ from transforms.core.dataset.image_statistics import Statistics
 from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary, split_classes
 from transforms.core.planning.shards import ShardName, empty_shards_warning
 from transforms.core.planning.splits import splits_in_order
-from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
 
 
@@ -92,29 +91,22 @@ class Gathered(NamedTuple):
         )
 
 
-def gather(
-    splits: Iterable[str],
-    totals: PlanTotals,
-    shards: Iterable[ShardSummary],
-    rejections: Iterable[Rejection],
-    counts: Iterable[Count],
-    *,
-    of_rows: bool = False,
+def in_order(
+    splits: Iterable[str], everything: Mapping[str, list[Any]], *, of_rows: bool = False
 ) -> Gathered:
     """Puts what arrives in any order into its fixed order.
 
     Args:
-        splits: the splits in order; if there is none, those that occur in `totals`.
-        totals: totals of the plan.
-        shards: all of them.
-        rejections: those of the join and the plan.
-        counts: numbers of the listing, the reading and the join.
+        splits: the splits in order; if there is none, those that occur in the totals.
+        everything: `totals`, one `PlanTotals`; `shards`, all `ShardSummary`; `rejections`, those of
+            the join and the plan; `counts` of the listing, the reading and the join.
         of_rows: whether records are made of rows, without images.
     """
-    in_order = tuple(splits) or splits_in_order(totals.images)
-    rank = {split: position for position, split in enumerate(in_order)}
+    (totals,) = everything["totals"]
+    ordered = tuple(splits) or splits_in_order(totals.images)
+    rank = {split: position for position, split in enumerate(ordered)}
     added: Counter[str] = Counter()
-    for count in counts:
+    for count in everything["counts"]:
         added[count.name] += count.value
 
     def place(shard: ShardSummary) -> tuple[int, int]:
@@ -122,12 +114,12 @@ def gather(
         return rank[name.split], name.number
 
     # Away from the process that built the graph, Beam decodes rows to a class of its own making.
-    planned = sorted(Rejection(*rejection) for rejection in rejections)
+    planned = sorted(Rejection(*rejection) for rejection in everything["rejections"])
     statistics = Statistics()
     placed: list[ShardSummary] = []
-    for shard in shards:
+    for shard in everything["shards"]:
         statistics.merge(Statistics.from_json(shard.statistics))
         placed.append(dataclasses.replace(shard, statistics={}))
     placed.sort(key=place)
     all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
-    return Gathered(in_order, totals, placed, planned, all_rejections, added, statistics, of_rows)
+    return Gathered(ordered, totals, placed, planned, all_rejections, added, statistics, of_rows)

@@ -1,0 +1,47 @@
+"""Gather: what a step that runs once gets of whole collections."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.testing.util import assert_that, equal_to
+
+from transforms.core.rejections import Rejection
+from transforms.gather import Everything, Gather
+
+PROJECT = Path(__file__).parents[2]
+ROW = Rejection("row", "no_label", "the cell is empty", "a.csv:2", "a.png")
+
+
+def test_whole_collections_in_one_element() -> None:
+    with beam.Pipeline() as pipeline:
+        numbers = pipeline | "Numbers" >> beam.Create(range(100))
+        rows = pipeline | "Rows" >> beam.Create([ROW])
+        nothing = pipeline | "Nothing" >> beam.Create([])
+        gathered = {"numbers": numbers, "rows": rows, "nothing": nothing} | Gather()
+        as_expected = gathered | beam.Map(_sorted)
+        assert_that(as_expected, equal_to([(list(range(100)), [ROW], [])]))
+
+
+def test_nothing_is_one_element_too() -> None:
+    with beam.Pipeline() as pipeline:
+        nothing = pipeline | beam.Create([])
+        assert_that({"nothing": nothing} | Gather(), equal_to([{"nothing": []}]))
+
+
+def test_no_step_reads_a_collection_that_grows_as_a_side_input() -> None:
+    """`AsSingleton` is one element of opaque bytes, which Beam's Java writes whole."""
+    iterables = {"AsIter", "AsList", "AsDict", "AsMultiMap"}
+    for file in [*PROJECT.glob("transforms/**/*.py"), *PROJECT.glob("pipeline/**/*.py")]:
+        names = {
+            node.id if isinstance(node, ast.Name) else node.attr
+            for node in ast.walk(ast.parse(file.read_text("utf-8")))
+            if isinstance(node, ast.Name | ast.Attribute)
+        }
+        assert not names & iterables, f"{file}: see transforms/gather.py"
+
+
+def _sorted(everything: Everything) -> tuple[list[int], list[Rejection], list[object]]:
+    return sorted(everything["numbers"]), everything["rows"], everything["nothing"]
