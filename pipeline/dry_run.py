@@ -21,7 +21,7 @@ from transforms.core.examples.row_records import RowChecker
 from transforms.core.labels.label_decisions import label_decisions
 from transforms.core.planning.row_cells import class_texts
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import ShardImage, ShardRow
+from transforms.core.records import ShardImage, ShardRow, planned
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.gather import Everything, Gather
 from transforms.storage.files import storage_of
@@ -44,11 +44,11 @@ class _MeasureShardFn(beam.DoFn):
         self._root = config.root
 
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
-        name, planned = shard
+        name, group = shard
         records = size = 0
         labels: Counter[str] = Counter()
         rejections: list[Rejection] = []
-        for element in planned:
+        for element in planned(group):
             if (rejection := self._rejection(element)) is not None:
                 rejections.append(rejection)
                 continue
@@ -144,14 +144,14 @@ def plan_dataset(
     def construct(pipeline: beam.Pipeline) -> None:
         plan = build_plan(pipeline, config)
         measured = plan.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn(config))
-        planned = {
+        of_plan = {
             "totals": plan.totals,
             "shards": measured,
             "rejections": plan.rejections,
             "counts": plan.counts,
         }
         _ = (
-            planned
+            of_plan
             | "Gather what is planned" >> Gather()
             | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
         )

@@ -386,7 +386,7 @@ def test_what_is_gathered_are_summaries(steps: list[Step]) -> None:
         for each in applied.inputs
     ]
     kinds = (ShardSummary, PlanTotals, Rejection, Count, BucketDuplicates)
-    assert {*gathered} == {"str", *(kind.__name__ for kind in kinds)}
+    assert {*gathered} == {kind.__name__ for kind in kinds}
 
 
 class Loaded(NamedTuple):

@@ -184,10 +184,9 @@ class WritePlan(beam.PTransform):
         written = shards | "Write shards" >> WriteShards(
             target.output,
             target.converter,
-            plan=target.plan,
-            totals=plan.totals,
             options_digest=target.dataset.digest,
             overwrite=target.overwrite,
+            gzip=target.plan.gzip,
             per_image=target.per_image,
         )
         counts, duplicates = plan.counts, None

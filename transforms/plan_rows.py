@@ -186,6 +186,12 @@ class _AssignRowsFn(beam.DoFn):
             yield name, to_batch(path, planned)
 
 
+def _every_shard(totals: PlanTotals, plan: ShardPlan) -> Iterator[tuple[str, str]]:
+    for names in plan.files(totals.bytes, totals.images).values():
+        for name in names:
+            yield name, to_batch("", [])
+
+
 class _UnpackFn(beam.DoFn):
     def process(self, shard: tuple[str, Iterable[str]]) -> Iterable[tuple[str, list[ShardRow]]]:
         name, batches = shard
@@ -195,8 +201,8 @@ class _UnpackFn(beam.DoFn):
 class PlanRows(beam.PTransform):
     """Groups rows by shard.
 
-    Input: batches of rows. Output: `(file name, rows)`, unordered; a shard without rows is not
-    among them.
+    Input: batches of rows. Output: `(file name, rows)`, unordered; a shard without rows is among
+    them.
     """
 
     def __init__(self, plan: ShardPlan, totals: beam.PCollection[PlanTotals]) -> None:
@@ -207,12 +213,15 @@ class PlanRows(beam.PTransform):
     def expand(
         self, batches: beam.PCollection[str]
     ) -> beam.PCollection[tuple[str, Iterable[ShardRow]]]:
+        assigned = batches | "Assign shards" >> beam.ParDo(
+            _AssignRowsFn(self._plan), beam.pvalue.AsSingleton(self._totals)
+        ).with_output_types(tuple[str, str])
+        every = self._totals | "Name every shard" >> beam.FlatMap(
+            _every_shard, self._plan
+        ).with_output_types(tuple[str, str])
         return (
-            batches
-            | "Assign shards"
-            >> beam.ParDo(
-                _AssignRowsFn(self._plan), beam.pvalue.AsSingleton(self._totals)
-            ).with_output_types(tuple[str, str])
+            (assigned, every)
+            | "Rows and shards" >> beam.Flatten()
             | "Group rows by shard" >> beam.GroupByKey()
             | "Unpack rows"
             >> beam.ParDo(_UnpackFn()).with_output_types(tuple[str, Iterable[ShardRow]])

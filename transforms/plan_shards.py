@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -14,7 +14,7 @@ from transforms.core.labels.label_kinds import LabelCells, merge_cells
 from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
 from transforms.core.planning.row_cells import with_ids
 from transforms.core.planning.shards import MAX_SHARDS, ShardPlan, shard_index
-from transforms.core.records import LabelledImage, ShardImage, ShardRow
+from transforms.core.records import NO_IMAGE, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.metrics import PROGRESS
 
@@ -24,7 +24,7 @@ beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
 class PlannedShards(NamedTuple):
     """The outputs of `PlanShards`: a shard is its file name and its images, unordered.
 
-    A shard that gets no image is not among them.
+    A shard that gets no image is among them, see `planned`.
     """
 
     shards: beam.PCollection[tuple[str, Iterable[ShardImage | ShardRow]]]
@@ -72,9 +72,11 @@ class TotalLabels(beam.PTransform):
         totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
         if self._labels is None:
             return totals
-        cells = self._labels | "Total labels" >> beam.CombineGlobally(merge_cells)
+        cells = (
+            self._labels | "Total labels" >> beam.CombineGlobally(merge_cells).without_defaults()
+        )
         return totals | "Decide label kind" >> beam.Map(
-            _with_kind, beam.pvalue.AsSingleton(cells), self._rules
+            _with_kind, beam.pvalue.AsSingleton(cells, LabelCells()), self._rules
         ).with_output_types(PlanTotals)
 
 
@@ -131,6 +133,12 @@ class _AssignShardFn(beam.DoFn):
         self._files = self._plan.files(totals.bytes, totals.images)
 
 
+def _every_shard(totals: PlanTotals, plan: ShardPlan) -> Iterator[tuple[str, ShardImage]]:
+    for names in plan.files(totals.bytes, totals.images).values():
+        for name in names:
+            yield name, NO_IMAGE
+
+
 class PlanShards(beam.PTransform):
     """Groups labelled images by shard.
 
@@ -158,5 +166,12 @@ class PlanShards(beam.PTransform):
         ).with_output_types(
             tuple[str, ShardImage], **{_AssignShardFn.REJECTIONS: Rejection}
         ).with_outputs(_AssignShardFn.REJECTIONS, main="images")
-        shards = assigned.images | "Group names by shard" >> beam.GroupByKey()
+        every = self._totals | "Name every shard" >> beam.FlatMap(
+            _every_shard, self._plan
+        ).with_output_types(tuple[str, ShardImage])
+        shards = (
+            (assigned.images, every)
+            | "Images and shards" >> beam.Flatten()
+            | "Group names by shard" >> beam.GroupByKey()
+        )
         return PlannedShards(shards, assigned.rejections)

@@ -74,15 +74,15 @@ class VerifyShards(beam.PTransform):
         self._results = results
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
+        manifest = begin | "Name the manifest" >> beam.Create([join(self._output, MANIFEST)])
         verified = (
-            begin
-            | "Name the manifest" >> beam.Create([join(self._output, MANIFEST)])
+            manifest
             | "List the shards" >> beam.FlatMap(_groups_of)
             | "Spread the shards" >> beam.Reshuffle()
             | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
         )
         return (
-            {"lines": verified}
+            {"manifest": manifest, "lines": verified}
             | "Gather results" >> Gather()
             | "Write results" >> beam.Map(_write_lines, self._results).with_output_types(str)
         )

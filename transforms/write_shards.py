@@ -15,16 +15,15 @@ from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
 from transforms.core.arguments import path_text
 from transforms.core.dataset.image_file_names import ImageFile, image_file
-from transforms.core.dataset.ledger import PlanTotals, ShardSummary
+from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import manifest_shards
 from transforms.core.dataset.output_names import MANIFEST, REJECTED, STAGING
 from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
 from transforms.core.examples.encoder import CheckedImage
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
-from transforms.core.planning.shards import ShardName, ShardPlan
-from transforms.core.records import FingerprintBatch, ShardImage, ShardRow
+from transforms.core.planning.shards import ShardName
+from transforms.core.records import FingerprintBatch, ShardImage, ShardRow, planned
 from transforms.core.rejections import Reason, Rejection
-from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS, counter, distribution
 from transforms.shard_counter import ShardCounter
 from transforms.storage.checksummed_file import ChecksummedFile, Writable
@@ -95,58 +94,28 @@ class WriteShards(beam.io.WriteToTFRecord):
         output: str | os.PathLike[str],
         converter: Converter,
         *,
-        plan: ShardPlan,
-        totals: beam.PCollection[PlanTotals],
         options_digest: str,
         overwrite: bool,
+        gzip: bool = False,
         per_image: bool = False,
     ) -> None:
         output = path_text("output", output)
-        compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
+        compression = CompressionTypes.GZIP if gzip else CompressionTypes.UNCOMPRESSED
         super().__init__(join(output, "shard"), compression_type=compression)
         self._fn = (_WriteImagesFn if per_image else _WriteShardFn)(
             output,
             converter,
             self._sink,
             options_digest=options_digest,
-            libraries=converter.libraries._replace(gzip=plan.gzip),
+            libraries=converter.libraries._replace(gzip=gzip),
             overwrite=overwrite,
         )
-        self._plan = plan
-        self._totals = totals
 
     def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
             ShardSummary, **{_FINGERPRINTS: tuple[int, FingerprintBatch]}
         ).with_outputs(_FINGERPRINTS, main="shards")
-        names = written.shards | "Name the shards" >> beam.Map(_file_of).with_output_types(str)
-        empty = (
-            {"totals": self._totals, "written": names}
-            | "Gather their names" >> Gather()
-            | "Find shards without images" >> beam.ParDo(_FindEmptyFn(self._plan))
-            | "Write shards without images" >> beam.ParDo(self._fn).with_output_types(ShardSummary)
-        )
-        every = (written.shards, empty) | "All shards" >> beam.Flatten()
-        return WrittenShards(every, written.fingerprints)
-
-
-def _file_of(shard: ShardSummary) -> str:
-    return shard.file
-
-
-class _FindEmptyFn(beam.DoFn):
-    """Names the planned shards that no image fell into; they are files too."""
-
-    def __init__(self, plan: ShardPlan) -> None:
-        self._plan = plan
-
-    def process(self, everything: Everything) -> Iterator[tuple[str, list[Planned]]]:
-        (totals,) = everything["totals"]
-        there = set(everything["written"])
-        for names in self._plan.files(totals.bytes, totals.images).values():
-            for name in names:
-                if name not in there:
-                    yield name, []
+        return WrittenShards(written.shards, written.fingerprints)
 
 
 class _WriteShardFn(beam.DoFn):
@@ -198,7 +167,7 @@ class _WriteShardFn(beam.DoFn):
         self, shard: tuple[str, Iterable[Planned]]
     ) -> Iterable[ShardSummary | beam.pvalue.TaggedOutput]:
         name, unordered = shard
-        images = sorted(unordered)
+        images = sorted(planned(unordered))
         recipes = self._recipes.recipes(name, images)
         if self._compare_only:
             known = [each for each in reversed(recipes) if each in self._published_recipes]

@@ -25,12 +25,6 @@ def test_whole_collections_in_one_element() -> None:
         assert_that(as_expected, equal_to([(list(range(100)), [ROW], [])]))
 
 
-def test_nothing_is_one_element_too() -> None:
-    with beam.Pipeline() as pipeline:
-        nothing = pipeline | beam.Create([])
-        assert_that({"nothing": nothing} | Gather(), equal_to([{"nothing": []}]))
-
-
 def test_no_step_reads_a_collection_that_grows_as_a_side_input() -> None:
     """`AsSingleton` is one element of opaque bytes, which Beam's Java writes whole."""
     iterables = {"AsIter", "AsList", "AsDict", "AsMultiMap"}

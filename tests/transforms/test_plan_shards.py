@@ -19,6 +19,7 @@ from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.shards import ShardPlan, shard_index
 from transforms.core.records import LabelledImage, ShardImage
+from transforms.core.records import planned as planned_images
 from transforms.core.rejections import Rejection
 from transforms.plan_shards import PlanShards, TotalImages, TotalLabels
 
@@ -36,7 +37,7 @@ def labelled(
 def plan(
     images: list[LabelledImage], rules: LabelRules = ANY_LABELS
 ) -> tuple[dict[str, Any], list[Any], Any]:
-    """Each shard's images in order, the rejections, and the totals."""
+    """The images in order of each shard that has some, the rejections, and the totals."""
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | "Images" >> beam.Create(images).with_output_types(LabelledImage)
@@ -46,8 +47,9 @@ def plan(
 
     planned = collect(construct)
     [totals] = planned["totals"]
-    shards = {name: sorted(group) for name, group in planned["shards"]}
+    shards = {name: sorted(planned_images(group)) for name, group in planned["shards"]}
     assert len(shards) == len(planned["shards"])
+    shards = {name: images for name, images in shards.items() if images}
     return shards, planned["rejections"], totals
 
 
@@ -97,6 +99,20 @@ def test_a_label_that_is_no_integer_though_all_are_to_be() -> None:
     assert rejections == [Rejection("image", "unknown_label", detail, "2.jpg", "2")]
 
 
+@pytest.mark.parametrize("count", [0, 1])
+def test_every_planned_shard_is_there_also_without_images(count: int) -> None:
+    plan_of_three = ShardPlan(("train", "test"), shard_size=100, num_shards=3, gzip=False)
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        images = pipeline | "Images" >> beam.Create([labelled(n) for n in range(count)])
+        return {"shards": (images | PlanShards(plan_of_three, images | TotalLabels(None))).shards}
+
+    sizes = {name: len([*planned_images(group)]) for name, group in collect(construct)["shards"]}
+    numbers = [f"{number:05}-of-00003.tfrecord" for number in range(3)]
+    assert sorted(sizes) == [*(f"test-{n}" for n in numbers), *(f"train-{n}" for n in numbers)]
+    assert sum(sizes.values()) == count
+
+
 def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> None:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])
@@ -108,7 +124,7 @@ def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> Non
     found = collect(construct)
     [totals] = found["totals"]
     assert (totals.label_kind, totals.cells) == ("text", LabelCells(1, 1))
-    [(_, [image])] = found["shards"]
+    [image] = [image for _, group in found["shards"] for image in planned_images(group)]
     assert (image.label, image.label_id) == ("7", 0)
 
 

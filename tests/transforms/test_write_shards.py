@@ -16,7 +16,7 @@ import tensorflow as tf
 from tests.pipeline.commands import snapshot
 from tests.transforms.beam import collect, make_images
 from transforms.convert_images import ImageConverter
-from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary
+from transforms.core.dataset.ledger import Ledger, ShardSummary
 from transforms.core.dataset.manifest import FORMAT_VERSION, to_text
 from transforms.core.duplicates.fingerprints import Sidecar
 from transforms.core.examples.decoder import decode_example
@@ -24,8 +24,8 @@ from transforms.core.features.layouts import LAYOUTS
 from transforms.core.images.check import Limits
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.planning import recipes
-from transforms.core.planning.shards import ShardPlan, shard_recipe
-from transforms.core.records import ShardImage
+from transforms.core.planning.shards import shard_recipe
+from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.storage.checksummed_file import ChecksummedFile
 from transforms.write_shards import WriteShards
@@ -52,7 +52,6 @@ def write(
     digest: str = "options",
     gzip: bool = False,
     overwrite: bool = False,
-    splits: tuple[str, ...] = (),
     pixels: PixelOptions = AS_THEY_ARE,
 ) -> list[ShardSummary]:
     limits = Limits(max_pixels=10**6, max_bytes=10**6)
@@ -64,10 +63,9 @@ def write(
         transform = WriteShards(
             str(output),
             converter,
-            plan=ShardPlan(splits, 1, 1, gzip),
-            totals=pipeline | "Totals" >> beam.Create([PlanTotals()]),
             options_digest=digest,
             overwrite=overwrite,
+            gzip=gzip,
         )
         written = pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform
         return {"shards": written.shards}
@@ -322,14 +320,11 @@ def test_checksummed_file(tmp_path: Path) -> None:
 def test_a_planned_shard_without_images_is_an_empty_file(tmp_path: Path, gzip: bool) -> None:
     name = NAME + (".gz" if gzip else "")
     output = tmp_path / "out"
-    shards = [(name, plan(tmp_path, ["1.jpg"]))]
-    empty, full = sorted(
-        write(tmp_path, output, shards, gzip=gzip, splits=("train", "test")),
-        key=lambda summary: summary.records,
-    )
-    assert (full.file, full.records) == (name, 1)
-    assert (empty.file, empty.records) == (name.replace("train", "test"), 0)
-    path = staged(output)[f"{empty.file}.{empty.recipe}"]
+    [image] = plan(tmp_path, ["1.jpg"])
+    empty, full = (name.replace("train", "test"), [NO_IMAGE]), (name, [NO_IMAGE, image])
+    written = write(tmp_path, output, [empty, full], gzip=gzip)
+    assert [(each.file, each.records) for each in written] == [(empty[0], 0), (name, 1)]
+    path = staged(output)[f"{written[0].file}.{written[0].recipe}"]
     assert texts(path, "GZIP" if gzip else "") == []
 
 

@@ -1,6 +1,7 @@
 """The typed records that flow through the graph. None of them ever holds image bytes."""
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 
 class JoinSide(NamedTuple):
@@ -93,6 +94,17 @@ class ShardRow(NamedTuple):
     path: str
     line: int
     cells: str
+
+
+Planned = TypeVar("Planned", ShardImage, ShardRow, ShardImage | ShardRow)
+
+# Keeps the place of a planned shard, which may get no image: every shard is a file.
+NO_IMAGE = ShardImage(0, "", "", 0, 0, "", 0)
+
+
+def planned(group: Iterable[Planned]) -> Iterator[Planned]:
+    """The images of a group, or its rows: all but `NO_IMAGE`."""
+    return (each for each in group if each.path)
 
 
 class Count(NamedTuple):
