@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import check_digest, manifest_shards, possible_files
+from transforms.core.dataset.manifest import (
+    ManifestError,
+    check_digest,
+    manifest_shards,
+    possible_files,
+)
 from transforms.core.dataset.output_names import (
     FORMER,
     MANIFEST,
@@ -51,13 +56,24 @@ def read_staging(output: str) -> Staging:
         begun = parse_small_files(storage.read_text(path, follow_links=False) or "[]", path)
         names |= {*begun, *(f"{name}{PARTIAL}" for name in begun)}
     if FORMER in staged:
-        path = join(staging, FORMER)
-        if (former := read_manifest(path)) is not None:
-            check_digest(former, path)
-            names |= listed_files(former)
+        names |= _former_files(output, join(staging, FORMER))
     shards = {staged_shard(name.partition("/")[0]) for name in staged}
     whose = frozenset(shard for shard in shards if shard is not None)
     return Staging(tuple(staged), whose, frozenset(names))
+
+
+def _former_files(output: str, path: str) -> set[str]:
+    try:
+        former = read_manifest(path)
+        if former is not None:
+            check_digest(former, path)
+            return listed_files(former)
+    except ManifestError as error:
+        raise ManifestError(
+            f"{error}. A run that replaced the dataset which it lists did not end, so that dataset "
+            f"is incomplete: remove {output}"
+        ) from error
+    return set()
 
 
 def listed_files(manifest: Mapping[str, Any]) -> set[str]:

@@ -180,6 +180,18 @@ def test_the_manifest_of_a_replaced_dataset_is_no_other(guarded: Guarded, photos
     assert "former.json was edited: it names '../me/keep.txt'" in ran.error()
 
 
+def test_a_broken_manifest_of_a_replaced_dataset_says_what_helps(
+    guarded: Guarded, photos: Path
+) -> None:
+    guarded.stage("former.json", "{")
+    (guarded.output / "manifest.json").unlink()
+    ran = again(guarded, photos)
+    assert ran.code == 2
+    assert f"that dataset is incomplete: remove {guarded.output}; or choose" in ran.error()
+    shutil.rmtree(guarded.output)
+    assert again(guarded, photos).code == 0
+
+
 @pytest.mark.parametrize("file", ["../me/train-00000-of-00001.tfrecord", "notes.txt"])
 def test_a_sidecar_names_its_own_shard(guarded: Guarded, photos: Path, file: str) -> None:
     recipe = "0" * 32
