@@ -29,8 +29,11 @@ _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal
 # What SIGINT to the parent is to the child.
 _INTERRUPT = signal.SIGUSR1
 
-# How long an interrupted child may take to end what it does.
+# How long a child that was interrupted, or lost a worker, may take to end by itself.
 _GRACE_SECONDS = 10.0
+
+# What Beam calls the thread that waits for a worker process; it fails when that one does.
+_BEAM_WORKER_THREAD = "run_worker"
 
 # How often the parent reads what the child decodes.
 _WATCH_SECONDS = 10.0
@@ -154,9 +157,7 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
         signal.signal(_INTERRUPT, end_now)
         # Beam waits for its workers, which do not know of it.
         _kill_descendants()
-        grace = threading.Timer(_GRACE_SECONDS, _end_interrupted)
-        grace.daemon = True
-        grace.start()
+        _end_after(_GRACE_SECONDS, _end_interrupted)
         raise KeyboardInterrupt
 
     def unraisable(failure: sys.UnraisableHookArgs) -> None:
@@ -168,7 +169,11 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
             sys.__unraisablehook__(failure)
 
     def thread_failed(failure: threading.ExceptHookArgs) -> None:
-        if not is_interrupted:
+        if is_interrupted:
+            return
+        if failure.thread is not None and failure.thread.name == _BEAM_WORKER_THREAD:
+            _end_after(_GRACE_SECONDS, lambda: _end_without_worker(failure.exc_value))
+        else:
             threading.__excepthook__(failure)
 
     sys.unraisablehook = unraisable
@@ -191,6 +196,24 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
     signal.signal(_INTERRUPT, end_now if is_interrupted else signal.SIG_IGN)
     # What `sys.exit` in the child must not do is run the parent's code.
     sys.exit(code)
+
+
+def _end_after(seconds: float, end: Callable[[], None]) -> None:
+    """Ends this process if it has not ended by itself."""
+    grace = threading.Timer(seconds, end)
+    grace.daemon = True
+    grace.start()
+
+
+def _end_without_worker(error: BaseException | None) -> None:
+    """Ends this process: Beam waits for ever for a worker that was killed while it started."""
+    print(
+        f"the job cannot go on ({error}): a worker ended while it started. If the machine has no "
+        "memory for so many, lower --direct_num_workers; then run the same command again",
+        file=sys.stderr,
+    )
+    _kill_descendants()
+    os._exit(1)
 
 
 def _end_interrupted() -> None:

@@ -69,6 +69,21 @@ JpegImageFile.draft = crashing_draft
 
 PLANTED = ("cat/3.jpg", "dog/7.jpg")
 
+# One of two workers, as the kernel does when memory is short.
+KILLED_WORKER = """
+import os
+import signal
+import sys
+from pathlib import Path
+
+if any("sdk_worker_main" in word for word in sys.orig_argv):
+    try:
+        Path(os.environ["TMPDIR"], "killed").mkdir()
+        os.kill(os.getpid(), signal.SIGKILL)
+    except FileExistsError:
+        pass
+"""
+
 # Of those that the report shows.
 SHOWN = ("cat/9.jpg", "dog/0.jpg")
 
@@ -148,6 +163,17 @@ def test_workers_in_processes_of_their_own(images: Path) -> None:
     codes = [convert(images, *words)[0] for _ in range(3)]
     assert codes[-1] == 0
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_while_it_starts_ends_the_run(images: Path) -> None:
+    """Beam alone would wait for it for ever."""
+    words = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    code, told = convert(images, *words, planted=("sitecustomize.py", KILLED_WORKER))
+    assert code == 1
+    lines = [line for line in told.splitlines() if line != "Killed"]
+    assert len(lines) == 1 and "return code 137): a worker ended while it started" in lines[0]
+    assert convert(images, planted=("sound.py", ""))[0] == 0
 
 
 @pytest.mark.slow

@@ -188,8 +188,6 @@ def test_a_broken_manifest_of_a_replaced_dataset_says_what_helps(
     ran = again(guarded, photos)
     assert ran.code == 2
     assert f"that dataset is incomplete: remove {guarded.output}; or choose" in ran.error()
-    shutil.rmtree(guarded.output)
-    assert again(guarded, photos).code == 0
 
 
 @pytest.mark.parametrize("file", ["../me/train-00000-of-00001.tfrecord", "notes.txt"])

@@ -192,7 +192,8 @@ def check_names(data: Iterable[object], small: Iterable[object], path: str) -> N
         for name in names:
             if not is_ours(name):
                 raise ForeignNameError(
-                    f"{path} was edited: it names {name!r:.200}, which is no file of a dataset"
+                    f"{path} was edited: it names {name!r:.200}, which is no file of a dataset; "
+                    "remove it"
                 )
 
 

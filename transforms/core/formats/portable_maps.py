@@ -5,6 +5,8 @@ Reference: the Netpbm formats `ppm(5)` and `pgm(5)`.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from PIL import Image, ImageFile
 
@@ -13,7 +15,26 @@ from transforms.core.formats.headers import CostlyImageError
 MAX_PLAIN_SAMPLES = 1 << 22
 """Samples of a file in plain text; Pillow takes a microsecond for each."""
 
+MAX_HEADER_BYTES = 1 << 16
+"""Bytes of a header with its comments, which Pillow reads one by one: 4 MB a second."""
+
+_MAGIC = re.compile(rb"P[1-6fy]")
+_COMMENT = re.compile(rb"#[^\r\n]*")
+
 _TOP = {"I": 65_535, "L": 255, "RGB": 255}
+
+
+def check_header(data: bytes) -> None:
+    """Refuses files with a header of megabytes, all of it comments or white space.
+
+    Raises:
+        CostlyImageError: it has more than `MAX_HEADER_BYTES`.
+    """
+    if _MAGIC.match(data) and len(data) > MAX_HEADER_BYTES:
+        words = _COMMENT.sub(b"", data[:MAX_HEADER_BYTES]).split(maxsplit=4)
+        # The kind of map, its width, its height, and of all but bitmaps the largest value.
+        if len(words) < (3 if data.startswith((b"P1", b"P4")) else 4):
+            raise CostlyImageError(f"a header of more than {MAX_HEADER_BYTES} bytes")
 
 
 def check_portable_map(opened: ImageFile.ImageFile) -> None:

@@ -23,7 +23,12 @@ from transforms.core.formats.exif import orientation_of as orientation_in
 from transforms.core.formats.headers import BrokenHeaderError, CostlyImageError
 from transforms.core.formats.jpeg2000 import COST as JPEG2000_COST
 from transforms.core.formats.jpeg2000 import check_jpeg2000
-from transforms.core.formats.portable_maps import check_portable_map, decode_scaled, is_scaled
+from transforms.core.formats.portable_maps import (
+    check_header,
+    check_portable_map,
+    decode_scaled,
+    is_scaled,
+)
 from transforms.core.formats.signatures import describe_start
 from transforms.core.formats.tiff import MAGIC as TIFF_MAGIC
 from transforms.core.formats.tiff import ORIENTATION, check_tiff
@@ -116,7 +121,7 @@ def _without_tags(data: bytes) -> bytes:
 
     Raises:
         BrokenHeaderError: a TIFF has no directory.
-        CostlyImageError: a TIFF or a JPEG 2000 is made to be slow or large.
+        CostlyImageError: a TIFF, a JPEG 2000 or a portable map is made to be slow or large.
     """
     if data.startswith(TIFF_MAGIC):
         check_tiff(data)
@@ -126,6 +131,8 @@ def _without_tags(data: bytes) -> bytes:
         return _AVIF_EXIF.sub(rb"\1skip", data)
     elif data.startswith((b"\xff\x4f\xff\x51", b"\0\0\0\x0cjP")):
         check_jpeg2000(data)
+    elif data.startswith(b"P"):
+        check_header(data)
     return data
 
 

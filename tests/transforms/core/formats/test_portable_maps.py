@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import numpy as np
 import pytest
@@ -40,6 +41,31 @@ def test_one_that_is_cut_is_rejected() -> None:
     with pytest.raises(RejectedImageError) as caught:
         decoded(gray_map(20, 100)[:-1])
     assert caught.value.reason is Reason.CORRUPT_IMAGE
+
+
+@pytest.mark.parametrize("filler", [b"#x\n", b" ", b"\n", b"#" + b"x" * 100_000 + b"\n"])
+@pytest.mark.parametrize("end", [b"2 2 255\n" + bytes(12), b""])
+def test_a_header_of_megabytes_is_refused(filler: bytes, end: bytes) -> None:
+    count = (100 << 20) // len(filler)
+    started = time.process_time()
+    with pytest.raises(RejectedImageError) as caught:
+        decoded(b"P6\n" + filler * count + end)
+    # Pillow takes 25 s.
+    assert time.process_time() - started < 5
+    assert caught.value.reason is Reason.TOO_COSTLY
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"P4 1024 1024\n" + b" " * (1 << 17),
+        b"P5 1024 1024 255\n" + b" " * (1 << 20),
+        b"P6\n# by hand\n512 512\n255\n" + b"#" * (3 << 18),
+        b"P6" + b"\n" * 60_000 + b"4 4 255\n" + b"\n" * 48,
+    ],
+)
+def test_a_header_of_kilobytes_is_read(data: bytes) -> None:
+    assert decoded(data).width in (4, 512, 1024)
 
 
 @pytest.mark.parametrize("make", [plain_map, plain_bitmap])
