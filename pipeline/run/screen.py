@@ -77,6 +77,9 @@ class Screen:
             rest, self._rest = self._rest, b""
             self._write(self._erase() + _text(rest) + ("\n" if rest else "") + self._drawn())
             self._lines = ()
+            # A reader that still waits for child processes prints what they write.
+            if not self._reader.is_alive():
+                os.close(self._terminal)
 
     def _read(self, source: int) -> None:
         with open(source, "rb", buffering=0) as pipe:

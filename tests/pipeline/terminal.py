@@ -60,6 +60,7 @@ class Terminal:
         """Closes it; the last lines that were seen."""
         self.stream.close()
         self._reader.join(10)
+        assert not self._reader.is_alive(), "a program keeps the terminal open"
         os.close(self._leader)
         return self.lines
 
