@@ -164,6 +164,7 @@ class TestTooManyRejected:
         assert not (out / ".staging").exists()
         assert (out / "rejected.jsonl").read_text("utf-8") == lines
 
+    @pytest.mark.slow
     def test_shards_staged_with_other_options_are_not_taken(
         self, photos: Path, tmp_path: Path
     ) -> None:
@@ -174,6 +175,7 @@ class TestTooManyRejected:
         assert dataset.ledger == {"images_matched": 18, "records_written": 18}
         assert digests(out) == digests(make_dataset(tmp_path / "fresh", **flags).folder)
 
+    @pytest.mark.slow
     def test_a_staged_shard_that_was_damaged_is_written_again(self, tmp_path: Path) -> None:
         draw(tmp_path / "in" / "cat" / "good.jpg")
         (tmp_path / "in" / "cat" / "empty.jpg").touch()
@@ -187,6 +189,7 @@ class TestTooManyRejected:
         dataset = make_dataset(out, **flags, max_rejected=1)
         assert filenames(dataset) == ["cat/good.jpg"]
 
+    @pytest.mark.slow
     def test_a_count_and_a_share_are_limits(self, photos: Path, tmp_path: Path) -> None:
         (tmp_path / "in" / "cat").mkdir(parents=True)
         (tmp_path / "in" / "cat" / "empty.jpg").touch()
@@ -221,6 +224,7 @@ class TestLabelSources:
         assert manifests[0] == manifests[1]
         assert told.classes == list(CLASSES)
 
+    @pytest.mark.slow
     def test_an_image_in_no_folder_of_a_class_is_rejected(self, tmp_path: Path) -> None:
         draw(tmp_path / "in" / "cat" / "a.jpg")
         draw(tmp_path / "in" / "stray.jpg", seed=1)
@@ -234,6 +238,7 @@ class TestLabelSources:
         (line,) = dataset.rejected
         assert (line["reason"], line["key"]) == ("no_label", "stray.jpg")
 
+    @pytest.mark.slow
     def test_no_labels(self, photos: Path, tmp_path: Path) -> None:
         dataset = make_dataset(
             tmp_path / "out", images=f"{photos}/*/*.jpg", label_from="none", layout="slim"
@@ -244,6 +249,7 @@ class TestLabelSources:
         assert not any("class" in name for name in names)
         assert dataset.ledger == {"images_matched": 18, "records_written": 18}
 
+    @pytest.mark.slow
     def test_images_by_several_globs_that_overlap_count_once(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -256,6 +262,7 @@ class TestLabelSources:
             p["crc32c"] for p in once.manifest["splits"]["train"]["shards"]
         ]
 
+    @pytest.mark.slow
     def test_globs_of_two_folders(self, photos: Path, tmp_path: Path) -> None:
         globs = [f"{photos}/cat/*.jpg", f"{photos}/dog/*.jpg"]
         dataset = make_dataset(tmp_path / "out", images=globs)
@@ -323,6 +330,7 @@ class TestProcess:
         assert (ran.code, ran.err) == (0, "")
         assert "images   18 matched = 18 written + 0 rejected" in ran.out
 
+    @pytest.mark.slow
     def test_too_many_rejected_is_exit_code_3_and_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "in" / "cat").mkdir(parents=True)
         (tmp_path / "in" / "cat" / "empty.jpg").touch()
@@ -336,6 +344,7 @@ class TestProcess:
         assert ran.error().startswith("convert: 1 of 1 images rejected")
 
 
+@pytest.mark.slow
 def test_relative_paths_give_the_same_shards(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +359,7 @@ def test_relative_paths_give_the_same_shards(
     assert relative == absolute
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (FLOWERS / "flowers.csv").exists(), reason="no ../shared/data/flowers")
 def test_flowers(tmp_path: Path) -> None:
     dataset = make_dataset(

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT, saved_to, small_model
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from tests.pipeline.reading import NUMBER, TEXT, filenames, read, read_lists
@@ -40,7 +41,7 @@ def splits(dataset: Dataset) -> dict[str, list[str]]:
 # Rows that list images and say nothing of labels.
 
 
-@pytest.mark.parametrize("rows", [["image_uri"], ["path,size"], []])
+@pytest.mark.parametrize("rows", rest_slow([["image_uri"], ["path,size"], []]))
 def test_rows_that_list_images_without_labels(folder: Path, rows: list[str]) -> None:
     end = ",big" if "size" in "".join(rows) else ""
     listing = write(folder / "list.csv", *rows, *(f"photos/{n}.jpg{end}" for n in (0, 1, 3, 3)))
@@ -113,6 +114,7 @@ def test_what_does_not_go_without_labels(folder: Path, flags: dict[str, str], sa
 # Rows that list images, with what else rows can say.
 
 
+@pytest.mark.slow
 def test_boxes_of_listed_images_in_the_splits_of_their_rows(folder: Path) -> None:
     rows = [
         "set,path,label,xmin,xmax,ymin,ymax",
@@ -151,6 +153,7 @@ def test_boxes_of_listed_images_in_the_splits_of_their_rows(folder: Path) -> Non
         check_sound(dataset.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("box", "units", "stored"),
     [("-0.0000005,1.0000001,0.25,1", "normalized", [0, 1]), ("8,16.4,0,12", "pixel", [0.5, 1])],
@@ -169,6 +172,7 @@ def test_boxes_that_overshoot_by_rounding(
     check_sound(dataset.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [True, False])
 def test_embeddings_of_listed_images(folder: Path, labelled: bool) -> None:
     saved_to(folder / "small.keras", small_model().save)
@@ -209,6 +213,7 @@ def bucket(folder: Path, gcs: GcsServer) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_layout_in_a_bucket(bucket: Path) -> None:
     def flags(root: object) -> dict[str, Any]:
         return {
@@ -227,6 +232,7 @@ def test_a_layout_in_a_bucket(bucket: Path) -> None:
     assert "there is no file --layout gs://all/no.yaml" in missing.error()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["small.keras", "saved"])
 def test_a_model_in_a_bucket(bucket: Path, model: str) -> None:
     flags = {"label_from": "none", "layout": "embedding"}

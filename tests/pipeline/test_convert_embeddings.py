@@ -98,6 +98,7 @@ def test_efficientnet_gives_62720_values(folder: Path, weights: Path, tmp_path: 
     np.testing.assert_array_equal(values, expected)
 
 
+@pytest.mark.slow
 def test_the_shards_and_a_rerun_change_no_value(folder: Path, tmp_path: Path) -> None:
     one = make_dataset(tmp_path / "one", **flags(folder, num_shards=1))
     again = make_dataset(tmp_path / "again", **flags(folder, num_shards=1))
@@ -106,6 +107,7 @@ def test_the_shards_and_a_rerun_change_no_value(folder: Path, tmp_path: Path) ->
     assert np.array_equal(stored(one, SMALL_OUTPUT), stored(many, SMALL_OUTPUT))
 
 
+@pytest.mark.slow
 def test_bfloat16_is_the_nearest(folder: Path, tmp_path: Path) -> None:
     exact = stored(make_dataset(tmp_path / "exact", **flags(folder)), SMALL_OUTPUT)
     packed = make_dataset(tmp_path / "packed", **flags(folder, embed_dtype="bfloat16"))
@@ -116,6 +118,7 @@ def test_bfloat16_is_the_nearest(folder: Path, tmp_path: Path) -> None:
     assert list(check_dataset(str(packed.folder), packed.manifest)[0]) == []
 
 
+@pytest.mark.slow
 def test_verify_sees_another_shape_and_another_model_is_another_dataset(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from tests.images import picture, saved
-from tests.pipeline.commands import Ran, convert, digests, make_dataset, plan, run_process
+from tests.pipeline.commands import (
+    Ran,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    run_process,
+    show,
+)
 from tests.servers.gcs import GcsServer, requester_pays
 
 IMAGES = "gs://photos/in/*/*.jpg"
@@ -73,22 +82,27 @@ def test_labels_class_names_verify_show_and_plan_work_on_buckets(
     assert buckets.names("datasets") == []
     succeeds(**flags, compression="gzip")
     assert published(buckets)["labels.txt"] == b"fox\ndog\ncat\n"
+    check_sound(OUTPUT)
+    assert "image/class/text" in show(OUTPUT, "--limit", "1").out
+
+
+@pytest.mark.slow
+def test_processes_verify_and_show_a_dataset_in_a_bucket(buckets: GcsServer) -> None:
+    """None of them has asked for the bucket before."""
+    succeeds()
+    assert published(buckets)
     verified = run_process("pipeline.verify", OUTPUT, progress=None)
     assert verified.code == 0, verified.err
     shown = run_process("pipeline.show", OUTPUT, "--limit", "1", progress=None)
     assert "image/class/text" in shown.out
 
 
-def test_every_image_is_one_request(buckets: GcsServer) -> None:
+def test_every_image_is_one_request_and_none_at_a_rerun(buckets: GcsServer) -> None:
     succeeds()
     images = {name: n for name, n in buckets.media_gets().items() if name.endswith(".jpg")}
     assert len(images) == 18
     assert set(images.values()) == {1}
     assert "GET bucket" not in buckets.counts()
-
-
-def test_a_rerun_changes_nothing_and_reads_no_image(buckets: GcsServer) -> None:
-    succeeds()
     before = published(buckets)
     buckets.reset()
     assert "up to date" in succeeds().out
@@ -96,6 +110,7 @@ def test_a_rerun_changes_nothing_and_reads_no_image(buckets: GcsServer) -> None:
     assert published(buckets) == before
 
 
+@pytest.mark.slow
 def test_overwrite_replaces_a_dataset(buckets: GcsServer) -> None:
     succeeds(num_shards=3)
     succeeds(num_shards=2, overwrite=True)
@@ -103,6 +118,7 @@ def test_overwrite_replaces_a_dataset(buckets: GcsServer) -> None:
     assert len(shards) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dropped_sockets")
 def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     gcs.make_bucket("photos")
@@ -123,6 +139,7 @@ def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     assert published(gcs) == calm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "detail"),
     [
@@ -138,6 +155,7 @@ def test_an_object_that_changes_after_it_was_listed_is_rejected(
     assert rejected(buckets) == [("gs://photos/in/cat/cat-0.jpg", detail)]
 
 
+@pytest.mark.slow
 def test_an_object_without_permission_is_rejected(buckets: GcsServer) -> None:
     buckets.set_faults([{"kind": "media", "object": "photos/in/dog/dog-1.jpg", "status": 403}])
     succeeds(max_rejected="10%")
@@ -146,6 +164,7 @@ def test_an_object_without_permission_is_rejected(buckets: GcsServer) -> None:
     assert detail.startswith("no permission")
 
 
+@pytest.mark.slow
 def test_placeholders_and_empty_objects(buckets: GcsServer) -> None:
     for name in ("in/", "in/cat/", "in/cat/empty.jpg"):
         buckets.put("photos", name, b"")
@@ -211,6 +230,7 @@ def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(
     assert buckets.names("datasets") == [f"{folder}/precious.txt"]
 
 
+@pytest.mark.slow
 def test_two_runs_cannot_mix_their_manifests(
     buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +249,7 @@ def test_two_runs_cannot_mix_their_manifests(
     assert buckets.get("datasets", "flowers/manifest.json") == b"of another run"
 
 
+@pytest.mark.slow
 def test_objects_that_were_uploaded_again_keep_it_up_to_date(
     buckets: GcsServer, photos: Path
 ) -> None:

@@ -95,7 +95,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(VARIANTS, 4))
+@pytest.mark.parametrize("name", rest_slow(VARIANTS))
 def test_labels_join_however_they_are_written(
     name: str, photos: Path, stems: dict[str, str], tmp_path: Path
 ) -> None:
@@ -136,6 +136,7 @@ class TestClasses:
         assert len(lines) == 102
         check_sound(dataset.folder)
 
+    @pytest.mark.slow
     def test_integers_below_0_stay_and_have_no_lines(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -146,6 +147,7 @@ class TestClasses:
         assert (dataset.folder / "labels.txt").read_text() == ""
         check_sound(dataset.folder)
 
+    @pytest.mark.slow
     def test_integers_as_a_float_column_writes_them(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -185,6 +187,7 @@ class TestClasses:
         assert ran.code == 2
         assert "4 of 5 labels are integers, but 'misc' (misc/1.jpg) is not" in ran.error()
 
+    @pytest.mark.slow
     def test_a_label_that_contradicts_the_others_behind_the_first_rows(
         self,
         photos: Path,
@@ -213,6 +216,7 @@ class TestClasses:
         assert label_ids(dataset) == {stem: ids[label] for stem, label in stems.items()}
         assert dataset.classes == ["fox", "wolf", "cat", "dog"]
 
+    @pytest.mark.slow
     def test_integer_labels_are_indices_of_class_names(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -223,6 +227,7 @@ class TestClasses:
         assert label_ids(dataset) == dict(rows)
         assert labels(dataset) == stems
 
+    @pytest.mark.slow
     def test_a_label_that_class_names_do_not_have_is_rejected(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -237,6 +242,7 @@ class TestClasses:
 
 
 class TestRows:
+    @pytest.mark.slow
     def test_the_same_row_twice_counts_once(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -251,6 +257,7 @@ class TestRows:
             "rows_repeated": 3,
         }
 
+    @pytest.mark.slow
     def test_rows_that_contradict_each_other_are_named(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -297,6 +304,7 @@ class TestRows:
         places = [line["path"] for line in dataset.rejected if line["subject"] == "row"]
         assert places == [f"{tmp_path}/labels.csv:{line}" for line in (20, 21, 19)]
 
+    @pytest.mark.slow
     def test_only_images_count_for_max_rejected(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:

@@ -74,6 +74,7 @@ def test_landmark(datasets: dict[str, Dataset], photos: Path) -> None:
         assert record["id"].decode() == f"{path.parent.name}/{path.name}"
 
 
+@pytest.mark.slow
 def test_gzip_holds_the_same_records(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg"}
     plain = make_dataset(tmp_path / "plain", **flags)
@@ -87,6 +88,7 @@ def test_gzip_holds_the_same_records(photos: Path, tmp_path: Path) -> None:
     assert digests(again.folder) == digests(small.folder)
 
 
+@pytest.mark.slow
 def test_kinds_of_image_in_the_tutorial_layout(sample: Path, tmp_path: Path) -> None:
     dataset = make_dataset(
         tmp_path / "out",

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.images import picture, saved
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, convert, make_dataset, plan, run_process
 from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
@@ -29,6 +30,7 @@ def make(folder: Path, *rows: str, **flags: object) -> Dataset:
     return make_dataset(folder / "out", labels=folder / "data" / "list.csv", **flags)
 
 
+@pytest.mark.slow
 def test_paths_are_relative_to_the_csv_or_absolute(folder: Path) -> None:
     rows = ["photos/1.jpg,cat", f"{folder}/data/photos/a/5.jpg,dog", "../far/3.jpg,fox"]
     dataset = make(folder, "image_uri,label", *rows)
@@ -43,7 +45,7 @@ def test_paths_are_relative_to_the_csv_or_absolute(folder: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("header", [["split,image_uri,label"], []])
+@pytest.mark.parametrize("header", rest_slow([["split,image_uri,label"], []]))
 def test_the_automl_form(folder: Path, header: list[str]) -> None:
     rows = ["TRAIN,photos/1.jpg,cat", "TEST,photos/2.jpg,dog", "UNASSIGNED,photos/a/5.jpg,cat"]
     dataset = make(folder, *header, *rows, splits="rest=1")
@@ -85,6 +87,7 @@ def test_a_csv_that_lists_nothing_that_is_there(folder: Path) -> None:
     assert f"such as '{folder}/photos/1.jpg'" in ran.error()
 
 
+@pytest.mark.slow
 def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
     """In a process of its own, whose command line has no URL."""
     gcs.make_bucket("bucket")

@@ -75,6 +75,7 @@ def test_shards_are_those_of_the_same_files_on_disk(
         assert there[name] == (local.folder / name).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("labels")
 def test_a_rerun_is_up_to_date_and_verify_agrees() -> None:
     assert convert(**FLAGS).code == 0
@@ -85,6 +86,7 @@ def test_a_rerun_is_up_to_date_and_verify_agrees() -> None:
     check_sound(OUTPUT)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("labels")
 def test_one_of_equal_images_is_kept(photos: Path) -> None:
     copied = (photos / "cat" / "cat-0.jpg").read_bytes()
@@ -99,6 +101,7 @@ def test_one_of_equal_images_is_kept(photos: Path) -> None:
     assert group["sha256"] == hashlib.sha256(copied).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("labels")
 def test_overwriting_leaves_only_the_new_dataset() -> None:
     assert convert(**FLAGS).code == 0

@@ -38,18 +38,19 @@ def reasons(dataset: Dataset) -> dict[str, str]:
 
 class TestGroups:
     def test_a_group_stays_together_and_the_order_is_the_keys(self, tmp_path: Path) -> None:
-        stems = write_photos(tmp_path, 60)
-        rows = ["id,label,patient", *(f"{stem},a,p{int(stem) % 12}" for stem in stems)]
+        stems = write_photos(tmp_path, 24)
+        rows = ["id,label,patient", *(f"{stem},a,p{int(stem) % 8}" for stem in stems)]
         grouped = make(tmp_path, rows, splits=HALVES, group_by="patient")
         splits = split_of(grouped)
         assert set(splits.values()) == {"train", "test"}
-        for patient in range(12):
-            of_patient = {splits[stem] for stem in stems if int(stem) % 12 == patient}
+        for patient in range(8):
+            of_patient = {splits[stem] for stem in stems if int(stem) % 8 == patient}
             assert len(of_patient) == 1
         whole = filenames(make(tmp_path, rows, "whole"))
         for split in ("train", "test"):
             assert filenames(grouped, split) == [n for n in whole if splits[Path(n).stem] == split]
 
+    @pytest.mark.slow
     def test_an_image_without_a_group_is_rejected(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 3)
         rows = ["id,label,patient", "0,a,p", "1,a, ", "2,a"]
@@ -64,6 +65,7 @@ class TestGroups:
             "rows_rejected": 2,
         }
 
+    @pytest.mark.slow
     def test_rows_that_put_an_image_in_two_groups(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
         rows = ["id,label,patient", "0,a,p", "0,a,q", "1,a,p", "1,a,p"]
@@ -86,6 +88,7 @@ class TestColumn:
         assert dataset.shards() == sorted(f"{s}-00000-of-00001.tfrecord" for s in in_order)
         check_sound(dataset.folder)
 
+    @pytest.mark.slow
     def test_only_splits_that_occur_have_shards(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
         dataset = make(
@@ -93,6 +96,7 @@ class TestColumn:
         )
         assert dataset.shards() == [f"dev-0000{at}-of-00002.tfrecord" for at in range(2)]
 
+    @pytest.mark.slow
     def test_what_no_row_says_is_split_by_ratio(self, tmp_path: Path) -> None:
         stems = write_photos(tmp_path, 20)
         cells = ["UNASSIGNED", "", "holdout"]
@@ -103,6 +107,7 @@ class TestColumn:
         for stem in stems:
             assert said[stem] == ("holdout" if int(stem) % 3 == 2 else ratio[stem])
 
+    @pytest.mark.slow
     def test_a_cell_that_is_no_name_rejects_the_image(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
         rows = ["id,label,set", "0,a,train", "1,a,../up"]
@@ -110,11 +115,13 @@ class TestColumn:
         assert reasons(dataset) == {"1": "bad_split"}
         assert "'../up'" in dataset.rejected[0]["detail"]
 
+    @pytest.mark.slow
     def test_the_column_is_found_by_its_name(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
         dataset = make(tmp_path, ["split,id,label", "test,0,a", "dev,1,a"], split_from="csv")
         assert split_of(dataset) == {"0": "test", "1": "dev"}
 
+    @pytest.mark.slow
     def test_files_of_one_glob_may_order_their_columns_differently(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
         (tmp_path / "part-1.csv").write_text("id,label,set,who\n0,a,dev,p")
@@ -123,6 +130,7 @@ class TestColumn:
         dataset = make_dataset(tmp_path / "out", images=f"{tmp_path}/photos/*.jpg", **flags)
         assert split_of(dataset) == {"0": "dev", "1": "test"}
 
+    @pytest.mark.slow
     def test_a_rerun_is_up_to_date_and_plan_shows_the_splits(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 4)
         table = tmp_path / "out.csv"
@@ -177,12 +185,14 @@ class TestFolders:
         assert labels(dataset) == {"0": "cat", "1": "dog", "2": "cat", "3": "dog"}
         assert list(dataset.manifest["splits"]) == ["train", "test", "holdout"]
 
+    @pytest.mark.slow
     def test_an_image_in_no_folder_is_rejected(self, photos: Path, tmp_path: Path) -> None:
         draw(photos / "stray.jpg", seed=9)
         flags = {"split_from": "directory", "label_from": "none", **ALL}
         dataset = make_dataset(tmp_path / "out", images=f"{photos}/**/*.jpg", **flags)
         assert reasons(dataset) == {"stray.jpg": "bad_split"}
 
+    @pytest.mark.slow
     def test_labels_may_come_from_rows(self, photos: Path, tmp_path: Path) -> None:
         (tmp_path / "labels.csv").write_text("id,label\n0,a\n1,b\n2,c\n3,d")
         flags = {"split_from": "directory", "labels": tmp_path / "labels.csv"}

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tests.detection_readers import OBJECT_DETECTION
 from tests.images import picture, saved
+from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
@@ -104,6 +105,7 @@ def test_boxes_as_object_detection_reads_them(folder: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_boxes_as_shares_of_the_image(folder: Path) -> None:
     rows = "id,xmin,xmax,ymin,ymax,label\na,0.25,0.5,0,1,dog\nb,0,1,0,1,dog\n"
     dataset = from_rows(folder, rows, layout="detection")
@@ -113,6 +115,7 @@ def test_boxes_as_shares_of_the_image(folder: Path) -> None:
     assert np.allclose(boxes(detected(told)["a"]), [[0.25 / 16, 0.5 / 16, 0, 1 / 12]])
 
 
+@pytest.mark.slow
 def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
     rows = "id,xmin,xmax,ymin,ymax,label\nc,4,8,0,3,dog\n"
     plain = from_rows(folder, rows, "c.jpg", layout="detection")
@@ -127,12 +130,14 @@ def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("box", "says"),
-    [
-        ("4,17,3,12", "rows.csv:2: xmax 17 is outside of the image, 0 to 16 (pixel)"),
-        ("8,4,3,12", "rows.csv:2: xmin 8 is not below xmax 4"),
-        ("nan,4,3,12", "rows.csv:2: xmin is nan"),
-        (",4,3,12", "rows.csv:2, column 'xmin' (xmin): the cell is empty"),
-    ],
+    rest_slow(
+        [
+            ("4,17,3,12", "rows.csv:2: xmax 17 is outside of the image, 0 to 16 (pixel)"),
+            ("8,4,3,12", "rows.csv:2: xmin 8 is not below xmax 4"),
+            ("nan,4,3,12", "rows.csv:2: xmin is nan"),
+            (",4,3,12", "rows.csv:2, column 'xmin' (xmin): the cell is empty"),
+        ]
+    ),
 )
 def test_a_wrong_box_rejects_its_image(folder: Path, box: str, says: str) -> None:
     rows = f"id,xmin,xmax,ymin,ymax,label\na,{box},dog\nb,0,4,0,4,dog\n"
@@ -141,6 +146,7 @@ def test_a_wrong_box_rejects_its_image(folder: Path, box: str, says: str) -> Non
     assert (line["reason"], line["key"], line["detail"]) == ("bad_box", "a", says)
 
 
+@pytest.mark.slow
 def test_a_class_that_is_not_known_rejects_its_image(folder: Path) -> None:
     (folder / "classes.txt").write_text("dog\n")
     flags = {"class_names": folder / "classes.txt", "max_rejected": 2}
@@ -156,10 +162,12 @@ MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
 
 @pytest.mark.parametrize(
     ("rows", "flags"),
-    [
-        ("id,label\na,dog\na,cat\nb,cat\na,dog\n", {}),
-        ("id,label\na,dog|cat\nb,cat|\n", {"label_separator": "|"}),
-    ],
+    rest_slow(
+        [
+            ("id,label\na,dog\na,cat\nb,cat\na,dog\n", {}),
+            ("id,label\na,dog|cat\nb,cat|\n", {"label_separator": "|"}),
+        ]
+    ),
 )
 def test_many_labels(folder: Path, rows: str, flags: dict[str, str]) -> None:
     layout = write_layout(folder, MULTI)
@@ -200,6 +208,7 @@ def test_columns_as_typed_features(folder: Path) -> None:
     assert (found["b"]["age"], found["b"]["weight"], found["b"]["scores"]) == (-1, 3.0, [])
 
 
+@pytest.mark.slow
 def test_a_cell_that_does_not_fit_names_row_and_column(folder: Path) -> None:
     rows = "id,age,weight,note,scores\na,x,1,n,\nb,1,1,n,\n"
     layout = write_layout(folder, COLUMNS)
@@ -209,6 +218,7 @@ def test_a_cell_that_does_not_fit_names_row_and_column(folder: Path) -> None:
     assert line["detail"] == "rows.csv:2, column 'Age': 'x' is no int64"
 
 
+@pytest.mark.slow
 def test_rows_that_disagree_on_a_single_value(folder: Path) -> None:
     rows = "id,score\na,1\nb,3\na,2\nb,3\n"
     one = write_layout(folder, "  id: image.key\n  score: csv.score\n")
@@ -220,6 +230,7 @@ def test_rows_that_disagree_on_a_single_value(folder: Path) -> None:
     assert (found["a"]["score"], found["b"]["score"]) == ([1, 2], [3, 3])
 
 
+@pytest.mark.slow
 def test_a_changed_cell_is_another_dataset(folder: Path) -> None:
     one = write_layout(folder, "  id: image.key\n  score: csv.score\n")
     first = digests(from_rows(folder, "id,score\na,1\nb,3\n", layout=one).folder)
@@ -288,6 +299,7 @@ def test_a_layout_that_has_changed_is_told(folder: Path) -> None:
     assert f"--layout {flags['layout']} has changed" in ran.error()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", ["rows.csv", "rows*.csv"])
 def test_columns_are_found_by_name_in_every_file(folder: Path, files: str) -> None:
     (folder / "rows.csv").write_text("id,label,n\na,x,1\n")

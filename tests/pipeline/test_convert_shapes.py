@@ -77,6 +77,7 @@ def restored(record: dict[str, Any]) -> np.ndarray[Any, Any]:
     return tf.reshape(tf.io.decode_raw(record["pixels"], tf.uint8), shape).numpy()
 
 
+@pytest.mark.slow
 def test_pixels_are_those_that_tensorflow_decodes(tmp_path: Path) -> None:
     for name, data in whole_images().items():
         (tmp_path / f"{name}.img").write_bytes(data)
@@ -103,6 +104,7 @@ def test_pixels_beside_the_image_are_those_of_what_is_stored(folder: Path) -> No
     assert sorted(int(r["height"]) for r in read(dataset, features)) == [6, 6, 7]
 
 
+@pytest.mark.slow
 def test_pixels_alone_are_not_encoded_in_between(folder: Path) -> None:
     """Whatever the quality would lose."""
     text = "  pixels: image.pixels\n"
@@ -133,6 +135,7 @@ def test_a_fixed_size_and_color_fix_the_shape(folder: Path) -> None:
     assert dataset.manifest["pixels"] == {"resized": 3, "recolored": 1}
 
 
+@pytest.mark.slow
 def test_another_shape_than_that_of_the_layout_is_rejected(folder: Path) -> None:
     text = "  pixels: {source: image.pixels, shape: [12, 16, 3]}\n"
     dataset = make(folder, text, max_rejected=1)
@@ -175,6 +178,7 @@ def test_pixels_without_a_shape_are_refused(
     assert not (folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_verify_sees_pixels_of_another_size(folder: Path) -> None:
     dataset = make(folder, "  pixels: image.pixels\n", resize="8x6", color="rgb")
     manifest = dataset.manifest
@@ -217,6 +221,7 @@ def test_a_list_of_fixed_shape(folder: Path) -> None:
     assert found == {b"a": [[1, 2, 3], [4, 5, 6.5]], b"b": [[0, 0, 0], [0, 0, -1]]}
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_length_is_rejected(folder: Path) -> None:
     dataset = make(
         folder, MATRIX, "[ab].jpg", labels=rows(folder, "a,1 2 3", "b,1 2 3 4 5 6"), max_rejected=1
@@ -226,6 +231,7 @@ def test_a_cell_of_another_length_is_rejected(folder: Path) -> None:
     assert line["detail"] == "rows.csv:2, column 'm': 3 values, not 6 of shape [2, 3]"
 
 
+@pytest.mark.slow
 def test_one_row_for_each_value_of_a_shape(folder: Path) -> None:
     text = "  id: image.key\n  m: {source: csv.m, list: true, shape: [2]}\n"
     labels = rows(folder, "a,1", "b,3", "a,2", "b,4", "b,5")
@@ -237,6 +243,7 @@ def test_one_row_for_each_value_of_a_shape(folder: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_another_default_or_separator_is_another_dataset(folder: Path) -> None:
     labels = rows(folder, "a,1;2", "b,")
     flags = {"images": f"{folder}/[ab].jpg", "labels": labels, "output": folder / "out"}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, make_dataset
 from tests.pipeline.reading import filenames, split_of
 
@@ -58,6 +59,7 @@ def test_records_are_shuffled(thirds: Dataset) -> None:
     assert order != sorted(order, key=lambda name: int(name.split(".")[0]))
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_order_and_other_splits(
     many: Path, thirds: Dataset, tmp_path: Path
 ) -> None:
@@ -72,6 +74,7 @@ def test_another_seed_is_another_order_and_other_splits(
     ]
 
 
+@pytest.mark.slow
 def test_adding_images_moves_no_old_one(many: Path, thirds: Dataset, tmp_path: Path) -> None:
     shutil.copytree(many, tmp_path / "in")
     add_images(tmp_path / "in", range(400, 500))
@@ -84,7 +87,7 @@ def test_adding_images_moves_no_old_one(many: Path, thirds: Dataset, tmp_path: P
         assert stayed == filenames(thirds, split)
 
 
-@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("count", rest_slow([5, 1]))
 def test_num_shards_is_of_each_split(many: Path, tmp_path: Path, count: int) -> None:
     dataset = make(tmp_path / "out", many, splits="train=0.7,test=0.3", num_shards=count)
     assert dataset.shards() == [
@@ -95,12 +98,14 @@ def test_num_shards_is_of_each_split(many: Path, tmp_path: Path, count: int) -> 
     assert len(set(filenames(dataset))) == 400
 
 
+@pytest.mark.slow
 def test_the_order_does_not_depend_on_the_number_of_shards(many: Path, tmp_path: Path) -> None:
     one = make(tmp_path / "one", many, num_shards=1)
     seven = make(tmp_path / "seven", many, num_shards=7)
     assert filenames(one) == filenames(seven)
 
 
+@pytest.mark.slow
 def test_a_split_without_images_still_has_its_shard(photos: Path, tmp_path: Path) -> None:
     dataset = make_dataset(
         tmp_path / "out", images=f"{photos}/*/*.jpg", splits="train=0.999999,rare=0.000001"
@@ -112,7 +117,7 @@ def test_a_split_without_images_still_has_its_shard(photos: Path, tmp_path: Path
     assert len(filenames(dataset)) == 18
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("compression", rest_slow(["none", "gzip"]))
 def test_more_shards_than_images(photos: Path, tmp_path: Path, compression: str) -> None:
     dataset = make_dataset(
         tmp_path / "out",

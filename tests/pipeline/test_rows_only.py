@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import make_dataset
 from tests.pipeline.reading import NUMBER, TEXT, read
 from tests.pipeline.row_tables import made
 
 FLOAT = tf.io.FixedLenFeature([], tf.float32)
-ROWS = 10_000
 
 
 # tensorflow.org/tutorials/load_data/tfrecord, "TFRecord files in Python" and what it builds on.
@@ -30,16 +30,16 @@ class Guide:
         "feature3": tf.io.FixedLenFeature([], tf.float32, default_value=0.0),
     }
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
         rng = np.random.default_rng(0)
         strings = np.array([b"cat", b"dog", b"chicken", b"horse", b"goat"])
-        feature1 = rng.integers(0, 5, ROWS)
+        feature1 = rng.integers(0, 5, count)
         self.rows = list(
             zip(
-                rng.choice([False, True], ROWS).tolist(),
+                rng.choice([False, True], count).tolist(),
                 feature1.tolist(),
                 strings[feature1].tolist(),
-                rng.normal(size=ROWS).tolist(),
+                rng.normal(size=count).tolist(),
                 strict=True,
             )
         )
@@ -70,23 +70,26 @@ class Guide:
     def parse(self, path: Path) -> Counter[tuple[Any, ...]]:
         dataset = tf.data.TFRecordDataset([str(path)])
         parsed = dataset.map(lambda proto: tf.io.parse_single_example(proto, self.description))
-        return Counter(tuple(row.values()) for row in parsed.as_numpy_iterator())
+        batches = parsed.batch(1000).as_numpy_iterator()
+        columns = (map(np.ndarray.tolist, batch.values()) for batch in batches)
+        return Counter(row for each in columns for row in zip(*each, strict=True))
 
 
-def test_the_table_of_the_tensorflow_guide(tmp_path: Path) -> None:
-    guide = Guide()
+# With the kilobytes that `du -sh` says, in the guide of ten thousand, for blocks of 4096 bytes.
+@pytest.mark.parametrize(("count", "kilobytes"), rest_slow([(300, 32), (10_000, 984)]))
+def test_the_table_of_the_tensorflow_guide(count: int, kilobytes: int, tmp_path: Path) -> None:
+    guide = Guide(count)
     guide.write(tmp_path / "guide.tfrecord")
     guide.write_csv(tmp_path / "table.csv")
     dataset = made(tmp_path, (tmp_path / "table.csv").read_text())
     shard = dataset.folder / "train-00000-of-00001.tfrecord"
     assert shard.stat().st_size == (tmp_path / "guide.tfrecord").stat().st_size
-    # As `du -sh` says in the guide, for blocks of 4096 bytes.
-    assert -(-shard.stat().st_size // 4096) * 4 == 984
+    assert -(-shard.stat().st_size // 4096) * 4 == kilobytes
     assert guide.parse(shard) == guide.parse(tmp_path / "guide.tfrecord")
     assert dataset.ledger == {
-        "records_written": ROWS,
-        "rows_read": ROWS,
-        "rows_written": ROWS,
+        "records_written": count,
+        "rows_read": count,
+        "rows_written": count,
     }
 
 
@@ -127,43 +130,44 @@ def test_every_type_of_the_guide(tmp_path: Path) -> None:
     assert records[0]["text"] == b"a b"
 
 
-@pytest.mark.parametrize(
-    ("column", "cell", "told"),
-    [
-        ("a", "2", "'2' is no bool"),
-        ("b", str(2**31), f"'{2**31}' is no enum"),
-        ("b", "red", "'red' is no enum"),
-        ("c", str(2**31), f"'{2**31}' is no int32"),
-        ("c", "true", "'true' is no int32"),
-        ("d", "-1", "'-1' is no uint32"),
-        ("d", str(2**32), f"'{2**32}' is no uint32"),
-        ("e", str(2**63), f"'{2**63}' is no int64"),
-        ("f", str(2**63), f"'{2**63}' is above 2**63 - 1, the largest integer"),
-        ("f", str(2**64), f"'{2**64}' is no uint64"),
-        ("f", "-1", "'-1' is no uint64"),
-        ("g", "nan", "'nan' is a missing value; give it a default"),
-        ("g", "inf", "'inf' is no float of 32 bits"),
-        ("h", "1e39", "'1e39' is no float of 32 bits"),
-        ("i", "", "the cell is empty"),
-        ("e", "", "the cell is empty"),
-    ],
-)
-def test_a_value_that_does_not_fit_is_rejected_with_row_and_column(
-    column: str, cell: str, told: str, tmp_path: Path
-) -> None:
+WRONG_CELLS = [
+    ("a", "2", "'2' is no bool"),
+    ("b", str(2**31), f"'{2**31}' is no enum"),
+    ("b", "red", "'red' is no enum"),
+    ("c", str(2**31), f"'{2**31}' is no int32"),
+    ("c", "true", "'true' is no int32"),
+    ("d", "-1", "'-1' is no uint32"),
+    ("d", str(2**32), f"'{2**32}' is no uint32"),
+    ("e", str(2**63), f"'{2**63}' is no int64"),
+    ("f", str(2**63), f"'{2**63}' is above 2**63 - 1, the largest integer"),
+    ("f", str(2**64), f"'{2**64}' is no uint64"),
+    ("f", "-1", "'-1' is no uint64"),
+    ("g", "nan", "'nan' is a missing value; give it a default"),
+    ("g", "inf", "'inf' is no float of 32 bits"),
+    ("h", "1e39", "'1e39' is no float of 32 bits"),
+    ("i", "", "the cell is empty"),
+    ("e", "", "the cell is empty"),
+]
+
+
+def test_values_that_do_not_fit_are_rejected_with_row_and_column(tmp_path: Path) -> None:
     (tmp_path / "types.yaml").write_text(TYPES)
-    cells = dict(zip(HEADER.split(","), SMALLEST.split(","), strict=True)) | {column: cell}
-    rows = f"{HEADER}\n{LARGEST}\n{','.join(cells.values())}\n"
-    dataset = made(tmp_path, rows, layout=tmp_path / "types.yaml", max_rejected=1)
-    [rejected] = dataset.rejected
-    assert (rejected["subject"], rejected["reason"]) == ("row", "bad_cell")
-    assert rejected["detail"].startswith(f"table.csv:3, column '{column}': {told}")
-    assert rejected["path"] == f"{tmp_path}/table.csv:3"
+    right = dict(zip(HEADER.split(","), SMALLEST.split(","), strict=True))
+    wrong = [",".join((right | {column: cell}).values()) for column, cell, _ in WRONG_CELLS]
+    rows = "\n".join([HEADER, LARGEST, *wrong])
+    layout, count = tmp_path / "types.yaml", len(WRONG_CELLS)
+    dataset = made(tmp_path, rows, layout=layout, max_rejected=count)
+    rejected = {line["path"]: line for line in dataset.rejected}
+    assert len(rejected) == len(dataset.rejected) == count
+    for number, (column, _, told) in enumerate(WRONG_CELLS, 3):
+        line = rejected[f"{tmp_path}/table.csv:{number}"]
+        assert (line["subject"], line["reason"]) == ("row", "bad_cell")
+        assert line["detail"].startswith(f"table.csv:{number}, column '{column}': {told}")
     assert dataset.ledger == {
         "records_written": 1,
-        "rows_read": 2,
+        "rows_read": 1 + count,
         "rows_written": 1,
-        "rows_rejected": 1,
+        "rows_rejected": count,
     }
 
 
@@ -185,6 +189,7 @@ def test_lists_and_defaults_of_a_layout(tmp_path: Path) -> None:
     assert records == {3: [b"a", b"b"], -1: []}
 
 
+@pytest.mark.slow
 def test_lists_of_a_fixed_shape(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text(
         "features:\n  point: {source: csv.point, type: float, separator: ';', shape: [2]}\n"

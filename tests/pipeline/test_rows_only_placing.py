@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.pipeline.commands import Dataset, digests, make_dataset
 from tests.pipeline.reading import NUMBER, read
 from tests.pipeline.row_tables import made, of_table
@@ -27,13 +29,17 @@ def test_splits_shards_and_order(tmp_path: Path) -> None:
     assert sorted(train + test) == list(range(300))
     assert train != sorted(train)
     assert 30 < len(test) < 90
-    assert digests(made(tmp_path, text, "again", **flags).folder) == digests(dataset.folder)
-    other = made(tmp_path, text, "seed", seed=1, **flags)
+    given = {"labels": tmp_path / "table.csv", "layout": "rows"}
+    again = make_dataset(tmp_path / "again", **given, **flags)
+    assert digests(again.folder) == digests(dataset.folder)
+    other = make_dataset(tmp_path / "seed", seed=1, **given, **flags)
     assert values(other, "train") != train
     # Fewer shards are the same order.
-    assert values(made(tmp_path, text, "one", splits=flags["splits"]), "train") == train
+    whole = make_dataset(tmp_path / "one", splits=flags["splits"], **given)
+    assert values(whole, "train") == train
 
 
+@pytest.mark.slow
 def test_a_key_keeps_rows_where_they_are(tmp_path: Path) -> None:
     flags: dict[str, Any] = {"splits": "train=0.5,test=0.5", "label_key": "id"}
     former = values(made(tmp_path, table(100), **flags), "test")
@@ -70,6 +76,7 @@ def test_a_rerun_is_up_to_date_and_other_cells_are_other_inputs(tmp_path: Path) 
     assert of_table(tmp_path, "a\n1\n3\n", overwrite=True).code == 0
 
 
+@pytest.mark.slow
 def test_workers_and_folders_do_not_change_a_byte(tmp_path: Path) -> None:
     flags: dict[str, Any] = {"num_shards": 3, "splits": "train=0.7,test=0.3"}
     first = made(tmp_path, table(5000), **flags)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, plan
 from tests.pipeline.decided_table import block
 from tests.pipeline.reading import labels
@@ -21,8 +23,14 @@ def photos_and_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("images", ["in/*", "./in/*", "{cwd}/in/*"])
-@pytest.mark.parametrize("csv", ["in/labels.csv", "{cwd}/in/labels.csv", "in/l*.csv"])
+GLOBS = ["in/*", "./in/*", "{cwd}/in/*"]
+CSVS = ["in/labels.csv", "{cwd}/in/labels.csv", "in/l*.csv"]
+# One glob and one CSV in each way of writing, then the other pairs.
+PAIRS = list(zip(GLOBS, CSVS, strict=True))
+PAIRS += [pair for pair in itertools.product(GLOBS, CSVS) if pair not in PAIRS]
+
+
+@pytest.mark.parametrize(("images", "csv"), rest_slow(PAIRS, 3))
 def test_a_label_file_is_no_image(photos_and_csv: Path, images: str, csv: str) -> None:
     cwd = str(photos_and_csv)
     flags = {"images": images.replace("{cwd}", cwd), "labels": csv.replace("{cwd}", cwd)}
@@ -51,6 +59,7 @@ def test_nothing_is_left_out_that_no_glob_matches(photos_and_csv: Path) -> None:
     assert not any(line.startswith("left out") for line in block(ran))
 
 
+@pytest.mark.slow
 def test_a_few_bad_files_of_a_small_dataset_are_published(photos_and_csv: Path) -> None:
     (photos_and_csv / "in" / "1.jpg").write_bytes(b"")
     ran = convert(images="in/*.jpg", labels="in/labels.csv", output="out")

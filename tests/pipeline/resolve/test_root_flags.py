@@ -121,6 +121,7 @@ def test_adding_a_glob_is_refused_until_the_root_is_given(years: Path) -> None:
     assert dataset.manifest["root"] == f"{years}/y"
 
 
+@pytest.mark.slow
 def test_images_stay_in_their_splits_below_a_root(years: Path) -> None:
     first, second = f"{years}/y/2024/*", f"{years}/y/2025/*"
     fixed = {"root": years / "y", **SPLITS}
@@ -130,6 +131,7 @@ def test_images_stay_in_their_splits_below_a_root(years: Path) -> None:
     assert set(before.values()) == {"train", "test"}
 
 
+@pytest.mark.slow
 def test_the_advice_to_keep_the_root_keeps_it(years: Path) -> None:
     make_dataset(years / "out", images=f"{years}/y/*/*", **SPLITS)
     fewer = {"images": f"{years}/y/2024/*", "output": years / "out", "overwrite": True, **SPLITS}
@@ -138,6 +140,7 @@ def test_the_advice_to_keep_the_root_keeps_it(years: Path) -> None:
     assert convert(**fewer, root=years / "y").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [

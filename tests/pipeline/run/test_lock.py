@@ -58,12 +58,14 @@ class TestFolder:
         finally:
             kill(process)
 
+    @pytest.mark.slow
     def test_the_lock_of_a_killed_run_is_free_at_once(self, tmp_path: Path) -> None:
         kill(holder(str(tmp_path / "out")))
         with hold_output(str(tmp_path / "out")):
             pass
         assert not os.listdir(tmp_path / "out")
 
+    @pytest.mark.slow
     def test_two_runs_at_once_leave_one_whole_dataset(self, photos: Path, tmp_path: Path) -> None:
         """Different options: whoever comes second is told, and never mixed in."""
         output = tmp_path / "out"
@@ -94,6 +96,7 @@ class TestBucket:
             assert bucket.names("datasets") == ["out/.staging/lock.json"]
         assert bucket.names("datasets") == []
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("dropped_sockets")
     def test_a_second_run_is_told_who_holds_it(self) -> None:
         process = holder(f"{BUCKET}/out")
@@ -112,6 +115,7 @@ class TestBucket:
             )
         assert bucket.names("datasets") == []
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("dropped_sockets")
     def test_the_lock_of_a_killed_run_of_this_machine_is_free_at_once(
         self, bucket: GcsServer
