@@ -145,6 +145,7 @@ def test_the_summary_has_a_line(images: Path, tmp_path: Path) -> None:
     assert not any(line.startswith("duplicates") for line in fine.out.splitlines())
 
 
+@pytest.mark.slow
 def test_off_looks_for_none_and_writes_the_same_shards(
     images: Path, reported: Dataset, tmp_path: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_off_looks_for_none_and_writes_the_same_shards(
     assert again.code == 0 and "up to date" in again.out
 
 
+@pytest.mark.slow
 def test_headers_tell_of_equal_images_only(images: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", images=f"{images}/*/*.jpg", check="header", **SPLITS)
     found = duplicates_of(made)
@@ -194,6 +196,7 @@ def test_drop_keeps_the_first_key_and_no_conflict(dropped: Dataset) -> None:
     check_sound(dropped.folder)
 
 
+@pytest.mark.slow
 def test_only_conflicts_count_for_the_limit(images: Path, tmp_path: Path) -> None:
     flags = {"images": f"{images}/*/*.jpg", **DROP, "max_rejected": 1}
     ran = convert(output=tmp_path / "out", **flags)
@@ -227,6 +230,7 @@ def test_several_processes_give_the_same_files(
     assert digests(made.folder) == digests(expected.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["report", "off"])
 def test_a_run_that_goes_on_tells_the_same(
     before: str, images: Path, reported: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -288,6 +292,7 @@ def test_a_kept_image_that_changes_before_it_is_stored(change: str, tmp_path: Pa
 BOXES = "id,xmin,ymin,xmax,ymax,label\n"
 
 
+@pytest.mark.slow
 def test_detection(images: Path, tmp_path: Path) -> None:
     """Rows of equal images, as sets of classes: two agree, and the others' rows are rejected."""
     folder = tmp_path / "in"
@@ -314,6 +319,7 @@ def test_detection(images: Path, tmp_path: Path) -> None:
     assert (ledger["rows_read"], ledger["rows_used"], ledger["rows_rejected"]) == (7, 3, 4)
 
 
+@pytest.mark.slow
 def test_other_layouts_and_resized_images(images: Path, tmp_path: Path) -> None:
     flags = {"images": f"{images}/*/*.jpg", "layout": "tutorial", **SPLITS}
     small = make_dataset(tmp_path / "small", resize="shorter=64", compression="gzip", **flags)
@@ -328,6 +334,7 @@ def test_other_layouts_and_resized_images(images: Path, tmp_path: Path) -> None:
     assert data == (images / sample["key"]).read_bytes()
 
 
+@pytest.mark.slow
 def test_empty_and_unreadable_images_are_no_duplicates(images: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / "in/cat" / f"{name}.jpg", b"")

@@ -67,6 +67,7 @@ def asked_for(buckets: GcsServer) -> list[str]:
     return sorted(path.removeprefix(start).replace("%2F", "/") for path, *_ in targets)
 
 
+@pytest.mark.slow
 def test_the_files_are_those_of_the_same_images_on_disk(buckets: GcsServer, tmp_path: Path) -> None:
     for name, data in IMAGES.items():
         path = tmp_path / "in" / name
@@ -101,6 +102,7 @@ def test_of_images_of_one_size_the_bucket_is_asked_for_the_md5(
     assert read == Counter(f"in/{name}" for name in [*stored, *told])
 
 
+@pytest.mark.slow
 def test_what_is_stored_compressed_is_read_to_be_compared(
     buckets: GcsServer, tmp_path: Path
 ) -> None:
@@ -112,6 +114,7 @@ def test_what_is_stored_compressed_is_read_to_be_compared(
     assert reasons(dataset)["cat/copy.jpg"][0] == "duplicate_image"
 
 
+@pytest.mark.slow
 def test_an_object_that_is_gone_before_it_is_compared_costs_no_copy(
     buckets: GcsServer, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_an_object_that_is_gone_before_it_is_compared_costs_no_copy(
     assert equal_images(dataset)["groups"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "detail"),
     [

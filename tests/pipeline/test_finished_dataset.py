@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, snapshot
 from tests.pipeline.right_command import check_usage, right_flags, write_inputs
 from transforms.core.dataset.manifest import FORMAT_VERSION
@@ -36,6 +37,7 @@ class TestFinishedDataset:
         """The dataset in the copy."""
         return Dataset(folder / "out")
 
+    @pytest.mark.slow
     def test_a_copy_is_up_to_date(self, folder: Path) -> None:
         assert convert(**right_flags(folder)).out.startswith("up to date")
 
@@ -61,7 +63,9 @@ class TestFinishedDataset:
         check_usage(ran, "made with other options", "--overwrite", *says)
         assert snapshot(folder) == before
 
-    @pytest.mark.parametrize("change", ["added", "removed", "rewritten", "relabelled", "no_row"])
+    @pytest.mark.parametrize(
+        "change", rest_slow(["rewritten", "relabelled", "added", "removed", "no_row"], 2)
+    )
     def test_other_inputs(self, change: str, dataset: Dataset, folder: Path) -> None:
         cat, labels = folder / "photos" / "cat", folder / "labels.csv"
         if change == "added":

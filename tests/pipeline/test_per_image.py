@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from tests.conftest import draw
 from tests.images import picture, saved
+from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
@@ -46,6 +48,18 @@ def make(photos: Path, folder: Path, **flags: Any) -> Dataset:
     return dataset
 
 
+@pytest.fixture(scope="module")
+def one(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The photos, a file each."""
+    return make(photos, tmp_path_factory.mktemp("one") / "out")
+
+
+@pytest.fixture
+def dataset(one: Dataset, tmp_path: Path) -> Dataset:
+    """A copy that a test may damage."""
+    return Dataset(Path(shutil.copytree(one.folder, tmp_path / "out")))
+
+
 def only_record(path: Path) -> dict[str, Any]:
     """The one record of a file."""
     with path.open("rb") as file:
@@ -68,8 +82,7 @@ def test_each_image_is_a_file_called_after_its_key(photos: Path, tmp_path: Path)
     assert {Path(name).parent.name for name in found} == {"train", "test"}
 
 
-def test_the_records_are_those_of_shards(photos: Path, tmp_path: Path) -> None:
-    one = make(photos, tmp_path / "one")
+def test_the_records_are_those_of_shards(photos: Path, one: Dataset, tmp_path: Path) -> None:
     sharded = make(photos, tmp_path / "sharded", files="sharded")
     for split in ("train", "test"):
         listed = one.manifest["splits"][split]["shards"]
@@ -81,18 +94,16 @@ def test_the_records_are_those_of_shards(photos: Path, tmp_path: Path) -> None:
     assert one.ledger == sharded.ledger
 
 
-def test_the_manifest_lists_every_file(photos: Path, tmp_path: Path) -> None:
-    dataset = make(photos, tmp_path / "out")
-    found = files(dataset)
-    listed = [file for split in dataset.manifest["splits"].values() for file in split["shards"]]
+def test_the_manifest_lists_every_file(one: Dataset) -> None:
+    found = files(one)
+    listed = [file for split in one.manifest["splits"].values() for file in split["shards"]]
     assert sorted(file["file"] for file in listed) == sorted(found)
     assert all(file["records"] == 1 for file in listed)
     assert all(file["bytes"] == found[file["file"]].stat().st_size for file in listed)
 
 
-@pytest.mark.parametrize("damage", ["changed", "missing", "more"])
-def test_verify_sees_damage(damage: str, photos: Path, tmp_path: Path) -> None:
-    dataset = make(photos, tmp_path / "out")
+@pytest.mark.parametrize("damage", rest_slow(["changed", "missing", "more"]))
+def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None:
     name, path = next(iter(files(dataset).items()))
     if damage == "changed":
         path.write_bytes(path.read_bytes()[:-1])
@@ -115,8 +126,9 @@ def test_verify_sees_damage(damage: str, photos: Path, tmp_path: Path) -> None:
     assert again.code == (0 if damage == "more" else 2)
 
 
-def test_workers_do_not_change_a_byte(photos: Path, tmp_path: Path) -> None:
-    first = digests(make(photos, tmp_path / "out").folder)
+@pytest.mark.slow
+def test_workers_do_not_change_a_byte(photos: Path, one: Dataset, tmp_path: Path) -> None:
+    first = digests(one.folder)
     words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
     again = make_dataset(
         tmp_path / "again",
@@ -129,6 +141,7 @@ def test_workers_do_not_change_a_byte(photos: Path, tmp_path: Path) -> None:
     assert digests(again.folder) == first
 
 
+@pytest.mark.slow
 def test_gzip(photos: Path, tmp_path: Path) -> None:
     dataset = make(photos, tmp_path / "out", compression="gzip")
     names = [str(path) for path in files(dataset).values()]
@@ -138,6 +151,7 @@ def test_gzip(photos: Path, tmp_path: Path) -> None:
     assert len(list(records)) == 18
 
 
+@pytest.mark.slow
 def test_show_saves_pictures_of_keys_of_any_length(tmp_path: Path) -> None:
     for at, name in enumerate(("a", "한" * 80, "x" * 240)):
         draw(tmp_path / "in" / "c" / f"{name}.jpg", seed=at)
@@ -148,6 +162,7 @@ def test_show_saves_pictures_of_keys_of_any_length(tmp_path: Path) -> None:
     assert len(list((tmp_path / "pictures").iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_keys_that_differ_in_case_only(tmp_path: Path) -> None:
     for at, name in enumerate(("a/1", "A/1", "a/2")):
         draw(tmp_path / "in" / f"{name}.jpg", seed=at)
@@ -157,6 +172,7 @@ def test_keys_that_differ_in_case_only(tmp_path: Path) -> None:
     assert "train/a%2F2.jpg.tfrecord" in names
 
 
+@pytest.mark.slow
 def test_rejected_images_have_no_file(tmp_path: Path) -> None:
     draw(tmp_path / "in" / "cat" / "good.jpg")
     (tmp_path / "in" / "cat" / "bad.jpg").write_bytes(b"no image")
@@ -165,6 +181,7 @@ def test_rejected_images_have_no_file(tmp_path: Path) -> None:
     assert dataset.ledger == {"images_matched": 2, "records_written": 1, "images_rejected": 1}
 
 
+@pytest.mark.slow
 def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path: Path) -> None:
     one = digests(make(photos, tmp_path / "one").folder)
     sharded = digests(make(photos, tmp_path / "sharded", files="sharded").folder)
@@ -175,13 +192,12 @@ def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path
     assert digests(tmp_path / "sharded") == one
 
 
-def test_other_files_are_another_dataset(photos: Path, tmp_path: Path) -> None:
-    make(photos, tmp_path / "out")
+def test_other_files_are_another_dataset(photos: Path, one: Dataset) -> None:
     ran = convert(
         images=f"{photos}/*/*.jpg",
         label_from="directory",
         splits="train=0.7,test=0.3",
-        output=tmp_path / "out",
+        output=one.folder,
     )
     assert ran.code == 2
     assert "--files is sharded, was per_image" in ran.error()
@@ -211,9 +227,9 @@ def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:
     assert line.split()[:3] == ["train", "18", "18"]
 
 
-def test_in_a_bucket(gcs: GcsServer, photos: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
     gcs.make_bucket("datasets")
-    local = make(photos, tmp_path / "out")
     flags: dict[str, Any] = {
         "images": f"{photos}/*/*.jpg",
         "label_from": "directory",
@@ -224,14 +240,15 @@ def test_in_a_bucket(gcs: GcsServer, photos: Path, tmp_path: Path) -> None:
     ran = convert(**flags)
     assert ran.code == 0, ran.err
     there = {name.removeprefix("out/"): gcs.get("datasets", name) for name in gcs.names("datasets")}
-    assert {name: there[name] for name in files(local)} == {
-        name: path.read_bytes() for name, path in files(local).items()
+    assert {name: there[name] for name in files(one)} == {
+        name: path.read_bytes() for name, path in files(one).items()
     }
-    assert set(there) == {*files(local), "manifest.json", "report.html", *local.manifest["files"]}
+    assert set(there) == {*files(one), "manifest.json", "report.html", *one.manifest["files"]}
     check_sound("gs://datasets/out")
     assert "up to date" in convert(**flags).out
 
 
+@pytest.mark.slow
 def test_statistics_point_into_the_files_of_single_images(tmp_path: Path) -> None:
     images = tmp_path / "images"
     images.mkdir()

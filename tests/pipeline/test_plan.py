@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, make_dataset, plan, snapshot
 from tests.pipeline.decided_table import block
 
@@ -59,7 +60,7 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
     assert lines[-1] == f"nothing written; convert would write {tmp_path / 'out'}"
 
 
-@pytest.mark.parametrize("label_from", ["directory", "none"])
+@pytest.mark.parametrize("label_from", rest_slow(["directory", "none"]))
 def test_plan_without_a_label_file(photos: Path, tmp_path: Path, label_from: str) -> None:
     flags: dict[str, Any] = {
         "images": f"{photos}/*/*.jpg",
@@ -83,6 +84,7 @@ def test_plan_without_a_label_file(photos: Path, tmp_path: Path, label_from: str
     assert not any("column '" in line for line in decided)
 
 
+@pytest.mark.slow
 def test_plan_leaves_a_finished_dataset_alone(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg"}
     dataset = make_dataset(tmp_path / "out", **flags)
@@ -99,6 +101,7 @@ def test_plan_needs_no_writable_output(photos: Path, tmp_path: Path) -> None:
     assert plan(**flags).code == 0
 
 
+@pytest.mark.slow
 def test_plan_runs_here_whatever_the_runner(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out"}
     assert plan("--runner=DataflowRunner", **flags).out == plan(**flags).out

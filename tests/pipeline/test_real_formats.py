@@ -14,6 +14,7 @@ from PIL import Image
 
 from tests.detection_readers import OBJECT_DETECTION
 from tests.images import picture, saved
+from tests.marks import rest_slow
 from tests.models import KERAS
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
 from tests.pipeline.reading import LANDMARK, TUTORIAL, read, read_lists
@@ -73,6 +74,7 @@ def test_korean_landmarks(landmarks: dict[str, tuple[int, bytes]], tmp_path: Pat
     check_sound(dataset.folder)
 
 
+@pytest.mark.slow
 def test_korean_landmarks_named_by_their_folders(
     landmarks: dict[str, tuple[int, bytes]], tmp_path: Path
 ) -> None:
@@ -217,25 +219,27 @@ def boxes_of(record: dict[str, Any]) -> list[tuple[str, float, float, float, flo
 
 @pytest.mark.parametrize(
     ("rows", "key", "units", "first", "second"),
-    [
-        (
-            OPEN_IMAGES,
-            None,
-            "normalized",
-            [
-                ("/m/01g317", 0.0125, 0.1953125, 0.1484375, 0.5875),
-                ("/m/01g317", 0.025, 0.2765625, 0.7140625, 0.9484375),
-            ],
-            [("/m/0284d", 0, 1, 0, 0.5)],
-        ),
-        (
-            PASCAL,
-            "name",
-            "pixel",
-            [("dog", 0.25, 0.5, 0.25, 1), ("cat", 0, 1, 0, 1)],
-            [("cat", 0.125, 0.25, 0.5, 0.75)],
-        ),
-    ],
+    rest_slow(
+        [
+            (
+                OPEN_IMAGES,
+                None,
+                "normalized",
+                [
+                    ("/m/01g317", 0.0125, 0.1953125, 0.1484375, 0.5875),
+                    ("/m/01g317", 0.025, 0.2765625, 0.7140625, 0.9484375),
+                ],
+                [("/m/0284d", 0, 1, 0, 0.5)],
+            ),
+            (
+                PASCAL,
+                "name",
+                "pixel",
+                [("dog", 0.25, 0.5, 0.25, 1), ("cat", 0, 1, 0, 1)],
+                [("cat", 0.125, 0.25, 0.5, 0.75)],
+            ),
+        ]
+    ),
     ids=["open_images", "pascal"],
 )
 def test_boxes_that_the_object_detection_api_reads(

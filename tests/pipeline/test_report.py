@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from pipeline import report
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
 from tests.servers.gcs import GcsServer
 from transforms.core.dataset.manifest import FORMAT_VERSION, manifest_shards, to_text
@@ -63,6 +64,7 @@ def pictures(page: str, pattern: str) -> dict[str, Image.Image]:
     }
 
 
+@pytest.mark.slow
 def test_convert_makes_it(sample: Path, tmp_path: Path) -> None:
     flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
     ran = convert(output=tmp_path / "out", **flags, max_rejected="50%")
@@ -72,10 +74,12 @@ def test_convert_makes_it(sample: Path, tmp_path: Path) -> None:
     assert "report.html" not in Dataset(tmp_path / "out").manifest["files"]
 
 
+@pytest.mark.slow
 def test_the_same_dataset_gives_the_same_page(dataset: Dataset, made: Dataset) -> None:
     assert page_of(dataset) == page_of(dataset) == page_of(made)
 
 
+@pytest.mark.slow
 def test_an_up_to_date_rerun_leaves_it_and_makes_a_missing_one(
     photos: Path, tmp_path: Path
 ) -> None:
@@ -129,6 +133,7 @@ def test_pictures_are_those_of_the_records(dataset: Dataset, sample: Path) -> No
         assert max(picture.size) in (160, 96)
 
 
+@pytest.mark.slow
 def test_compressed_shards_give_the_same_pictures(
     dataset: Dataset, sample: Path, tmp_path: Path
 ) -> None:
@@ -192,21 +197,21 @@ def test_without_statistics_there_is_a_page_without_them(dataset: Dataset) -> No
     assert "Worth a look" not in page_of(dataset)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "[",
-        "[]",
-        "{}",
-        '{"samples": null, "duplicates": null}',
-        '{"samples": [{}]}',
-        '{"samples": [{"file": "x", "offset": 0, "length": 9}]}',
-        '{"width": {"bins": {"a": 1}}}',
-        '{"images": 1, "width": {"min": 1, "max": 2, "sum": 1, "bins": {"-4000": 1, "4000": 1}}}',
-        '{"duplicates": {"exact": {"listed": [{}]}}}',
-        '{"formats": 3}',
-    ],
-)
+DAMAGED_STATISTICS = [
+    "[",
+    "[]",
+    "{}",
+    '{"samples": null, "duplicates": null}',
+    '{"samples": [{}]}',
+    '{"samples": [{"file": "x", "offset": 0, "length": 9}]}',
+    '{"width": {"bins": {"a": 1}}}',
+    '{"images": 1, "width": {"min": 1, "max": 2, "sum": 1, "bins": {"-4000": 1, "4000": 1}}}',
+    '{"duplicates": {"exact": {"listed": [{}]}}}',
+    '{"formats": 3}',
+]
+
+
+@pytest.mark.parametrize("content", rest_slow(DAMAGED_STATISTICS))
 def test_damaged_statistics_cost_no_more_than_themselves(dataset: Dataset, content: str) -> None:
     (dataset.folder / "statistics.json").write_text(content)
     assert 'id="class-table"' in page_of(dataset)
@@ -249,6 +254,7 @@ def test_a_page_that_cannot_be_written(dataset: Dataset) -> None:
     assert ran.code == 1 and "cannot write" in ran.error()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["tutorial", "landmark"])
 def test_other_layouts(photos: Path, tmp_path: Path, layout: str) -> None:
     rows = "".join(f"{path.stem},{len(path.stem)}\n" for path in photos.glob("*/*.jpg"))
@@ -258,6 +264,7 @@ def test_other_layouts(photos: Path, tmp_path: Path, layout: str) -> None:
     assert "<b>18</b> train" in page_of(made)
 
 
+@pytest.mark.slow
 def test_a_dataset_in_a_bucket(gcs: GcsServer, dataset: Dataset) -> None:
     """The same page, from one request for each picture."""
     gcs.make_bucket("datasets")

@@ -12,6 +12,7 @@ import pytest
 from pipeline import report
 from tests.browser import Page, open_page
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
 from tests.report_sources import make_manifest, make_sources
 from transforms.core.rejections import Rejection
@@ -175,6 +176,7 @@ def test_sorting_by_a_heading(opened: Page, dataset: Dataset) -> None:
     assert opened.value(shown) == ordered[::-1]
 
 
+@pytest.mark.slow
 def test_long_lists_begin_short(page: Page, tmp_path: Path) -> None:
     reasons = {"empty_file": 30, "corrupt_image": 1}
     manifest = make_manifest(classes=3000, images=9000) | {"rejected": reasons}
@@ -240,7 +242,7 @@ def test_the_keyboard_reaches_every_control(opened: Page) -> None:
     assert {"class-filter", "split-filter", "rejected-filter", "SUMMARY", "BUTTON"} <= set(reached)
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", rest_slow([False, True]))
 def test_contrast(page: Page, dataset: Dataset, dark: bool) -> None:
     page.open(dataset.folder / "report.html", dark=dark)
     assert page.value(CONTRAST) == []
@@ -249,7 +251,7 @@ def test_contrast(page: Page, dataset: Dataset, dark: bool) -> None:
     page.screenshot(SCREENSHOTS / f"report-{'dark' if dark else 'light'}.png")
 
 
-@pytest.mark.parametrize("width", [360, 768])
+@pytest.mark.parametrize("width", rest_slow([360, 768]))
 def test_narrow_pages_do_not_scroll_sideways(
     page: Page, dataset: Dataset, hostile: Path, width: int
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, digests, make_dataset
 from transforms.storage import local_globs
 
@@ -70,7 +71,7 @@ def expected(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return digests(dataset.folder)
 
 
-@pytest.mark.parametrize("mode", ["multi_threading", "multi_processing"])
+@pytest.mark.parametrize("mode", rest_slow(["multi_threading", "multi_processing"]))
 def test_two_workers(mode: str, inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
     words = ["--direct_num_workers=2", f"--direct_running_mode={mode}"]
     assert digests(make(inputs, tmp_path / "out", *words).folder) == expected
@@ -80,7 +81,7 @@ def _reverse(names: list[str]) -> None:
     names.reverse()
 
 
-@pytest.mark.parametrize("arrange", [_reverse, random.Random(1).shuffle])
+@pytest.mark.parametrize("arrange", rest_slow([_reverse, random.Random(1).shuffle]))
 def test_any_order_of_the_listing(
     arrange: Listing,
     inputs: Path,
@@ -103,6 +104,7 @@ def test_any_order_of_the_listing(
     assert arranged >= 64
 
 
+@pytest.mark.slow
 def test_any_order_of_the_rows(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
     lines = (inputs / "labels.csv").read_text().splitlines()
     named = {line for line in lines if line.split(",")[0] in ("59", "3")}
@@ -120,6 +122,7 @@ def test_any_order_of_the_rows(inputs: Path, expected: dict[str, str], tmp_path:
         shutil.move(kept, inputs / "labels.csv")
 
 
+@pytest.mark.slow
 def test_any_order_of_the_globs(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
     images = [f"{inputs}/in-[321]/*.jpg", f"{inputs}/in-*/*.jpg"]
     dataset = make_dataset(tmp_path / "out", images=images, labels=inputs / "labels.csv", **FLAGS)
@@ -130,6 +133,7 @@ def test_any_order_of_the_globs(inputs: Path, expected: dict[str, str], tmp_path
     assert files.keys() == expected.keys()
 
 
+@pytest.mark.slow
 def test_another_time_and_place(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
     copied = tmp_path / "elsewhere"
     shutil.copytree(inputs, copied)
@@ -144,6 +148,7 @@ def test_another_time_and_place(inputs: Path, expected: dict[str, str], tmp_path
             assert digest == expected[name], name
 
 
+@pytest.mark.slow
 def test_gzip_with_two_workers(inputs: Path, tmp_path: Path) -> None:
     first = make(inputs, tmp_path / "first", compression="gzip")
     words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
@@ -194,7 +199,7 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize("layout", GOLDEN)
+@pytest.mark.parametrize("layout", rest_slow(GOLDEN))
 def test_the_format_has_not_changed(layout: str, tmp_path: Path) -> None:
     for name, content in GOLDEN_INPUTS.items():
         path = tmp_path / "in" / name

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from apache_beam.metrics import MetricsFilter
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import convert as run_graph
@@ -44,7 +45,7 @@ def run(output: Path, **flags: Any) -> Ran:
     return convert(**flags)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503, 408])
+@pytest.mark.parametrize("status", rest_slow([429, 500, 503, 408]))
 def test_an_object_that_gives_no_answer_fails_the_run(
     photos_bucket: GcsServer, tmp_path: Path, status: int
 ) -> None:
@@ -69,13 +70,14 @@ def test_an_object_that_gives_no_answer_fails_the_run(
     }
 
 
-@pytest.mark.parametrize("status", [403, 404, 400])
+@pytest.mark.parametrize("status", rest_slow([403, 404, 400]))
 def test_what_is_final_is_rejected(photos_bucket: GcsServer, tmp_path: Path, status: int) -> None:
     photos_bucket.set_faults([{"kind": "media", "object": LOST, "status": status}])
     assert run(tmp_path / "out").code == 0
     assert photos_bucket.media_gets()["in/dog/dog-4.jpg"] == 1
 
 
+@pytest.mark.slow
 def test_a_rerun_tries_what_was_unreadable_again(photos_bucket: GcsServer, tmp_path: Path) -> None:
     fault = {"kind": "media", "object": LOST, "status": 403}
     photos_bucket.set_faults([fault])
@@ -93,6 +95,7 @@ def test_a_rerun_tries_what_was_unreadable_again(photos_bucket: GcsServer, tmp_p
     assert run(tmp_path / "out", overwrite=True).code == 0
 
 
+@pytest.mark.slow
 def test_equal_images_are_not_kept_because_one_gives_no_answer(
     photos_bucket: GcsServer, photos: Path, tmp_path: Path
 ) -> None:
@@ -116,13 +119,15 @@ def test_throttling_is_waited_for_and_counted(photos_bucket: GcsServer, tmp_path
 
 @pytest.mark.parametrize(
     ("fault", "flags"),
-    [
-        ({"kind": "list", "object": "photos"}, {}),
-        ({"object": "photos/labels.csv"}, {"labels": "gs://photos/labels.csv"}),
-        ({"object": "photos/classes.txt"}, {"class_names": "gs://photos/classes.txt"}),
-        ({"kind": "list", "object": "datasets"}, {"output": "gs://datasets/x"}),
-        ({"kind": "upload"}, {"output": "gs://datasets/x"}),
-    ],
+    rest_slow(
+        [
+            ({"kind": "list", "object": "photos"}, {}),
+            ({"object": "photos/labels.csv"}, {"labels": "gs://photos/labels.csv"}),
+            ({"object": "photos/classes.txt"}, {"class_names": "gs://photos/classes.txt"}),
+            ({"kind": "list", "object": "datasets"}, {"output": "gs://datasets/x"}),
+            ({"kind": "upload"}, {"output": "gs://datasets/x"}),
+        ]
+    ),
 )
 def test_inputs_that_give_no_answer_before_the_job_are_no_wrong_flags(
     photos_bucket: GcsServer, tmp_path: Path, fault: dict[str, Any], flags: dict[str, Any]

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, snapshot
 from tests.pipeline.reading import filenames
 from transforms.core.images import pixels
@@ -50,6 +51,7 @@ def test_the_same_command_again_changes_nothing(dataset: Dataset, flags: dict[st
     assert snapshot(dataset.folder) == before
 
 
+@pytest.mark.slow
 def test_options_that_decide_no_byte_keep_it_up_to_date(
     dataset: Dataset, flags: dict[str, Any]
 ) -> None:
@@ -60,6 +62,7 @@ def test_options_that_decide_no_byte_keep_it_up_to_date(
     assert snapshot(dataset.folder) == before
 
 
+@pytest.mark.slow
 def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Path) -> None:
     flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
     made = make_dataset(tmp_path / "out", **flags, max_rejected="20%")
@@ -97,7 +100,7 @@ def test_a_file_of_the_same_size_with_other_bytes_does_not(
     assert snapshot(dataset.folder) == before
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"duplicates": {"exact": 1}}'])
+@pytest.mark.parametrize("text", rest_slow(["", "{", "[]", '{"duplicates": {"exact": 1}}']))
 def test_statistics_that_somebody_changed_are_left_out(
     dataset: Dataset, flags: dict[str, Any], text: str
 ) -> None:
@@ -134,6 +137,7 @@ def test_overwrite_mends_a_damaged_dataset(dataset: Dataset, flags: dict[str, An
     assert made == expected
 
 
+@pytest.mark.slow
 def test_overwrite_that_is_refused_keeps_the_former_dataset(
     dataset: Dataset, flags: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -148,6 +152,7 @@ def test_overwrite_that_is_refused_keeps_the_former_dataset(
     assert sorted(os.listdir(dataset.folder)) == sorted(expected)
 
 
+@pytest.mark.slow
 def test_overwrite_of_nothing_is_a_plain_conversion(
     photos: Path, finished: Dataset, tmp_path: Path
 ) -> None:
@@ -156,6 +161,7 @@ def test_overwrite_of_nothing_is_a_plain_conversion(
     assert digests(made.folder) == digests(finished.folder)
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_gives_the_same_pixels_changes_nothing(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

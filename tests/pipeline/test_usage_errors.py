@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import convert, plan, run_process, snapshot
 from tests.pipeline.right_command import check_usage, right_flags
 
@@ -386,7 +387,7 @@ def test_plan_refuses_the_same(name: str, right_inputs: Path) -> None:
     assert all(filled(part, right_inputs) in ran.error() for part in case.says)
 
 
-@pytest.mark.parametrize("name", ["missing_folder", "unknown_flag", "output_is_a_file"])
+@pytest.mark.parametrize("name", rest_slow(["missing_folder", "unknown_flag", "output_is_a_file"]))
 def test_a_process_ends_with_the_code_and_the_line(name: str, right_inputs: Path) -> None:
     case = CASES[name]
     flags = {key: filled(value, right_inputs) for key, value in case.flags.items()}

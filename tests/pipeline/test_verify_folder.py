@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import pipeline.verify
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
 from tests.servers.gcs import GcsServer
 from transforms.core.dataset.manifest import FORMAT_VERSION
@@ -106,6 +107,7 @@ def test_a_thousand_damaged_files_do_not_fill_the_screen(
     assert ran.error().endswith("4 problems")
 
 
+@pytest.mark.slow
 def test_beam_runs_it_in_other_processes(dataset: Dataset) -> None:
     (dataset.folder / dataset.shards("test")[0]).unlink()
     words = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
@@ -211,7 +213,7 @@ def test_a_cut_and_a_missing_shard_in_a_bucket(in_bucket: GcsServer) -> None:
     assert ran.error().startswith("verify: gs://datasets/out differs from its manifest: ")
 
 
-@pytest.mark.parametrize("command", ["verify", "show"])
+@pytest.mark.parametrize("command", rest_slow(["verify", "show"]))
 def test_start_up_brings_neither_tensorflow_nor_the_cloud(dataset: Dataset, command: str) -> None:
     """They would be most of the time that a small dataset takes."""
     code = (

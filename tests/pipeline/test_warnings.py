@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, convert, plan
 
 # The groups of the images `0.jpg` ...; with seed 0, none of them is in train=0.6.
@@ -49,6 +50,7 @@ def test_an_empty_split_is_a_warning_everywhere(grouped: dict[str, Any], tmp_pat
     assert "is empty, of 20 images" in (dataset.folder / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_strict_publishes_nothing_and_goes_on_without(grouped: dict[str, Any]) -> None:
     seed = seed_with_an_empty_split(grouped)
     strict = {**grouped, "seed": seed, "strict": True}
@@ -63,6 +65,7 @@ def test_strict_publishes_nothing_and_goes_on_without(grouped: dict[str, Any]) -
     assert ran.code == 2 and "is empty" in ran.error()
 
 
+@pytest.mark.slow
 def test_strict_accepts_a_dataset_without_warnings(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out", "strict": True}
     assert plan(**flags).code == 0
@@ -85,6 +88,7 @@ class TestSplitsThatNoFlagUses:
         assert ran.code == 0 and not [w for w in warnings(ran) if "not used" in w]
         assert warnings(plan(images=folders, output=tmp_path / "out", split_from="hash")) == []
 
+    @pytest.mark.slow
     def test_folders_taken_for_classes(self, tmp_path: Path) -> None:
         for at, name in enumerate(["train/1", "test/2"]):
             draw(tmp_path / "in" / f"{name}.jpg", seed=at)
@@ -150,10 +154,12 @@ class TestSharesThatDecideNothing:
 
     @pytest.mark.parametrize(
         ("flags", "says"),
-        [
-            ({}, "add --split_from hash to ignore the column"),
-            ({"split_column": "split"}, "leave out --splits, or --split_column"),
-        ],
+        rest_slow(
+            [
+                ({}, "add --split_from hash to ignore the column"),
+                ({"split_column": "split"}, "leave out --splits, or --split_column"),
+            ]
+        ),
     )
     def test_a_column_decides(self, tmp_path: Path, flags: dict[str, str], says: str) -> None:
         for number in (1, 2):
