@@ -38,6 +38,11 @@ _BEAM_WORKER_THREAD = "run_worker"
 # How often the parent reads what the child decodes.
 _WATCH_SECONDS = 10.0
 
+_KILLED = (
+    "the run was killed (SIGKILL), probably because the machine had no memory left; run the same "
+    "command again"
+)
+
 # How often, and after how many seconds each time, the notes of a dead process are looked for.
 _LOCK_POLLS = 20
 _LOCK_SECONDS = 0.1
@@ -60,6 +65,10 @@ def supervise(command: Callable[[], int]) -> int:
         watch = _Watch()
         status = _run_child(command, watch)
         code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            _kill_left(watch.run)
+        if code == -signal.SIGKILL and not watch.ended:
+            print(_KILLED, file=sys.stderr)
         if -code == _INTERRUPT:
             # Python was about to end, and had put its handlers away.
             return INTERRUPTED
@@ -238,9 +247,20 @@ def _kill_descendants() -> None:
             os.kill(process, signal.SIGKILL)
 
 
+def _kill_left(run: str) -> None:
+    """Kills what a process that was killed had started; none where there is no `/proc`."""
+    mark = f"{RUN_VARIABLE}={run}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        # Processes of other users cannot be read, and are not of this run.
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
 def _end_with_parent(parent: int) -> None:
-    """Ends this process when its parent is gone, even if that was killed."""
+    """Ends this process and its workers when its parent is gone, even if that was killed."""
     os.read(parent, 1)
+    _kill_descendants()
     os._exit(128 + signal.SIGKILL)
 
 

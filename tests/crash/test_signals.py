@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,55 @@ def test_killed_runs_leave_nothing_that_piles_up(photos: Path, tmp_path: Path) -
     # The notes of images in flight are one folder of this user's, whatever ran.
     left = {path.name.rpartition("-")[0] for path in (tmp_path / "tmp").iterdir()}
     assert left <= {f"images-in-flight-{os.getuid()}"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whom", ["the child", "the parent"])
+def test_a_killed_process_leaves_no_worker(photos: Path, tmp_path: Path, whom: str) -> None:
+    """The kernel kills one process when memory is short; workers would wait for it for a minute."""
+    words = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    with start(photos, tmp_path, *words) as process:
+        workers = wait_for_workers(process.pid)
+        [child] = children(process.pid)
+        os.kill(child if whom == "the child" else process.pid, signal.SIGKILL)
+        _, said = process.communicate(timeout=20)
+    if whom == "the child":
+        assert process.returncode == 128 + signal.SIGKILL
+        assert said.startswith("the run was killed (SIGKILL)") and said.count("\n") == 1
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and any(map(is_running, workers)):
+        time.sleep(0.1)
+    assert not any(map(is_running, workers))
+
+
+def children(process: int) -> list[int]:
+    """What its threads have started."""
+    files = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(word) for file in files for word in file.read_text().split()]
+
+
+def wait_for_workers(process: int) -> list[int]:
+    """The two worker processes of a run, by now or soon."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found, todo = [], [process]
+        while todo:
+            each = todo.pop()
+            with suppress(OSError):
+                todo += children(each)
+                command = Path(f"/proc/{each}/cmdline").read_bytes()
+                found += [each] if b"sdk_worker_main" in command else []
+        if len(found) >= 2:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("no worker was started")
+
+
+def is_running(process: int) -> bool:
+    with suppress(OSError):
+        stat = Path(f"/proc/{process}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 @pytest.mark.parametrize("closed", rest_slow(["<&- >&- 2>&-", "<&-", ">&-", "2>&-"]))
