@@ -11,53 +11,61 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-FLOATS = tf.io.VarLenFeature(tf.float32)
-INTEGERS = tf.io.VarLenFeature(tf.int64)
-STRINGS = tf.io.VarLenFeature(tf.string)
+from tests.lazy import LazyMapping, lazy_module
 
-MODEL_GARDEN = {
-    "image/encoded": tf.io.FixedLenFeature((), tf.string),
-    "image/source_id": tf.io.FixedLenFeature((), tf.string),
-    "image/height": tf.io.FixedLenFeature((), tf.int64, -1),
-    "image/width": tf.io.FixedLenFeature((), tf.int64, -1),
-    "image/object/bbox/xmin": FLOATS,
-    "image/object/bbox/xmax": FLOATS,
-    "image/object/bbox/ymin": FLOATS,
-    "image/object/bbox/ymax": FLOATS,
-    "image/object/class/label": INTEGERS,
-    "image/object/area": FLOATS,
-    "image/object/is_crowd": INTEGERS,
-}
+tf = lazy_module("tensorflow")
+
+
+def _model_garden() -> dict[str, Any]:
+    return {
+        "image/encoded": tf.io.FixedLenFeature((), tf.string),
+        "image/source_id": tf.io.FixedLenFeature((), tf.string),
+        "image/height": tf.io.FixedLenFeature((), tf.int64, -1),
+        "image/width": tf.io.FixedLenFeature((), tf.int64, -1),
+        "image/object/bbox/xmin": tf.io.VarLenFeature(tf.float32),
+        "image/object/bbox/xmax": tf.io.VarLenFeature(tf.float32),
+        "image/object/bbox/ymin": tf.io.VarLenFeature(tf.float32),
+        "image/object/bbox/ymax": tf.io.VarLenFeature(tf.float32),
+        "image/object/class/label": tf.io.VarLenFeature(tf.int64),
+        "image/object/area": tf.io.VarLenFeature(tf.float32),
+        "image/object/is_crowd": tf.io.VarLenFeature(tf.int64),
+    }
+
+
+def _object_detection() -> dict[str, Any]:
+    return {
+        "image/encoded": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/format": tf.io.FixedLenFeature((), tf.string, "jpeg"),
+        "image/filename": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/key/sha256": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/source_id": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/height": tf.io.FixedLenFeature((), tf.int64, 1),
+        "image/width": tf.io.FixedLenFeature((), tf.int64, 1),
+        "image/class/text": tf.io.VarLenFeature(tf.string),
+        "image/class/label": tf.io.VarLenFeature(tf.int64),
+        "image/neg_category_ids": tf.io.VarLenFeature(tf.int64),
+        "image/not_exhaustive_category_ids": tf.io.VarLenFeature(tf.int64),
+        "image/class/confidence": tf.io.VarLenFeature(tf.float32),
+        "image/object/bbox/xmin": tf.io.VarLenFeature(tf.float32),
+        "image/object/bbox/xmax": tf.io.VarLenFeature(tf.float32),
+        "image/object/bbox/ymin": tf.io.VarLenFeature(tf.float32),
+        "image/object/bbox/ymax": tf.io.VarLenFeature(tf.float32),
+        "image/object/class/label": tf.io.VarLenFeature(tf.int64),
+        "image/object/class/text": tf.io.VarLenFeature(tf.string),
+        "image/object/area": tf.io.VarLenFeature(tf.float32),
+        "image/object/is_crowd": tf.io.VarLenFeature(tf.int64),
+        "image/object/difficult": tf.io.VarLenFeature(tf.int64),
+        "image/object/group_of": tf.io.VarLenFeature(tf.int64),
+        "image/object/weight": tf.io.VarLenFeature(tf.float32),
+    }
+
+
+MODEL_GARDEN = LazyMapping(_model_garden)
 """`TfExampleDecoder()` of the Model Garden."""
 
-OBJECT_DETECTION = {
-    "image/encoded": tf.io.FixedLenFeature((), tf.string, ""),
-    "image/format": tf.io.FixedLenFeature((), tf.string, "jpeg"),
-    "image/filename": tf.io.FixedLenFeature((), tf.string, ""),
-    "image/key/sha256": tf.io.FixedLenFeature((), tf.string, ""),
-    "image/source_id": tf.io.FixedLenFeature((), tf.string, ""),
-    "image/height": tf.io.FixedLenFeature((), tf.int64, 1),
-    "image/width": tf.io.FixedLenFeature((), tf.int64, 1),
-    "image/class/text": STRINGS,
-    "image/class/label": INTEGERS,
-    "image/neg_category_ids": INTEGERS,
-    "image/not_exhaustive_category_ids": INTEGERS,
-    "image/class/confidence": FLOATS,
-    "image/object/bbox/xmin": FLOATS,
-    "image/object/bbox/xmax": FLOATS,
-    "image/object/bbox/ymin": FLOATS,
-    "image/object/bbox/ymax": FLOATS,
-    "image/object/class/label": INTEGERS,
-    "image/object/class/text": STRINGS,
-    "image/object/area": FLOATS,
-    "image/object/is_crowd": INTEGERS,
-    "image/object/difficult": INTEGERS,
-    "image/object/group_of": INTEGERS,
-    "image/object/weight": FLOATS,
-}
+OBJECT_DETECTION = LazyMapping(_object_detection)
 """`TfExampleDecoder()` of the Object Detection API."""
 
 

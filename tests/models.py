@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.lazy import Lazy
 from transforms.core.images.check import import_tensorflow
 
-KERAS = import_tensorflow().keras
+KERAS: Any = Lazy(lambda: import_tensorflow().keras)
 
 SMALL_INPUT = (8, 10, 3)
 SMALL_OUTPUT = (3, 4, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import importlib
 import inspect
@@ -73,6 +74,7 @@ class RunTime(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     """The modules that a file imports, anywhere in it."""
     names: set[str] = set()

@@ -27,6 +27,27 @@ def flags_of(name: str) -> dict[str, Any]:
     return {**(flags_of(base) if base else {}), **flags}
 
 
+QUICK = (
+    "dense integers",
+    "listed, automl",
+    "key stem",
+    "rows as they are",
+    "groups",
+    "shard size",
+    "one file an image",
+    "tutorial",
+    "turned boxes",
+    "several labels",
+    "pixels",
+    "rows",
+    "rows of columns",
+    "bfloat16",
+    "quality",
+    "damaged",
+    "equal, left out",
+)
+"""Conversions that together have every layout and most options. The others are `slow`."""
+
 _ALL = {"max_rejected": "100%"}
 _PHOTOS = {"images": "photos/*/*.jpg"}
 

@@ -50,8 +50,12 @@ class Golden:
         # Relative, so that nothing that is published names a folder of this machine.
         output = Path("out", name.replace(" ", "_"))
         flags = flags_of(name)
+        base = CONVERSIONS[name].of
+        if base and "quarantine" in flags:
+            # Both copy into one folder.
+            self.dataset(base, *words)
         if flags.get("overwrite"):
-            former = convert(output=output, **flags_of(CONVERSIONS[name].of))
+            former = convert(output=output, **flags_of(base))
             assert former.code == 0, former.err
         made = make_dataset(output, *words, **flags)
         return Dataset(self._folder / made.folder)

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 import pipeline.convert
-from tests.golden.conversions import CONVERSIONS, flags_of
+from tests.golden.conversions import CONVERSIONS, QUICK, flags_of
 from tests.golden.running import Golden, libraries, recorded
+from transforms.core.features.layouts import LAYOUTS
 
 NO_RECORDS = {"allow_outside", "max_rejected", "overwrite", "quarantine", "strict"}
 """Options that change no record here.
@@ -50,7 +51,13 @@ def expected() -> dict[str, Any]:
     return recorded()
 
 
-@pytest.mark.parametrize("name", CONVERSIONS)
+def _cases() -> list[Any]:
+    """All conversions, of which those outside `QUICK` are marked."""
+    marks = {name: [] if name in QUICK else [pytest.mark.slow] for name in CONVERSIONS}
+    return [pytest.param(name, marks=marks[name]) for name in CONVERSIONS]
+
+
+@pytest.mark.parametrize("name", _cases())
 def test_published_bytes(name: str, golden: Golden, expected: dict[str, Any]) -> None:
     here, there = libraries(), expected["libraries"]
     others = [
@@ -80,6 +87,12 @@ def test_every_option_is_in_a_conversion() -> None:
     assert sorted(options() - given) == sorted(ELSEWHERE)
 
 
+def test_quick_conversions_have_every_layout() -> None:
+    assert set(QUICK) <= set(CONVERSIONS)
+    layouts = {flags_of(name).get("layout", "slim") for name in QUICK}
+    assert set(LAYOUTS) <= layouts and any(".yaml" in layout for layout in layouts)
+
+
 def shards(golden: Golden, name: str) -> dict[tuple[str, str], str]:
     """The checksum of each file of records by its recipe and name."""
     splits = golden.dataset(name).manifest["splits"].values()
@@ -90,6 +103,7 @@ def shards(golden: Golden, name: str) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.slow
 def test_every_option_changes_records(golden: Golden) -> None:
     """Of two conversions that differ in it alone; the next test depends on it."""
     effective = set()
@@ -107,13 +121,16 @@ def test_every_option_changes_records(golden: Golden) -> None:
     assert sorted(options() - effective) == sorted(NO_RECORDS | ELSEWHERE)
 
 
-def test_files_of_one_recipe_have_the_same_bytes(golden: Golden) -> None:
+@pytest.mark.parametrize(
+    "names", [QUICK, pytest.param(tuple(CONVERSIONS), marks=pytest.mark.slow)], ids=["quick", "all"]
+)
+def test_files_of_one_recipe_have_the_same_bytes(golden: Golden, names: tuple[str, ...]) -> None:
     """So an option that changes the bytes of a shard is in the digest that its recipe is made of.
 
     A rerun with another value of it would take staged shards over otherwise.
     """
     found: dict[tuple[str, str], tuple[str, str]] = {}
-    for name in CONVERSIONS:
+    for name in names:
         for recipe, crc32c in shards(golden, name).items():
             former, other = found.setdefault(recipe, (crc32c, name))
             assert crc32c == former, (

@@ -89,6 +89,7 @@ def test_a_line_without_an_end(images: str, labels: Path, start: bytes, command:
     refused(ran, f"{labels} line {line}: a line or row of more than 4194304 characters")
 
 
+@pytest.mark.slow
 def test_a_line_of_a_gigabyte_in_a_megabyte_of_gzip(images: str, labels: Path) -> None:
     write(labels, b"id,label\n", MEGABYTE, times=256, zipped=True)
     refused(convert(images, labels), "line 2: a line or row of more than")
@@ -110,6 +111,7 @@ def test_a_line_of_a_gigabyte_of_nul_bytes(images: str, labels: Path) -> None:
     refused(convert(images, labels), "line 6: a line or row of more than")
 
 
+@pytest.mark.slow
 def test_a_quote_that_is_never_closed(images: str, labels: Path) -> None:
     """No line and no cell of its row is long."""
     write(labels, b'id,label\n9,"cat"\n9,"', b'b","b\n' * 10_000, times=1000)

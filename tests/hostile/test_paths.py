@@ -192,7 +192,7 @@ class TestNames:
         assert set(labels_of(made)) == stems
 
     @pytest.mark.parametrize(
-        "folder", rest_slow(["two\nlines", "a\u2028b", "\x1b[2J", "c" * MAX_NAME, "'\"", "a,b"], 2)
+        "folder", rest_slow(["two\nlines", "a\u2028b", "\x1b[2J", "c" * MAX_NAME, "'\"", "a,b"])
     )
     def test_any_folder_is_a_class(self, tmp_path: Path, folder: str) -> None:
         for at, name in enumerate([folder, "dog"]):
@@ -328,7 +328,8 @@ DETAILS = {
 }
 
 
-@pytest.mark.parametrize("change", rest_slow(CHANGES))
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_changes_after_it_was_listed(photos: Path, change: str) -> None:
     """It is rejected: its shard's recipe names the file that was listed. A rerun takes the new."""
     output = photos.with_name("out")

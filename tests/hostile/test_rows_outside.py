@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, convert, run_process
 
 ALL = {"max_rejected": "100%"}
@@ -37,7 +38,7 @@ def copies(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "quarantine").rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("climb", [False, True], ids=["absolute", "climbing"])
+@pytest.mark.parametrize("climb", rest_slow([True, False]), ids=["climbing", "absolute"])
 def test_a_file_elsewhere_is_neither_read_nor_copied(
     folder: Path, climb: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

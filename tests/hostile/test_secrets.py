@@ -98,7 +98,7 @@ def everything(ran: Ran, log: pytest.LogCaptureFixture, gcs: GcsServer) -> str:
             ({"kind": "list", "object": "photos", "drop": True}, 1),
             ({"kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
         ],
-        3,
+        2,
     ),
 )
 def test_credentials_stay_where_they_are(
@@ -157,7 +157,7 @@ def test_no_command_takes_one(main: Any, kind: str) -> None:
     assert SIGNATURE not in ran.error()
 
 
-@pytest.mark.parametrize("max_rejected", ["100%", "0"])
+@pytest.mark.parametrize("max_rejected", rest_slow(["100%", "0"]))
 def test_signed_addresses_in_a_label_file_do_not_get_out(
     photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, max_rejected: str
 ) -> None:

@@ -121,7 +121,9 @@ def test_in_the_place_of_a_small_file(dataset: Path, name: str, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", rest_slow(["fifo", "device", "link"]))
-@pytest.mark.parametrize("where", ["shard", "manifest.json", "labels.txt", "report.html"])
+@pytest.mark.parametrize(
+    "where", rest_slow(["shard", "manifest.json", "report.html", "labels.txt"], 3)
+)
 def test_a_run_into_such_a_folder(
     dataset: Path, photos: Path, tmp_path: Path, where: str, kind: str
 ) -> None:
@@ -137,7 +139,7 @@ def test_a_run_into_such_a_folder(
     assert not any(path.is_symlink() for path in dataset.iterdir())
 
 
-@pytest.mark.parametrize("kind", ["fifo", "link", "full"])
+@pytest.mark.parametrize("kind", rest_slow(["link", "fifo", "full"]))
 def test_what_a_killed_run_left_half_written_is_no_way_out(
     dataset: Path, photos: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -197,7 +199,9 @@ def test_a_manifest_of_a_terabyte(dataset: Path, photos: Path, command: Any) -> 
         assert ran.code == 2 and told in ran.error()
 
 
-@pytest.mark.parametrize("name", ["labels.txt", "statistics.json", "rejected.jsonl", SHARD])
+@pytest.mark.parametrize(
+    "name", rest_slow([SHARD, "labels.txt", "statistics.json", "rejected.jsonl"])
+)
 def test_a_file_of_a_dataset_that_has_a_terabyte(dataset: Path, photos: Path, name: str) -> None:
     """It has another size than the manifest says: that is seen without reading it."""
     grow(dataset / name)
@@ -215,7 +219,7 @@ def test_a_file_of_a_dataset_that_has_a_terabyte(dataset: Path, photos: Path, na
     assert verify(dataset).code == 0
 
 
-@pytest.mark.parametrize("name", ["small_files.json", "former.json", "outcome.json"])
+@pytest.mark.parametrize("name", rest_slow(["small_files.json", "former.json", "outcome.json"], 2))
 def test_a_staged_file_of_a_terabyte(dataset: Path, photos: Path, name: str) -> None:
     (dataset / ".staging").mkdir()
     grow(dataset / ".staging" / name)
@@ -226,6 +230,7 @@ def test_a_staged_file_of_a_terabyte(dataset: Path, photos: Path, name: str) -> 
     assert not ran.code or f"{name} has at least {TERABYTE} bytes" in ran.error()
 
 
+@pytest.mark.slow
 def test_staged_shards_and_sidecars_of_a_terabyte(photos: Path, tmp_path: Path) -> None:
     """A shard that was staged with the same recipe is written again, not read to its end."""
     flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "num_shards": 1}
@@ -269,7 +274,7 @@ def test_a_small_file_that_is_nested_too_deeply(dataset: Path, name: str) -> Non
 
 
 def test_a_layout_that_is_nested_too_deeply(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "my.yaml").write_text(f"features: {DEEP}")
+    (tmp_path / "my.yaml").write_text(f"features: {DEEP[:3000]}")
     ran = convert(images=f"{photos}/*/*.jpg", output=tmp_path / "out", layout=tmp_path / "my.yaml")
     assert ran.code == 2 and "my.yaml is no layout: it is nested too deeply" in ran.error()
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
 from tests.conftest import CLASSES, draw
+from tests.lazy import lazy_module
 from tests.models import saved_to, small_model
 from tests.pipeline.commands import Dataset, make_dataset
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.tfds_metadata import tfds_files
 from transforms.core.dataset.tfx_schema import schema_text
 from transforms.core.features.layouts import Feature
+
+tf = lazy_module("tensorflow")
 
 BOXES = """id,label,xmin,xmax,ymin,ymax
 cat-0,cat,0.25,0.5,0,1
@@ -37,6 +40,20 @@ LAYOUT = """features:
   weight: csv.weight
   tags: {source: csv.tags, type: bytes, separator: ";"}
 """
+
+
+class Datasets(dict[str, Dataset]):
+    """Datasets by name, each of which is converted when it is asked for."""
+
+    def __init__(self, folder: Path, flags: Mapping[str, Mapping[str, Any]]) -> None:
+        """Takes the folder they are made in, and the flags of each."""
+        super().__init__()
+        self._folder = folder
+        self._flags = flags
+
+    def __missing__(self, name: str) -> Dataset:
+        self[name] = make_dataset(self._folder / name, **self._flags[name])
+        return self[name]
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +84,7 @@ def datasets(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
             "label_separator": "|",
         },
     }
-    return {name: make_dataset(folder / name, **each) for name, each in flags.items()}
+    return Datasets(folder, flags)
 
 
 def add_photo(folder: Path, name: str, data: bytes | None = None) -> None:

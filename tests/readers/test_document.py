@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
+from tests.lazy import lazy_module
 from tests.pipeline.commands import ROOT, convert
 from tests.test_docs import blocks
+
+tf = lazy_module("tensorflow")
 
 DOCUMENT = ROOT / "docs" / "readers.md"
 

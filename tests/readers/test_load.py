@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from pipeline.errors import UsageError
 from pipeline.read import load
 from tests.images import picture, saved, whole_images
+from tests.lazy import lazy_module
+from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, convert, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
 from transforms.core.images.embeddings import read_bfloat16
+
+tf = lazy_module("tensorflow")
 
 FILENAME = "image/filename"
 
@@ -35,12 +38,14 @@ def names(dataset: Dataset, **options: Any) -> list[bytes]:
 
 @pytest.mark.parametrize(
     ("layout", "features", "image"),
-    [
-        ("slim", SLIM, "image/encoded"),
-        ("gzip", SLIM, "image/encoded"),
-        ("tutorial", TUTORIAL, "image_raw"),
-        ("landmark", LANDMARK, "image_raw"),
-    ],
+    rest_slow(
+        [
+            ("gzip", SLIM, "image/encoded"),
+            ("slim", SLIM, "image/encoded"),
+            ("tutorial", TUTORIAL, "image_raw"),
+            ("landmark", LANDMARK, "image_raw"),
+        ]
+    ),
 )
 def test_it_gives_every_record_once(
     datasets: dict[str, Dataset], layout: str, features: dict[str, Any], image: str
@@ -56,14 +61,18 @@ def test_it_gives_every_record_once(
 
 
 def test_embeddings_have_their_shape(datasets: dict[str, Dataset]) -> None:
-    plain = load(str(datasets["float32"].folder), "train", batch_size=4).element_spec
-    assert plain["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.float32)
     packed = load(str(datasets["bfloat16"].folder), "train", batch_size=4)
     assert packed.element_spec["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.bfloat16)
     stored = [record["Feature"] for record in rows(datasets["bfloat16"], decode=False)]
     for record, data in zip(rows(datasets["bfloat16"]), stored, strict=True):
         expected = read_bfloat16(data).reshape(SMALL_OUTPUT)
         np.testing.assert_array_equal(record["Feature"].astype(np.float32), expected)
+
+
+@pytest.mark.slow
+def test_embeddings_of_floats_have_their_shape(datasets: dict[str, Dataset]) -> None:
+    plain = load(str(datasets["float32"].folder), "train", batch_size=4).element_spec
+    assert plain["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.float32)
 
 
 def test_lists_have_any_length(datasets: dict[str, Dataset]) -> None:
@@ -87,15 +96,15 @@ def test_pixels_and_lists_have_their_shape(pixels: Dataset) -> None:
 
 
 def test_batches(datasets: dict[str, Dataset]) -> None:
-    folder = str(datasets["tutorial"].folder)
+    folder, image = str(datasets["gzip"].folder), "image/encoded"
     ragged = list(load(folder, "train", batch_size=4))
-    assert [batch["label"].shape[0] for batch in ragged] == [4, 4, 4, 4, 2]
-    assert ragged[0]["image_raw"].to_tensor().shape == (4, 12, 16, 3)
+    assert [batch["image/class/label"].shape[0] for batch in ragged] == [4, 4, 4, 4, 2]
+    assert ragged[0][image].to_tensor().shape == (4, 12, 16, 3)
     dense = next(iter(load(folder, "train", batch_size=4, image_size=(6, 8))))
-    assert dense["image_raw"].shape == (4, 6, 8, 3) and dense["image_raw"].dtype == tf.uint8
-    record = rows(datasets["tutorial"])[0]
-    expected = tf.round(tf.image.resize(record["image_raw"], (6, 8)))
-    np.testing.assert_array_equal(dense["image_raw"][0], tf.cast(expected, tf.uint8))
+    assert dense[image].shape == (4, 6, 8, 3) and dense[image].dtype == tf.uint8
+    record = rows(datasets["gzip"])[0]
+    expected = tf.round(tf.image.resize(record[image], (6, 8)))
+    np.testing.assert_array_equal(dense[image][0], tf.cast(expected, tf.uint8))
 
 
 def test_images_of_one_size_make_dense_batches(photos: Path, tmp_path: Path) -> None:
@@ -110,11 +119,17 @@ def test_pairs_for_training(datasets: dict[str, Dataset]) -> None:
         folder = str(datasets[layout].folder)
         values, label = next(iter(load(folder, "train", as_supervised=True)))
         assert values.shape == shape and label.dtype == tf.int64
-    for layout in ("detection", "unlabelled"):
-        with pytest.raises(UsageError, match="leave out as_supervised"):
-            load(str(datasets[layout].folder), "train", as_supervised=True)
+    with pytest.raises(UsageError, match="leave out as_supervised"):
+        load(str(datasets["detection"].folder), "train", as_supervised=True)
 
 
+@pytest.mark.slow
+def test_images_without_labels_make_no_pairs(datasets: dict[str, Dataset]) -> None:
+    with pytest.raises(UsageError, match="leave out as_supervised"):
+        load(str(datasets["unlabelled"].folder), "train", as_supervised=True)
+
+
+@pytest.mark.slow
 def test_every_kind_of_image_is_rgb(tmp_path: Path) -> None:
     """Whatever a run takes, the reader reads: alpha, gray, animations, CMYK, JPEG XL."""
     images = tmp_path / "in"
@@ -164,7 +179,7 @@ def test_shards_are_read_side_by_side(datasets: dict[str, Dataset]) -> None:
     assert names(dataset)[:3] == firsts
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("shuffle", rest_slow([False, True]))
 def test_workers_share_the_shards(datasets: dict[str, Dataset], shuffle: bool) -> None:
     """What `tf.distribute` does to a dataset for each worker of a cluster."""
     from tensorflow.python.data.experimental.ops import distribute
@@ -187,7 +202,7 @@ def test_over_a_strategy(datasets: dict[str, Dataset]) -> None:
     assert sum(int(label.shape[0]) for _, label in spread) == len(rows(datasets["slim"]))
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("shuffle", rest_slow([True, False]))
 def test_a_split_without_images(photos: Path, tmp_path: Path, shuffle: bool) -> None:
     make_dataset(
         tmp_path / "out",
@@ -210,7 +225,7 @@ def test_what_cannot_be_read_is_said(datasets: dict[str, Dataset], tmp_path: Pat
         load(str(tmp_path / "nowhere"), "train")
 
 
-def test_half_a_dataset_and_another_version(photos: Path, tmp_path: Path) -> None:
+def test_half_a_dataset_and_another_version(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     add_photo(tmp_path / "in", "broken.jpg", b"\xff\xd8\xff")
     add_photo(tmp_path / "in", "fine.jpg")
     flags = {"images": f"{tmp_path}/in/*/*", "label_from": "none", "max_rejected": "1%"}
@@ -218,10 +233,11 @@ def test_half_a_dataset_and_another_version(photos: Path, tmp_path: Path) -> Non
     assert ran.code == 3
     with pytest.raises(UsageError, match="holds no dataset: a run that writes it has not ended"):
         load(str(tmp_path / "half"), "train")
-    dataset = make_dataset(tmp_path / "out", images=f"{photos}/*/*", label_from="none")
+    dataset = Dataset(shutil.copytree(datasets["slim"].folder, tmp_path / "out"))
+    manifest = dataset.manifest
     path = dataset.folder / "manifest.json"
     for version, advice in ((99, "a newer image"), (0, "an older image")):
-        path.write_text(json.dumps({**dataset.manifest, "format_version": version}))
+        path.write_text(json.dumps({**manifest, "format_version": version}))
         with pytest.raises(UsageError, match=f"version {version}, this program .*{advice}"):
             load(str(dataset.folder), "train")
 

@@ -8,25 +8,28 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.public import tfxio
 
+from tests.lazy import lazy_module
+from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset
 from tests.pipeline.reading import TEXT, read
 
+tf = lazy_module("tensorflow")
+tfxio = lazy_module("tfx_bsl.public.tfxio")
+
 LAYOUTS = [
+    "yaml",
+    "gzip",
+    "bfloat16",
+    "detection",
     "slim",
     "tutorial",
     "landmark",
-    "gzip",
     "unlabelled",
     "float32",
-    "bfloat16",
-    "detection",
-    "yaml",
 ]
 
 
@@ -48,7 +51,7 @@ def as_dataset(dataset: Dataset) -> Any:
     return source(dataset).TensorFlowDataset(options)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", rest_slow(LAYOUTS))
 def test_a_beam_pipeline_reads_it(
     datasets: dict[str, Dataset], layout: str, tmp_path: Path
 ) -> None:
@@ -71,7 +74,7 @@ def test_a_beam_pipeline_reads_it(
     assert all(columns == names for _, columns in batches)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", rest_slow(LAYOUTS, 4))
 def test_a_trainer_reads_it(datasets: dict[str, Dataset], layout: str) -> None:
     """What every record has is dense and of its shape, lists are sparse."""
     dataset = datasets[layout]
@@ -98,6 +101,10 @@ def test_values_are_those_of_tensorflow(datasets: dict[str, Dataset]) -> None:
     (boxes,) = as_dataset(datasets["detection"])
     sides = boxes["image/object/bbox/xmin"]
     assert sorted(sides.values.numpy().tolist()) == [0.0, 0.25, 0.5]
+
+
+@pytest.mark.slow
+def test_embeddings_have_their_shape(datasets: dict[str, Dataset]) -> None:
     (values, *_) = as_dataset(datasets["float32"])
     assert values["Feature"].shape == (4, *SMALL_OUTPUT)
 

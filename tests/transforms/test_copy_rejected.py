@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
 from transforms.copy_rejected import copy_file
@@ -56,7 +57,7 @@ def test_copies_by_reason_published_or_not(images: Path, max_rejected: str, code
     }
 
 
-@pytest.mark.parametrize("has_nameless", [True, False])
+@pytest.mark.parametrize("has_nameless", rest_slow([False, True]))
 def test_killed_runs_leave_nothing_but_copies(
     images: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
 ) -> None:
@@ -100,6 +101,7 @@ def test_no_copy_gets_out_of_the_folder(images: Path, monkeypatch: pytest.Monkey
     assert files_of(Path("q/corrupt_image")) == {"%2E%2E/in/cat/cut.jpg": cut}
 
 
+@pytest.mark.slow
 def test_a_second_run_copies_to_the_same_names(images: Path) -> None:
     for _ in range(2):
         assert run(images, f"{images.parent}/q", max_rejected="0").code == 3

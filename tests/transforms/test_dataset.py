@@ -16,6 +16,7 @@ from pipeline.flags.options import parse_flags
 from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
 from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
 from tests.servers.gcs import GcsServer
@@ -102,21 +103,27 @@ def test_globs_give_the_bytes_of_the_command(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("find", "write"),
-    [
-        (
-            {"images": "photos/*/*.jpg", "label_regex": r"(cat|dog)", "split_from": "directory"},
-            {"dedupe": "drop", "max_rejected": "100%"},
-        ),
-        (
-            {
-                "images": "photos/*/*.jpg",
-                "labels": "places.csv",
-                "split_column": "set",
-                "group_by": "who",
-            },
-            {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
-        ),
-    ],
+    rest_slow(
+        [
+            (
+                {
+                    "images": "photos/*/*.jpg",
+                    "labels": "places.csv",
+                    "split_column": "set",
+                    "group_by": "who",
+                },
+                {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
+            ),
+            (
+                {
+                    "images": "photos/*/*.jpg",
+                    "label_regex": r"(cat|dog)",
+                    "split_from": "directory",
+                },
+                {"dedupe": "drop", "max_rejected": "100%"},
+            ),
+        ]
+    ),
 )
 def test_options_of_the_command_give_its_bytes(
     folder: Path, find: dict[str, Any], write: dict[str, Any]
@@ -163,16 +170,19 @@ def test_pairs_are_found_labelled_split_and_rejected(folder: Path) -> None:
     assert dataset.ledger == {"images_matched": 4, "records_written": 2, "images_rejected": 2}
 
 
-def test_every_preset_of_images_and_labels(folder: Path) -> None:
-    pairs = [(f"photos/cat/cat{n}.jpg", "cat") for n in (0, 2, 4)]
-    for layout in ("slim", "tutorial", "landmark"):
-        dataset = write_pairs(folder / layout, pairs, layout=layout)
-        assert [f["name"] for f in dataset.manifest["features"]] == [
-            f.name for f in LAYOUTS[layout]
-        ]
-        assert dataset.manifest["options"]["layout"] == layout
+CATS = [(f"photos/cat/cat{n}.jpg", "cat") for n in (0, 2, 4)]
+
+
+@pytest.mark.parametrize("layout", rest_slow(["tutorial", "slim", "landmark"]))
+def test_every_preset_of_images_and_labels(folder: Path, layout: str) -> None:
+    dataset = write_pairs(folder / layout, CATS, layout=layout)
+    assert [f["name"] for f in dataset.manifest["features"]] == [f.name for f in LAYOUTS[layout]]
+    assert dataset.manifest["options"]["layout"] == layout
+
+
+def test_images_without_labels_and_gzip(folder: Path) -> None:
     unlabelled = write_pairs(
-        folder / "none", pairs, LabelImages(labelled=False), labelled=False, gzip=True
+        folder / "none", CATS, LabelImages(labelled=False), labelled=False, gzip=True
     )
     assert unlabelled.shards() == ["train-00000-of-00001.tfrecord.gz"]
     assert len(read(unlabelled, {"image/filename": TEXT})) == 3
@@ -235,10 +245,9 @@ def test_a_separator_that_is_given(folder: Path) -> None:
     (folder / "odd.csv").write_text(lines)
     with pytest.raises(LabelsError, match=r"has one column .*, give csv_delimiter '~'"):
         FindImages(["photos/*/*.jpg"], labels="odd.csv")
-    for name, delimiter in (("odd", "~"), ("labels", None)):
-        csv: dict[str, Any] = {"labels": f"{name}.csv", "csv_delimiter": delimiter}
-        run(FindImages(["photos/*/*.jpg"], **csv), WriteDataset(name))
-    assert labels(Dataset(folder / "odd")) == labels(Dataset(folder / "labels"))
+    run(FindImages(["photos/*/*.jpg"], labels="odd.csv", csv_delimiter="~"), WriteDataset("odd"))
+    names = [path.stem for path in (folder / "photos").glob("*/*.jpg")]
+    assert labels(Dataset(folder / "odd")) == {name: name[:3] for name in names}
 
 
 GLOB = ["photos/*/*.jpg"]

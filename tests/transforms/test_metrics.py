@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.transforms.beam import convert, counters, make_config, make_images
 from transforms import metrics
 from transforms.core.dataset.manifest import manifest_shards, parse_manifest
@@ -108,6 +110,18 @@ def test_progress() -> None:
     assert progress.stages() == [Stage("converting", "images", 7, 0, 0)]
 
 
+def test_progress_of_two_is_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter((1, 2))
+    monkeypatch.setattr(os, "getpid", lambda: next(numbers, 3))
+    for worker in (Progress(str(tmp_path)), Progress(str(tmp_path))):
+        worker.plan(9)
+        worker.advance(3, 1)
+    progress = Progress()
+    progress.clear(workers=str(tmp_path))
+    assert progress.stages() == [Stage("converting", "images", 9, 6, 2)]
+
+
+@pytest.mark.slow
 def test_progress_of_worker_processes_is_added_up(tmp_path: Path) -> None:
     """A worker learns of the folder by its environment, as the runner's do."""
     program = "from transforms.metrics import PROGRESS as p; p.plan(9); p.advance(3, 1)"

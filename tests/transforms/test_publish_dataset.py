@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import google_crc32c
 import pytest
 
 from pipeline.config import ConvertConfig
+from tests.marks import rest_slow
 from tests.pipeline.commands import SMALL_FILES
 from tests.transforms.beam import collect, convert, counters, make_config, make_images
 from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
@@ -40,6 +42,22 @@ def config(tmp_path: Path) -> ConvertConfig:
     return make_config(tmp_path / "images", tmp_path / "out")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The images and, next to them, the dataset."""
+    folder = tmp_path_factory.mktemp("made")
+    make_images(folder / "images", NAMES)
+    convert(make_config(folder / "images", folder / "out"))
+    return folder
+
+
+@pytest.fixture
+def published(made: Path, tmp_path: Path) -> ConvertConfig:
+    """A copy of a dataset of twelve images."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return make_config(tmp_path / "images", tmp_path / "out")
+
+
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     return tmp_path / "out"
@@ -58,8 +76,8 @@ def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
-    convert(config)
+@pytest.mark.usefixtures("published")
+def test_a_published_dataset(output: Path) -> None:
     assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
     manifest = manifest_of(output)
     assert set(manifest["files"]) == set(SMALL_FILES) - {"manifest.json", "report.html"}
@@ -75,21 +93,19 @@ def test_a_published_dataset(config: ConvertConfig, output: Path) -> None:
     assert manifest["labels"] == "text"
 
 
-def test_the_same_dataset_again_is_left_alone(config: ConvertConfig, output: Path) -> None:
-    convert(config)
+def test_the_same_dataset_again_is_left_alone(published: ConvertConfig, output: Path) -> None:
     before = snapshot(output)
-    result = convert(config)
+    result = convert(published)
     assert snapshot(output) == before
     assert not (output / ".staging/outcome.json").exists()
     assert "shards_written" not in counters(result)
 
 
-def test_the_same_bytes_elsewhere(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
-    convert(config)
-    convert(make_config(tmp_path / "images", tmp_path / "other"))
+def test_the_same_bytes_elsewhere(made: Path, tmp_path: Path) -> None:
+    convert(make_config(made / "images", tmp_path / "other"))
     contents = [
         {name: content for name, (content, _) in snapshot(folder).items()}
-        for folder in (output, tmp_path / "other")
+        for folder in (made / "out", tmp_path / "other")
     ]
     assert contents[0] == contents[1]
 
@@ -98,11 +114,10 @@ def outcome(output: Path) -> dict[str, Any]:
     return dict(json.loads((output / ".staging/outcome.json").read_text()))
 
 
-@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+@pytest.mark.parametrize("change", rest_slow(["changed", "added", "removed"]))
 def test_other_inputs_leave_the_dataset_alone(
-    config: ConvertConfig, output: Path, tmp_path: Path, change: str
+    published: ConvertConfig, output: Path, tmp_path: Path, change: str
 ) -> None:
-    convert(config)
     before = snapshot(output)
     image = tmp_path / "images" / NAMES[0]
     match change:
@@ -115,26 +130,25 @@ def test_other_inputs_leave_the_dataset_alone(
         case "removed":
             image.unlink()
     with pytest.raises(NotPublishedError, match="holds a dataset of other inputs"):
-        convert(config)
+        convert(published)
     assert outcome(output)["status"] == "inputs_differ"
     assert snapshot(output) == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_a_damaged_dataset_is_told(config: ConvertConfig, output: Path, damage: str) -> None:
-    convert(config)
+@pytest.mark.parametrize("damage", rest_slow(["cut", "gone"]))
+def test_a_damaged_dataset_is_told(published: ConvertConfig, output: Path, damage: str) -> None:
     shard = output / SHARDS[1]
     if damage == "cut":
         shard.write_bytes(shard.read_bytes()[:-1])
     else:
         shard.unlink()
     with pytest.raises(NotPublishedError, match=rf"1 of its files .* \({SHARDS[1]}\)"):
-        convert(config)
+        convert(published)
     assert outcome(output)["status"] == "damaged"
 
 
-def test_a_former_dataset_is_replaced(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
-    convert(config)
+@pytest.mark.usefixtures("published")
+def test_a_former_dataset_is_replaced(output: Path, tmp_path: Path) -> None:
     (output / "notes.txt").write_text("not ours")
     three = make_config(tmp_path / "images", output, num_shards=3, overwrite=True)
     convert(three)
@@ -191,7 +205,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[list[str]]:
         yield targets
 
 
-@pytest.mark.parametrize("name", [SHARDS[1], "labels.txt", "manifest.json"])
+@pytest.mark.parametrize("name", rest_slow(["manifest.json", SHARDS[1], "labels.txt"]))
 def test_without_its_last_step_a_dataset_has_no_manifest(
     config: ConvertConfig, output: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -220,10 +234,10 @@ def test_the_manifest_comes_last(
         assert (last, report) == ("manifest.json", "report.html")
 
 
+@pytest.mark.usefixtures("published")
 def test_a_former_manifest_goes_first(
-    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    convert(config)
     changed = make_config(tmp_path / "images", output, seed=1, overwrite=True)
     with failing(monkeypatch, SHARDS[0]), pytest.raises(OSError, match="the bucket is gone"):
         convert(changed)
@@ -234,7 +248,7 @@ def test_a_former_manifest_goes_first(
     assert manifest_of(output)["options"]["seed"] == 1
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "features.json"])
+@pytest.mark.parametrize("name", rest_slow(["manifest.json", "features.json"]))
 def test_small_files_of_a_former_run_go(
     config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -258,22 +272,23 @@ def test_images_of_a_former_run_that_got_their_names_go(
 
 
 def test_a_rerun_still_knows_the_former_shards(
-    config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    convert(make_config(tmp_path / "images", output, num_shards=3))
+    three = dataclasses.replace(published, num_shards=3)
     remove = LocalStorage.remove
 
     def fail(storage: LocalStorage, path: str) -> None:
-        if path.endswith("-of-00003.tfrecord"):
+        if path.endswith("-of-00002.tfrecord"):
             raise OSError("the bucket is gone")
         remove(storage, path)
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
         patch.setattr(LocalStorage, "remove", fail)
-        convert(make_config(tmp_path / "images", output, overwrite=True))
+        convert(dataclasses.replace(three, overwrite=True))
     assert not (output / "manifest.json").exists()
-    convert(config)
-    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
+    convert(three)
+    shards = {f"train-0000{number}-of-00003.tfrecord" for number in range(3)}
+    assert set(os.listdir(output)) == {*shards, *SMALL_FILES}
 
 
 def totals(*labels: str) -> PlanTotals:
@@ -363,7 +378,7 @@ def test_a_ledger_that_balances_is_published(config: ConvertConfig, output: Path
     ]
 
 
-@pytest.mark.parametrize(("listed", "rows"), [(5, 4), (3, 4), (4, 5), (4, 3)])
+@pytest.mark.parametrize(("listed", "rows"), rest_slow([(5, 4), (3, 4), (4, 5), (4, 3)]))
 def test_a_ledger_that_does_not_is_not(
     config: ConvertConfig, output: Path, listed: int, rows: int
 ) -> None:

@@ -34,6 +34,22 @@ def config(tmp_path: Path) -> ConvertConfig:
     return make_config(tmp_path / "images", tmp_path / "out")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The images and, next to them, the dataset."""
+    folder = tmp_path_factory.mktemp("made")
+    make_images(folder / "images", NAMES)
+    convert(make_config(folder / "images", folder / "out"))
+    return folder
+
+
+@pytest.fixture
+def published(made: Path, tmp_path: Path) -> ConvertConfig:
+    """A copy of the dataset."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return make_config(tmp_path / "images", tmp_path / "out")
+
+
 def manifest_of(output: Path) -> dict[str, Any]:
     return dict(json.loads((output / "manifest.json").read_text()))
 
@@ -64,10 +80,10 @@ def test_a_report_that_fails_leaves_the_dataset_published(
     assert (tmp_path / "out" / "report.html").exists()
 
 
+@pytest.mark.usefixtures("published")
 def test_a_former_report_does_not_outlive_its_dataset(
-    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    convert(config)
     former = (tmp_path / "out" / "report.html").read_bytes()
     rename = LocalStorage.rename
 
@@ -86,10 +102,9 @@ def test_a_former_report_does_not_outlive_its_dataset(
 
 
 def test_pictures_are_read_by_their_offsets(
-    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report of a large dataset must not read it again."""
-    convert(config)
     statistics = statistics_of(tmp_path / "out")
     samples = random.Random(1).sample(statistics["samples"], 5)
     read: list[tuple[int, int]] = []
@@ -101,7 +116,7 @@ def test_pictures_are_read_by_their_offsets(
 
     monkeypatch.setattr(LocalStorage, "read_range", noted)
     found = picture_records(
-        config.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
+        published.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
     )
     assert notes == []
     assert found.keys() == {(sample["file"], sample["offset"]) for sample in samples}
@@ -109,9 +124,8 @@ def test_pictures_are_read_by_their_offsets(
 
 
 def test_wrong_places_are_told_and_cost_their_own_picture(
-    config: ConvertConfig, tmp_path: Path
+    published: ConvertConfig, tmp_path: Path
 ) -> None:
-    convert(config)
     samples = statistics_of(tmp_path / "out")["samples"]
     wrong = [
         {**samples[0], "offset": samples[0]["offset"] + 1},
@@ -121,22 +135,21 @@ def test_wrong_places_are_told_and_cost_their_own_picture(
     ]
     manifest = manifest_of(tmp_path / "out")
     notes: list[str] = []
-    found = picture_records(config.output, manifest, {"samples": [*wrong, samples[4]]}, notes)
+    found = picture_records(published.output, manifest, {"samples": [*wrong, samples[4]]}, notes)
     assert found.keys() == {(samples[4]["file"], samples[4]["offset"])}
     assert len(notes) == 1 and notes[0].startswith("4 records cannot be read")
 
 
 @pytest.mark.parametrize("name", ["../me.tfrecord", "gone.tfrecord", "labels.txt"])
 def test_statistics_name_no_file_of_others(
-    config: ConvertConfig, tmp_path: Path, name: str
+    published: ConvertConfig, tmp_path: Path, name: str
 ) -> None:
-    convert(config)
     samples = statistics_of(tmp_path / "out")["samples"]
     shutil.copy(tmp_path / "out" / samples[0]["file"], tmp_path / "me.tfrecord")
     manifest = manifest_of(tmp_path / "out")
     notes: list[str] = []
     found = picture_records(
-        config.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
+        published.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
     )
     assert found == {}
     assert notes == [f"statistics.json names {name!r}, which is no file of this dataset."]

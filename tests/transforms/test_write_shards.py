@@ -11,8 +11,8 @@ from typing import Any
 import apache_beam as beam
 import google_crc32c
 import pytest
-import tensorflow as tf
 
+from tests.lazy import lazy_module
 from tests.pipeline.commands import snapshot
 from tests.transforms.beam import collect, make_images
 from transforms.convert_images import ImageConverter
@@ -29,6 +29,8 @@ from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.storage.checksummed_file import ChecksummedFile
 from transforms.write_shards import WriteShards
+
+tf = lazy_module("tensorflow")
 
 NAME = "train-00000-of-00001.tfrecord"
 

@@ -19,7 +19,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=3 * settings().max_examples)
 @given(
     st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=8),
     st.lists(PARTS, min_size=1, max_size=4),

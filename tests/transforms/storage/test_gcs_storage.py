@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import time
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -129,7 +130,13 @@ def test_a_bucket_that_is_not_there(list_all: Callable[[str], Iterable[object]])
         list(list_all("gs://nowhere/x"))
 
 
-@pytest.mark.usefixtures("dropped_sockets")
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries follow each other at once."""
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+
+
+@pytest.mark.usefixtures("dropped_sockets", "no_waiting")
 def test_passing_faults_are_repeated(gcs: GcsServer, bucket: str) -> None:
     gcs.put("photos", "1.jpg", b"x" * 1000)
     gcs.set_faults([{"status": 503, "count": 2}, {"drop": True, "count": 1}])
@@ -154,7 +161,7 @@ def test_a_moved_object_takes_the_place_of_another(gcs: GcsServer, bucket: str) 
     assert gcs.get("photos", "old") == b"new"
 
 
-@pytest.mark.usefixtures("dropped_sockets")
+@pytest.mark.usefixtures("dropped_sockets", "no_waiting")
 def test_a_move_whose_answer_is_lost_is_done_once(gcs: GcsServer, bucket: str) -> None:
     gcs.put("photos", "new", b"new")
     gcs.set_faults([{"kind": "rewrite", "drop": True, "late": True, "count": 1}])

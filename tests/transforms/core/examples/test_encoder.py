@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lazy import lazy_module
 from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.core.examples import encoder
 from transforms.core.examples.decoder import decode_example
@@ -23,6 +23,8 @@ from transforms.core.examples.encoder import (
 )
 from transforms.core.features.layouts import LAYOUTS, Feature, layout_features
 from transforms.core.images.check import ImageInfo
+
+tf = lazy_module("tensorflow")
 
 NO_OBJECTS: dict[str, Any] = {name: [] for name in OBJECTS}
 # What the encoder may meet: other scripts, no label, negative ids, no bytes, long values.
@@ -137,7 +139,7 @@ def encoded(held: dict[str, Any]) -> bytes:
     return ExampleEncoder(features).encode(checked(values=values))
 
 
-def by_tensorflow(held: dict[str, Any]) -> tf.train.Example:
+def by_tensorflow(held: dict[str, Any]) -> Any:
     example = tf.train.Example()
     example.features.SetInParent()
     for name, (dtype, value) in held.items():

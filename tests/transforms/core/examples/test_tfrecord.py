@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lazy import lazy_module
 from transforms.core.examples.tfrecord import (
     LARGEST_RECORD,
     TFRecordError,
     masked_crc32c,
     read_records,
 )
+
+tf = lazy_module("tensorflow")
 
 PAYLOADS = [b"abc", b"", b"x" * 20]
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests import images
+from tests.marks import rest_slow
+from transforms.core.formats import headers
 from transforms.core.formats.headers import (
     MAX_PACKED_TEXTS,
     MAX_PARTS,
@@ -99,11 +101,13 @@ def in_many_parts(count: int) -> Iterator[tuple[str, bytes]]:
     yield "chunks", canvas + empty * count + webp[12:]
 
 
-def test_parts_have_a_limit() -> None:
+@pytest.mark.parametrize("limit", rest_slow([2_000, MAX_PARTS]))
+def test_parts_have_a_limit(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headers, "MAX_PARTS", limit)
     for _, data in in_many_parts(1000):
         assert header(data).height
-    for what, data in in_many_parts(MAX_PARTS):
-        assert costly(data) == f"more than {MAX_PARTS} {what}"
+    for what, data in in_many_parts(limit):
+        assert costly(data) == f"more than {limit} {what}"
 
 
 def test_boxes_have_a_limit() -> None:

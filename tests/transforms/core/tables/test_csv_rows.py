@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import rest_slow
 from transforms.core.label_errors import LabelsError
+from transforms.core.tables import csv_lines, csv_rows
 from transforms.core.tables.csv_lines import MAX_ROW
 from transforms.core.tables.csv_rows import (
     MAX_CELL,
@@ -262,16 +264,17 @@ def test_column_names_are_found_in_any_unicode_form_but_exact_first() -> None:
         find_column(["Id", "id"], "iD", path="a.csv")
 
 
-def test_a_row_over_many_lines_has_a_limit() -> None:
+@pytest.mark.parametrize("limit", rest_slow([20_000, MAX_ROW]))
+def test_a_row_over_many_lines_has_a_limit(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No line and no cell of it is long, and its quote is never closed."""
+    for module in (csv_rows, csv_lines):
+        monkeypatch.setattr(module, "MAX_ROW", limit)
     start = b'id,label\n1,"cat"\n2,"'
-    lines = b'b","b\n' * (MAX_ROW // 6 + 1)
-    with pytest.raises(
-        LabelsError, match=f"CSV a.csv line 3: .* of more than {MAX_ROW} characters"
-    ):
+    lines = b'b","b\n' * (limit // 6 + 1)
+    with pytest.raises(LabelsError, match=f"CSV a.csv line 3: .* of more than {limit} characters"):
         rows_of(start + lines)
     # Rows are counted one by one.
-    assert len(rows_of(b"id,label\n" + b"1,cat\n" * (MAX_ROW // 6 + 1))) == MAX_ROW // 6 + 1
+    assert len(rows_of(b"id,label\n" + b"1,cat\n" * (limit // 6 + 1))) == limit // 6 + 1
 
 
 def test_a_key_may_be_as_long_as_a_path() -> None:
