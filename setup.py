@@ -53,6 +53,7 @@ setup(
         "transforms": ["py.typed"],
         "transforms.core.report": ["report_page/*"],
     },
+    entry_points={"console_scripts": ["image-tfrecords=pipeline.command_line:main"]},
     install_requires=INSTALL_REQUIRES,
     extras_require={"test": TEST_REQUIRES},
 )

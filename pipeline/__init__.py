@@ -14,6 +14,7 @@ def _report_interrupt(
         sys.__excepthook__(kind, error, trace)
 
 
-# As `python -m` finds the module of a command, not where somebody imports the package.
-if sys.argv[:1] == ["-m"]:
+# As `python -m` finds the module of a command, and in the program; not where somebody imports the
+# package.
+if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).endswith("/image-tfrecords"):
     sys.excepthook = _report_interrupt

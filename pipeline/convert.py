@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.errors import UsageError, run_command
+from pipeline.command_line import start
+from pipeline.errors import UsageError
 from pipeline.flags.options import parse_flags
 from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.supervise import supervise
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -88,4 +88,4 @@ def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(supervise(lambda: run_command(main, "convert")))
+    sys.exit(start("convert", main))

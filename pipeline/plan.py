@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import UsageError, run_command
+from pipeline.command_line import start
+from pipeline.errors import UsageError
 from pipeline.flags.options import parse_flags
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.dataset import dataset_warnings
@@ -65,4 +66,4 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(main, "plan"))
+    sys.exit(start("plan", main))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipeline.errors import DatasetError, one_line, run_command
-from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.command_line import start
+from pipeline.errors import DatasetError, one_line
+from pipeline.flags.one_line_parser import OneLineParser, program
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.supervise import supervise
 from transforms.core.shown_text import format_bytes
 
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset.
         DatasetError: the report cannot be written.
     """
-    parser = OneLineParser(prog="python -m pipeline.report", allow_abbrev=False)
+    parser = OneLineParser(prog=program("report"), allow_abbrev=False)
     parser.add_argument("output", metavar="OUT", help="folder of a dataset")
     arguments = sys.argv[1:] if argv is None else argv
     flags, unknown = parser.parse_known_args(list(arguments))
@@ -43,4 +43,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(supervise(lambda: run_command(main, "report")))
+    sys.exit(start("report", main))

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import DatasetError, UsageError, run_command
+from pipeline.command_line import start
+from pipeline.errors import DatasetError, UsageError
 from pipeline.flags.flag_values import at_least_one
-from pipeline.flags.one_line_parser import OneLineParser, typed
+from pipeline.flags.one_line_parser import OneLineParser, program, typed
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.dataset.image_file_names import file_stem
@@ -71,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _make_parser() -> OneLineParser:
-    parser = OneLineParser(prog="python -m pipeline.show", allow_abbrev=False)
+    parser = OneLineParser(prog=program("show"), allow_abbrev=False)
     add = parser.add_argument
     add("paths", metavar="OUT", nargs="+", help="folder of a dataset, or TFRecord files, globs")
     add("--split", metavar="NAME", help="only this split")
@@ -202,4 +203,4 @@ def save_image(record: Record, directory: Path, *, image: str, named: str | None
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(main, "show"))
+    sys.exit(start("show", main))

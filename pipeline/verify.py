@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import DatasetError, run_command
-from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.command_line import start
+from pipeline.errors import DatasetError
+from pipeline.flags.one_line_parser import OneLineParser, program
 from pipeline.flags.output_options import PROGRESS_STYLES
 from pipeline.flags.unknown_flags import refuse_unknown
 from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.supervise import supervise
 from transforms.core.features.feature_sources import COLUMN, Role, with_role
 from transforms.core.shown_text import format_bytes, printable
 
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _make_parser() -> OneLineParser:
     parser = OneLineParser(
-        prog="python -m pipeline.verify",
+        prog=program("verify"),
         allow_abbrev=False,
         epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",
     )
@@ -115,4 +115,4 @@ def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(supervise(lambda: run_command(main, "verify")))
+    sys.exit(start("verify", main))

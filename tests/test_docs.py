@@ -226,6 +226,10 @@ def test_a_newcomer_runs_the_two_commands(tmp_path: Path) -> None:
     assert "images   52 matched = 47 written + 5 rejected" in first.stdout
     assert (tree / "out" / "sample" / "manifest.json").exists()
 
+    program = tree / ".venv" / "bin" / "image-tfrecords"
+    listed = subprocess.run([str(program), "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert (listed.returncode, listed.stderr) == (0, "")
+
     flags = ["--images", "images/**/*.jpg", "--label_from", "directory", "--max_rejected", "50%"]
     second = subprocess.run(
         [str(tree / "run_local.sh"), *flags, "--output", "converted"],

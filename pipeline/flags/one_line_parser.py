@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
+
+PROGRAM = "image-tfrecords"
+"""The name of the program, which is also that of the distribution."""
+
+
+def program(command: str) -> str:
+    """A command as the user started it, for the first line of its help."""
+    if Path(sys.argv[0]).name == PROGRAM:
+        return f"{PROGRAM} {command}"
+    return f"python -m pipeline.{command}"
 
 
 class OneLineParser(argparse.ArgumentParser):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.errors import UsageError
 from pipeline.flags.job_labels import job_labels_apart
-from pipeline.flags.one_line_parser import HelpFormatter, OneLineParser, typed
+from pipeline.flags.one_line_parser import HelpFormatter, OneLineParser, program, typed
 from pipeline.flags.option import Option
 from pipeline.flags.option_table import GROUPS, OPTIONS
 from pipeline.flags.unknown_flags import refuse_unknown
@@ -21,7 +21,7 @@ from pipeline.flags.unknown_flags import refuse_unknown
 def make_parser(command: str) -> argparse.ArgumentParser:
     """The parser of `convert` or `plan`."""
     parser = OneLineParser(
-        prog=f"python -m pipeline.{command}",
+        prog=program(command),
         allow_abbrev=False,
         formatter_class=HelpFormatter,
         epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",

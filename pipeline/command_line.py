@@ -1,0 +1,115 @@
+"""The program `image-tfrecords`, and how every command starts.
+
+`image-tfrecords convert` is `python -m pipeline.convert` from any folder: a package `pipeline` in
+the working directory is not imported. Nothing heavy is imported before a command is known.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from pipeline.errors import UsageError, run_command
+from pipeline.flags.one_line_parser import PROGRAM
+from pipeline.run.supervise import supervise
+
+_ABOUT = """\
+Converts images and labels into sharded TFRecord files, with Apache Beam.
+Checks every image, and writes the same bytes for the same inputs and options."""
+
+_DOCUMENTATION = "docs/ in the repository"
+
+# Of 0 to 1.
+_ALIKE = 0.6
+
+
+class Command(NamedTuple):
+    """One command of the program; its module is `pipeline.NAME`.
+
+    Attributes:
+        help: what it does, in one line.
+        is_supervised: whether it runs in a child process, which a decoder may crash.
+    """
+
+    help: str
+    is_supervised: bool = False
+
+
+COMMANDS: Mapping[str, Command] = {
+    "convert": Command("convert images and labels, and write the dataset", is_supervised=True),
+    "plan": Command("print what convert would match, split and shard; write nothing"),
+    "verify": Command("read every shard again, compare with the manifest", is_supervised=True),
+    "show": Command("print records of a dataset or of TFRecord files, save their images"),
+    "report": Command("write report.html of a dataset again", is_supervised=True),
+}
+
+
+def start(command: str, main: Callable[[], None]) -> int:
+    """Runs a command as its process does.
+
+    Args:
+        command: its name.
+        main: its `main`, which reads the command line.
+
+    Returns:
+        the exit code.
+    """
+
+    def run() -> int:
+        return run_command(main, command)
+
+    return supervise(run) if COMMANDS[command].is_supervised else run()
+
+
+def main() -> int:
+    """The program `image-tfrecords`: runs the command that its first word names.
+
+    Returns:
+        the exit code.
+    """
+    # Python puts the working directory first for `python -m`, with which Beam starts its workers.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    command, *words = sys.argv[1:] or ["--help"]
+    if command not in COMMANDS:
+        return run_command(lambda: _without_command(command), PROGRAM)
+
+    def run() -> None:
+        importlib.import_module(f"pipeline.{command}").main(words)
+
+    return start(command, run)
+
+
+def _without_command(word: str) -> None:
+    """Does what the first word says if that is no command.
+
+    Raises:
+        UsageError: it says nothing.
+    """
+    if word in ("-h", "--help"):
+        print("\n".join(_help_lines()))
+        return
+    see = f"see {PROGRAM} --help"
+    if word.startswith("-"):
+        flag = word.partition("=")[0]
+        raise UsageError(f"{flag} comes after a command, such as {PROGRAM} convert; {see}")
+    near = difflib.get_close_matches(word.lower(), COMMANDS, n=1, cutoff=_ALIKE)
+    hint = f"did you mean {near[0]}?" if near else see
+    raise UsageError(f"unknown command {word!r}; {hint}")
+
+
+def _help_lines() -> Sequence[str]:
+    width = max(map(len, COMMANDS))
+    return [
+        _ABOUT,
+        "",
+        f"usage: {PROGRAM} COMMAND [FLAGS]",
+        "",
+        *(f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()),
+        "",
+        f"{PROGRAM} COMMAND --help lists the flags of a command.",
+        f"Documentation: {_DOCUMENTATION}",
+    ]

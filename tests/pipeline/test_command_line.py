@@ -1,0 +1,186 @@
+"""The program `image-tfrecords`: the same commands as `python -m pipeline.X`, from any folder."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import command_line
+from pipeline.command_line import COMMANDS
+from tests.pipeline.commands import ROOT, Ran
+from tests.pipeline.right_command import right_flags, write_inputs
+
+# What `pip install` makes of the entry point.
+SCRIPT = """import sys
+from pipeline.command_line import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def program(folder: Path, *words: str, cwd: Path, python: tuple[str, ...] = ()) -> Ran:
+    """Runs the installed script in a process, in a folder."""
+    script = folder / "bin" / "image-tfrecords"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, *python, str(script), *words],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def hostile_folder(tmp_path: Path) -> Path:
+    """A working directory with packages of the names of ours."""
+    folder = tmp_path / "project"
+    for name in ("pipeline", "transforms"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
+    return folder
+
+
+def call(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Runs the program in this process."""
+    monkeypatch.setattr(sys, "argv", ["/bin/image-tfrecords", *words])
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    return command_line.main()
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_help_lists_the_commands(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(words, monkeypatch) == 0
+    lines = capsys.readouterr().out.splitlines()
+    about, usage = lines[:2], lines[3]
+    assert all(about) and lines[2] == ""
+    assert usage == "usage: image-tfrecords COMMAND [FLAGS]"
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert listed == [*COMMANDS]
+    assert lines[-1] == "Documentation: docs/ in the repository"
+    assert max(map(len, lines)) <= 80
+
+
+def test_every_module_that_is_a_command_is_listed() -> None:
+    modules = [
+        path.stem
+        for path in (ROOT / "pipeline").glob("*.py")
+        if 'if __name__ == "__main__":' in path.read_text()
+    ]
+    assert sorted(modules) == sorted(COMMANDS)
+    for name in COMMANDS:
+        assert callable(importlib.import_module(f"pipeline.{name}").main)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["convrt"], "unknown command 'convrt'; did you mean convert?"),
+        (["verfy", "out"], "unknown command 'verfy'; did you mean verify?"),
+        (["Plan"], "unknown command 'Plan'; did you mean plan?"),
+        (["shwo"], "unknown command 'shwo'; did you mean show?"),
+        (["xyz"], "unknown command 'xyz'; see image-tfrecords --help"),
+        (
+            ["--images", "*.jpg"],
+            "--images comes after a command, such as image-tfrecords convert; "
+            "see image-tfrecords --help",
+        ),
+        (["\x1b[2J"], "unknown command '\\x1b[2J'; see image-tfrecords --help"),
+    ],
+)
+def test_an_unknown_command_is_one_line(
+    words: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call(words, monkeypatch) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"image-tfrecords: {says}\n")
+
+
+def test_help_imports_neither_beam_nor_numpy(tmp_path: Path) -> None:
+    ran = program(tmp_path, "--help", cwd=tmp_path, python=("-X", "importtime"))
+    assert ran.code == 0
+    imported = {line.split("|")[-1].strip() for line in ran.err.splitlines()}
+    assert "pipeline.command_line" in imported
+    heavy = {"apache_beam", "numpy", "tensorflow", "yaml", "PIL"}
+    assert not heavy & {name.split(".")[0] for name in imported}
+
+
+def test_a_command_of_the_program_runs_from_a_folder_with_packages_of_its_names(
+    hostile_folder: Path, tmp_path: Path
+) -> None:
+    """`python -m pipeline.convert` would import what is there."""
+    write_inputs(tmp_path)
+    flags = [f"--{name}={value}" for name, value in right_flags(tmp_path).items()]
+    ran = program(tmp_path, "convert", *flags, "--progress=off", cwd=hostile_folder)
+    assert ran.code == 0, ran.err
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["ledger"]
+    wrong = program(tmp_path, "convert", "--images=x", "--output=o", "--nope", cwd=hostile_folder)
+    assert (wrong.code, wrong.error()) == (2, "convert: unknown flag --nope; see --help")
+
+
+@pytest.mark.slow
+def test_its_workers_import_the_packages_that_it_did(hostile_folder: Path, tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    flags = [f"--{name}={value}" for name, value in right_flags(tmp_path).items()]
+    flags += ["--progress=off", "--direct_num_workers=2"]
+    flags += ["--direct_running_mode=multi_processing"]
+    ran = program(tmp_path, "convert", *flags, cwd=hostile_folder)
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_names_the_program(
+    command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "supervise", lambda run: run())
+    with pytest.raises(SystemExit) as ended:
+        call([command, "--help"], monkeypatch)
+    assert ended.value.code == 0
+    assert capfd.readouterr().out.startswith(f"usage: image-tfrecords {command} ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_both_ways_supervise_the_same_commands(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they did before there was a program: what writes or decodes has a child process."""
+    supervised: list[str] = []
+
+    def note(_: object) -> int:
+        supervised.append(command)
+        return 0
+
+    monkeypatch.setattr(command_line, "supervise", note)
+    monkeypatch.setattr(command_line, "run_command", lambda *_: 0)
+    assert call([command, "x"], monkeypatch) == 0
+    assert bool(supervised) == (command in ("convert", "verify", "report"))
+    module = (ROOT / "pipeline" / f"{command}.py").read_text()
+    assert module.endswith(f'    sys.exit(start("{command}", main))\n')
+
+
+def test_the_entry_point_is_declared() -> None:
+    [declared] = [
+        keyword.value
+        for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "entry_points"
+    ]
+    assert ast.literal_eval(declared) == {
+        "console_scripts": ["image-tfrecords=pipeline.command_line:main"]
+    }
