@@ -22,6 +22,7 @@ _Specs = tuple[set[Any], set[Any]]
 def remember() -> None:
     """From now on in this process; another call does nothing."""
     core.get_function_args_defaults = _of_signatures(core.get_function_args_defaults)
+    core._check_fn_use_yield_and_return = _of_code(core._check_fn_use_yield_and_return)
     userstate.get_dofn_specs = _of_classes(userstate.get_dofn_specs)
     PipelineOptions.__init__ = _of_flags(PipelineOptions.__init__)
 
@@ -45,18 +46,43 @@ def _of_signatures(inspected: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return remembered
 
 
+def _of_code(inspected: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """What the source of a function says, for which Beam splits it into tokens."""
+    found: dict[Any, bool] = {}
+
+    @functools.wraps(inspected)
+    def remembered(fn: Any) -> bool:
+        code = getattr(fn, "__code__", None)
+        if code is None:
+            return inspected(fn)
+        if code not in found:
+            found[code] = inspected(fn)
+        return found[code]
+
+    return remembered
+
+
 def _of_classes(inspected: Callable[[Any], _Specs]) -> Callable[[Any], _Specs]:
-    """Methods are those of the class, unless it wraps a function that only the instance knows."""
-    found: dict[type, _Specs] = {}
+    """Methods are those of the class; a wrapper's own is a function that only the instance knows.
+
+    States and timers are default values, so a function without any has none.
+    """
+    found: dict[tuple[type, Any], _Specs] = {}
 
     @functools.wraps(inspected)
     def remembered(dofn: Any) -> _Specs:
         kind = type(dofn)
+        code = None
         if hasattr(kind, "_inspect_process"):
-            return inspected(dofn)
-        if kind not in found:
-            found[kind] = inspected(dofn)
-        states, timers = found[kind]
+            function = getattr(dofn, "_fn", None)
+            if not isinstance(function, types.FunctionType):
+                return inspected(dofn)
+            if function.__defaults__ or function.__kwdefaults__:
+                return inspected(dofn)
+            code = function.__code__
+        if (kind, code) not in found:
+            found[kind, code] = inspected(dofn)
+        states, timers = found[kind, code]
         return set(states), set(timers)
 
     return remembered
@@ -76,7 +102,9 @@ def _of_flags(initialize: Callable[..., None]) -> Callable[..., None]:
             found[key] = copy.deepcopy(self._visible_options)
         else:
             self._flags = flags
-            self._visible_options = copy.deepcopy(found[key])
+            # Only lists and dictionaries of options can be changed in place.
+            values = {name: copy.copy(value) for name, value in vars(found[key]).items()}
+            self._visible_options = type(found[key])(**values)
             self._all_options = {
                 name: getattr(self._visible_options, name) for name in self._visible_option_list()
             }
