@@ -323,6 +323,7 @@ class TestOddFiles:
 
 
 class TestProcess:
+    @pytest.mark.slow
     def test_a_conversion_prints_its_summary_and_nothing_on_stderr(
         self, photos: Path, tmp_path: Path
     ) -> None:

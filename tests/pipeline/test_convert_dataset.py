@@ -73,6 +73,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_the_bytes_are_those_of_the_command(folder: Path) -> None:
     given = {name: value for name, value in OPTIONS.items() if value not in (None, False, True)}
     flags = {**given, "box_columns": "xmin,ymin,xmax,ymax"}

@@ -77,15 +77,15 @@ def stored(dataset: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.stack([record["Feature"] for record in read(dataset, spec)])
 
 
+@pytest.mark.parametrize("model", rest_slow(["backbone.keras", "saved"]))
 def test_a_keras_file_and_a_saved_model_give_what_the_model_gives(
-    folder: Path, tmp_path: Path
+    model: str, folder: Path, tmp_path: Path
 ) -> None:
     expected = direct(folder, small_model(), SMALL_INPUT[:2])
-    for model in ("backbone.keras", "saved"):
-        dataset = make_dataset(tmp_path / model, **flags(folder, model=folder / model))
-        np.testing.assert_allclose(stored(dataset, SMALL_OUTPUT), expected, rtol=1e-5, atol=1e-6)
-        assert dataset.manifest["features"][0]["shape"] == list(SMALL_OUTPUT)
-        assert list(check_dataset(str(dataset.folder), dataset.manifest)[0]) == []
+    dataset = make_dataset(tmp_path / model, **flags(folder, model=folder / model))
+    np.testing.assert_allclose(stored(dataset, SMALL_OUTPUT), expected, rtol=1e-5, atol=1e-6)
+    assert dataset.manifest["features"][0]["shape"] == list(SMALL_OUTPUT)
+    assert list(check_dataset(str(dataset.folder), dataset.manifest)[0]) == []
 
 
 @pytest.mark.slow

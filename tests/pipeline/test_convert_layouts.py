@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import CLASSES
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, digests, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, feature_names, read, shape
 
 LAYOUTS = {"slim": SLIM, "tutorial": TUTORIAL, "landmark": LANDMARK}
 
 
-@pytest.fixture(scope="module", params=["none", "gzip"])
+@pytest.fixture(scope="module", params=rest_slow(["none", "gzip"]))
 def datasets(
     request: pytest.FixtureRequest, photos: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Dataset]:

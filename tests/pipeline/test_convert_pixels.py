@@ -207,9 +207,8 @@ def test_nothing_is_on_stderr_about_odd_and_damaged_files(tmp_path: Path) -> Non
     assert reasons == {"cut.tif": "corrupt_image", "damaged.tif": "corrupt_image"}
 
 
-@pytest.mark.parametrize(
-    ("resize", "loaded"), rest_slow([(None, "False False"), ("8x6", "True False")])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("resize", "loaded"), [(None, "False False"), ("8x6", "True False")])
 def test_pixels_are_loaded_for_changes_only_and_tensorflow_not_for_clean_jpegs(
     photos: Path, tmp_path: Path, resize: str | None, loaded: str
 ) -> None:

@@ -46,6 +46,7 @@ def test_interrupted_while_a_job_runs_elsewhere(
     assert "2026-11-21_1" in told
 
 
+@pytest.mark.slow
 def test_a_flag_of_beam_is_none_of_our_errors(right_inputs: Path) -> None:
     words = ["--runner=FnApiRunner", "--direct_num_workers", "1", "--job_name=mine"]
     assert convert(*words, **right_flags(right_inputs)).code == 0

@@ -48,6 +48,7 @@ def test_the_same_dataset_is_up_to_date(flags: dict[str, Any], overtake: Overtak
     assert first == f"up to date: {flags['output']} holds this dataset already"
 
 
+@pytest.mark.slow
 def test_another_dataset_is_named(flags: dict[str, Any], overtake: Overtake) -> None:
     overtake(num_shards=3)
     ran = convert(**flags)

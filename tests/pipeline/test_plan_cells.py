@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, plan, write_layout
 
 CSV = "id,label,age\na,cat,41\nb,cat,NA\nc,dog,x\nd,dog,\ne,cat,7\n"
 FEATURES = "  age: {source: csv.age, type: int64}\n"
 
 
-@pytest.mark.parametrize("of_rows", [True, False])
+@pytest.mark.parametrize("of_rows", rest_slow([True, False]))
 def test_cells_that_will_be_rejected_are_counted_and_shown(of_rows: bool, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     features = FEATURES if of_rows else f"{FEATURES}  image: image.bytes\n"

@@ -277,6 +277,7 @@ def test_boxes_that_the_object_detection_api_reads(
 # tensorflow.org/tutorials/load_data/tfrecord, "Walkthrough: Reading and writing image data".
 
 
+@pytest.mark.slow
 def test_the_two_images_of_the_tensorflow_guide(tmp_path: Path) -> None:
     drawn = {
         0: photo(tmp_path / "320px-Felis_catus-cat_on_snow.jpg", seed=1, size=(213, 320)),

@@ -251,7 +251,8 @@ def test_contrast(page: Page, dataset: Dataset, dark: bool) -> None:
     page.screenshot(SCREENSHOTS / f"report-{'dark' if dark else 'light'}.png")
 
 
-@pytest.mark.parametrize("width", rest_slow([360, 768]))
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 768])
 def test_narrow_pages_do_not_scroll_sideways(
     page: Page, dataset: Dataset, hostile: Path, width: int
 ) -> None:

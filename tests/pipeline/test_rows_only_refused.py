@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import rest_slow
 from tests.pipeline.commands import plan
 from tests.pipeline.reading import NUMBER, read
 from tests.pipeline.row_tables import made, of_table
@@ -25,13 +26,17 @@ def test_ragged_rows_are_rejected(tmp_path: Path) -> None:
     assert sorted(int(r["a"]) for r in read(dataset, {"a": NUMBER})) == [1, 7]
 
 
-def test_too_many_rejected_rows_publish_nothing(tmp_path: Path) -> None:
-    rows = "".join(f"{n}\n" for n in range(20_000)) + "x\ny\n"
-    ran = of_table(tmp_path, f"a\n{rows}", max_rejected=1)
+# Without a layout, the types are those of the first rows, so that the wrong ones come far below.
+@pytest.mark.parametrize(("count", "layout"), rest_slow([(100, "my.yaml"), (20_000, "rows")]))
+def test_too_many_rejected_rows_publish_nothing(count: int, layout: str, tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text("features:\n  a: {source: csv.a, type: int64}\n")
+    rows = "".join(f"{n}\n" for n in range(count)) + "x\ny\n"
+    flags = {"layout": tmp_path / layout if layout != "rows" else layout}
+    ran = of_table(tmp_path, f"a\n{rows}", max_rejected=1, **flags)
     assert ran.code == 3
-    assert "2 of 20002 rows rejected, more than --max_rejected (1)" in ran.error()
+    assert f"2 of {count + 2} rows rejected, more than --max_rejected (1)" in ran.error()
     assert not (tmp_path / "out" / "manifest.json").exists()
-    assert of_table(tmp_path, f"a\n{rows}", max_rejected=2).code == 0
+    assert of_table(tmp_path, f"a\n{rows}", max_rejected=2, **flags).code == 0
 
 
 @pytest.mark.parametrize(

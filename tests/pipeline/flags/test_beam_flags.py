@@ -6,6 +6,7 @@ A new version of Beam with another option fails here until someone decides it.
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,9 +106,19 @@ def actions(options: type[PipelineOptions] = PipelineOptions) -> Iterator[argpar
         yield from actions(each)
 
 
+@functools.cache
+def by_flag() -> dict[str, argparse.Action]:
+    """The first that has a flag."""
+    found: dict[str, argparse.Action] = {}
+    for each in actions():
+        for flag in each.option_strings:
+            found.setdefault(flag, each)
+    return found
+
+
 def words(flag: str) -> list[str]:
     """The flag with a value that it takes, if it takes one."""
-    action = next(each for each in actions() if flag in each.option_strings)
+    action = by_flag()[flag]
     if action.choices:
         return [f"{flag}={next(iter(action.choices))}"]
     if "audit" in flag:

@@ -42,7 +42,7 @@ def squeezed(lines: list[str]) -> list[str]:
     return [" ".join(line.split()) for line in lines]
 
 
-@pytest.mark.parametrize("row", quick_ones(ROWS, 3), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", quick_ones(ROWS, 4), ids=lambda row: row.name)
 def test_what_is_planned(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_row(row, tmp_path)
@@ -52,7 +52,7 @@ def test_what_is_planned(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert squeezed(warnings(planned)) == squeezed(lines_of(row.warnings))
 
 
-@pytest.mark.parametrize("row", quick_ones(ROWS, 8), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", quick_ones(ROWS, 16), ids=lambda row: row.name)
 def test_what_is_printed_predicts_the_dataset(
     row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

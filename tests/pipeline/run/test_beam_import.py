@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.marks import rest_slow
-
 OPTIONAL = ("pandas", "pymongo", "google.cloud.storage", "google.cloud.bigquery", "apitools")
 
 
@@ -37,7 +35,8 @@ def test_local_files_need_no_optional_package() -> None:
     assert loaded(["--images", "photos/*.jpg", "--output", "out"]) == set()
 
 
-@pytest.mark.parametrize("url", rest_slow(["gs://bucket/*.jpg", "s3://bucket/*.jpg"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("url", ["gs://bucket/*.jpg", "s3://bucket/*.jpg"])
 def test_a_url_brings_the_cloud_packages(url: str) -> None:
     there = loaded([f"--images={url}"])
     assert "google.cloud.storage" in there

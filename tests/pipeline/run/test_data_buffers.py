@@ -17,6 +17,7 @@ from apache_beam.runners.worker import data_plane
 
 from pipeline.errors import UsageError
 from pipeline.run.data_buffers import make_buffers_sound
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, arguments, plan
 
 SCRIPT = ROOT / "docs" / "development" / "beam_data_buffer.py"
@@ -31,9 +32,7 @@ LOCAL_MODES = {
 _MEMORY = 4 << 30
 
 
-@pytest.mark.parametrize(
-    "mode", ["in process", "threads", pytest.param("processes", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("mode", rest_slow(["in process", "threads", "processes"]))
 def test_no_local_mode_flushes_by_a_timer(
     mode: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,10 +215,12 @@ class TestProgress:
         assert all(line.endswith(" s left") and " images/s, " in line for line in lines)
         assert lines[-1].startswith("converting: 18 of 18 images")
 
+    @pytest.mark.slow
     def test_auto_is_plain_where_there_is_no_terminal(self, photos: Path, tmp_path: Path) -> None:
         ran = convert(images=f"{photos}/*/*.jpg", output=tmp_path / "out", progress="auto")
         assert "\nconverting: 18 of 18 images" in f"\n{ran.err}"
 
+    @pytest.mark.slow
     def test_rejected_images_count(self, tmp_path: Path) -> None:
         draw(tmp_path / "cat" / "good.jpg")
         (tmp_path / "cat" / "empty.jpg").touch()
