@@ -17,6 +17,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/scripts/environment.sh"
 make_environment "[test]"
 
 cd "$project"
+# pytest compiles 300 test modules with its own assertions, and keeps them for the next process.
+unset PYTHONDONTWRITEBYTECODE
 if [ "$#" -gt 0 ]; then
   exec "$venv/bin/python" -m pytest "$@"
 fi

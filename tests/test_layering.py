@@ -112,6 +112,18 @@ for name in sys.argv[1:]:
     assert done.returncode == 0, done.stderr
 
 
+def test_modules_import_tensorflow_where_they_call_it() -> None:
+    """Its import takes seconds, which a command that decodes nothing does not spend."""
+    at_top = {
+        name_of(path)
+        for path in MODULES
+        for node in RunTime().visit(parsed(path)).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and re.match(r"(import|from) (tensorflow|keras)\b", ast.unparse(node))
+    }
+    assert at_top == set()
+
+
 def ours_in(path: Path) -> set[str]:
     """The modules of ours that a file imports."""
     return imported(path) & {name_of(module) for module in MODULES}

@@ -247,6 +247,7 @@ def test_it_can_be_moved(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     assert names(Dataset(tmp_path / "moved [1]")) == names(datasets["slim"])
 
 
+@pytest.mark.slow
 def test_importing_it_brings_no_tensorflow() -> None:
     code = "import sys, pipeline.read; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,7 +16,6 @@ from pipeline.flags.options import parse_flags
 from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
 from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
 from tests.servers.gcs import GcsServer
@@ -101,29 +100,28 @@ def test_globs_give_the_bytes_of_the_command(folder: Path) -> None:
     assert digests(own.folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("find", "write"),
-    rest_slow(
-        [
-            (
-                {
-                    "images": "photos/*/*.jpg",
-                    "labels": "places.csv",
-                    "split_column": "set",
-                    "group_by": "who",
-                },
-                {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
-            ),
-            (
-                {
-                    "images": "photos/*/*.jpg",
-                    "label_regex": r"(cat|dog)",
-                    "split_from": "directory",
-                },
-                {"dedupe": "drop", "max_rejected": "100%"},
-            ),
-        ]
-    ),
+    [
+        (
+            {
+                "images": "photos/*/*.jpg",
+                "labels": "places.csv",
+                "split_column": "set",
+                "group_by": "who",
+            },
+            {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
+        ),
+        (
+            {
+                "images": "photos/*/*.jpg",
+                "label_regex": r"(cat|dog)",
+                "split_from": "directory",
+            },
+            {"dedupe": "drop", "max_rejected": "100%"},
+        ),
+    ],
 )
 def test_options_of_the_command_give_its_bytes(
     folder: Path, find: dict[str, Any], write: dict[str, Any]
@@ -173,7 +171,8 @@ def test_pairs_are_found_labelled_split_and_rejected(folder: Path) -> None:
 CATS = [(f"photos/cat/cat{n}.jpg", "cat") for n in (0, 2, 4)]
 
 
-@pytest.mark.parametrize("layout", rest_slow(["tutorial", "slim", "landmark"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["tutorial", "slim", "landmark"])
 def test_every_preset_of_images_and_labels(folder: Path, layout: str) -> None:
     dataset = write_pairs(folder / layout, CATS, layout=layout)
     assert [f["name"] for f in dataset.manifest["features"]] == [f.name for f in LAYOUTS[layout]]
@@ -372,12 +371,17 @@ def test_wrong_arguments_fail_where_they_are_written(
     assert "--" not in str(raised.value)
 
 
-def test_paths_may_be_path_objects(folder: Path) -> None:
+@pytest.mark.slow
+def test_globs_may_be_path_objects(folder: Path) -> None:
     find = FindImages([Path("photos/*/*.jpg")], labels=Path("labels.csv"), root=Path("photos"))
     run(find, WriteDataset(Path("found"), root=Path("photos")))
+    assert len(read(Dataset(folder / "found"))) == 12
+
+
+def test_paths_may_be_path_objects(folder: Path) -> None:
+    FindImages([Path("photos/*/*.jpg")], labels=Path("labels.csv"), root=Path("photos"))
     pair = (Path("photos/cat/cat0.jpg"), "cat")
     run(beam.Create([pair]), LabelImages(root="photos"), WriteDataset(Path("one"), root="photos"))
-    assert len(read(Dataset(folder / "found"))) == 12
     assert filenames(Dataset(folder / "one")) == ["cat/cat0.jpg"]
     assert len(list(load(Path("one"), "train"))) == 1
 

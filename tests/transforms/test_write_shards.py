@@ -13,6 +13,7 @@ import google_crc32c
 import pytest
 
 from tests.lazy import lazy_module
+from tests.marks import rest_slow
 from tests.pipeline.commands import snapshot
 from tests.transforms.beam import collect, make_images
 from transforms.convert_images import ImageConverter
@@ -350,7 +351,7 @@ def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
         (PixelOptions(transcode="png"), False),
     ],
 )
-@pytest.mark.parametrize("library", ["pillow", "simplejpeg", "tensorflow"])
+@pytest.mark.parametrize("library", rest_slow(["pillow", "simplejpeg", "tensorflow"]))
 def test_an_upgrade_writes_changed_pixels_again_and_keeps_the_rest(
     library: str,
     pixels: PixelOptions,
