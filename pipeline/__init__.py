@@ -3,6 +3,9 @@
 import sys
 from types import TracebackType
 
+__version__ = "0.2.0"
+"""The version of the distribution `image-tfrecords`; that of `setup.py`, as a test checks."""
+
 
 def _report_interrupt(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None

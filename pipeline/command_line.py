@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError, run_command
-from pipeline.flags.one_line_parser import PROGRAM
+from pipeline.flags.one_line_parser import PROGRAM, VERSION
 from pipeline.run.supervise import supervise
 
 _ABOUT = """\
@@ -92,6 +92,9 @@ def _without_command(word: str) -> None:
     if word in ("-h", "--help"):
         print("\n".join(_help_lines()))
         return
+    if word == "--version":
+        print(VERSION)
+        return
     see = f"see {PROGRAM} --help"
     if word.startswith("-"):
         flag = word.partition("=")[0]
@@ -110,6 +113,6 @@ def _help_lines() -> Sequence[str]:
         "",
         *(f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()),
         "",
-        f"{PROGRAM} COMMAND --help lists the flags of a command.",
+        f"{PROGRAM} COMMAND --help lists its flags; --version prints the version.",
         f"Documentation: {_DOCUMENTATION}",
     ]

@@ -9,10 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pipeline import __version__
 from pipeline.errors import UsageError
 
 PROGRAM = "image-tfrecords"
 """The name of the program, which is also that of the distribution."""
+
+VERSION = f"{PROGRAM} {__version__}"
+"""What `--version` prints."""
 
 
 def program(command: str) -> str:
@@ -23,7 +27,18 @@ def program(command: str) -> str:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are `UsageError`s."""
+    """A parser whose errors are `UsageError`s, and which has `--version`."""
+
+    def __init__(self, **options: Any) -> None:
+        """Makes a parser.
+
+        Args:
+            options: those of `argparse.ArgumentParser`.
+        """
+        super().__init__(**options)
+        self.add_argument(
+            "--version", action="version", version=VERSION, help="print the version and exit"
+        )
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError` instead of printing the usage."""

@@ -73,7 +73,7 @@ _SYNONYMS = {
     "--max_rejected SHARE|COUNT": "max_errors ignore_errors skip_errors tolerance",
     "--dedupe drop": "deduplicate drop_duplicates remove_duplicates unique",
     "--check header": "no_check skip_check no_verify fast",
-    "`pip show image-tfrecords`, which prints the version": "version V",
+    "--version": "V",
 }
 _MEANT = {name: meant for meant, names in _SYNONYMS.items() for name in names.split()}
 

@@ -22,6 +22,7 @@ ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in make_parser("
 
 NOT_HERE = {
     "help": "a template has no shell",
+    "version": "as help",
     "allow_outside": "it is about local files, which workers elsewhere cannot read",
     "progress": "nobody watches the launcher, which ends before the job begins",
 }

