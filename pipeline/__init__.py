@@ -17,7 +17,7 @@ def _report_interrupt(
         sys.__excepthook__(kind, error, trace)
 
 
-# As `python -m` finds the module of a command, and in the program; not where somebody imports the
-# package.
+# Only where `python -m` looks for a command's module and in the console script, not when the
+# package is imported.
 if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).endswith("/image-tfrecords"):
     sys.excepthook = _report_interrupt

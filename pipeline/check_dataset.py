@@ -35,12 +35,12 @@ def check_dataset(
     beam_flags: Sequence[str] = (),
     progress: str = "off",
 ) -> tuple[list[Problem], dict[str, Verified]]:
-    """Everything in which a folder differs from its manifest, and what was found in each split.
+    """Lists all differences between a folder and its manifest, and what each split contains.
 
     Args:
         output: the folder.
         manifest: its manifest.
-        fast: whether to leave the content of the records alone.
+        fast: whether to skip the content of the records.
         beam_flags: options of Beam.
         progress: see `show_progress`.
 
@@ -80,7 +80,7 @@ def check_dataset(
 
 
 def _labels(output: str) -> dict[int, str]:
-    """The names in `labels.txt`; where it is damaged that is a problem of its own."""
+    """The names in `labels.txt`; a damaged file is reported separately."""
     try:
         text = storage_of(output).read_text(join(output, LABELS), follow_links=False) or ""
     except (OSError, UnicodeDecodeError):
@@ -127,7 +127,7 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
 
 
 def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
-    """TFRecords beside those of the dataset: a reader's glob would take them too."""
+    """TFRecords that do not belong to the dataset; a reader's glob would match them too."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
     folder = join(glob.escape(output), "")
     for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):

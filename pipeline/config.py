@@ -37,12 +37,12 @@ class ConvertConfig:
         output: the dataset's folder.
         label_from: `csv`, `directory`, `regex` or `none`.
         csv_paths: the label files.
-        columns: where key and label stand in them; None without label files.
+        columns: positions of key and label in them; None without label files.
         csv_encoding: a Python codec name.
         key: `stem`, `name`, `path` or `uri`.
         class_names: the classes in the order of their ids, or None for sorted labels.
         splits: name and share of each split.
-        seed: of the order and of the splits.
+        seed: for record order and split assignment.
         num_shards: shards of each split, or None to plan them from the bytes.
         shard_size: bytes.
         layout: name of the feature layout, or the path of its file.
@@ -53,25 +53,25 @@ class ConvertConfig:
         max_rejected: images that may be rejected.
         quarantine: folder for copies of rejected images, or None.
         overwrite: whether a former dataset may be replaced.
-        pixels: what is done to the pixels of every image.
+        pixels: the changes made to the pixels of every image.
         embedding: the model for a layout that needs one, or None.
-        boxes: what the columns of boxes hold, when the layout has boxes.
+        boxes: what the box columns hold, if the layout has boxes.
         label_separator: between the labels in one cell; empty when a cell is one label.
-        label_regex: what finds the label in a path; empty unless labels come from there.
+        label_regex: finds the label in a path; empty if labels do not come from paths.
         split_from: `hash`, `csv` or `directory`.
         files: `sharded` or `per_image`.
-        of_rows: whether records are made of the rows of the label files, without images.
+        of_rows: whether each row of the label files becomes a record, without images.
         dedupe: `off`, `report` or `drop`.
-        row_places: what local files that rows list may be in, see `image_lists.top_folder`; None
+        row_places: folders that listed local files must be in, see `image_lists.top_folder`; None
             for anywhere.
         label_kind: `auto`, `integer` or `text`.
         key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.
-        decisions: what was decided before a job starts; they change no byte of a record.
-        warnings: what was warned of before a job starts, likewise.
-        left_out: files that the globs match and that are no images.
+        decisions: decisions made before the job starts; they do not affect any record.
+        warnings: warnings given before the job starts; likewise.
+        left_out: files that the globs match but that are not images.
         strict: whether warnings keep the dataset from being published.
-        run: what the lock of a bucket names this run; empty without such a lock.
+        run: the name of this run in a bucket's lock; empty without such a lock.
     """
 
     images: tuple[str, ...]
@@ -117,7 +117,7 @@ class ConvertConfig:
     @property
     def shard_plan(self) -> ShardPlan:
         """How the dataset is cut into shards."""
-        # What rows or folders say is known when all of them are read.
+        # Splits from rows or folders are known only after all of them are read.
         names = tuple(name for name, _ in self.splits) if self.split_from == "hash" else ()
         return ShardPlan(names, self.shard_size, self.num_shards, self.gzip)
 
@@ -129,12 +129,12 @@ class ConvertConfig:
 
     @property
     def path_rules(self) -> PathRules:
-        """What an image's path says of its label and its split."""
+        """How an image's path gives its label and its split."""
         return PathRules(self.label_from, self.label_regex, self.split_from == "directory")
 
     @property
     def assigner(self) -> SplitAssigner:
-        """What gives every image its split and its place."""
+        """Assigns every image its split and its position."""
         return SplitAssigner(
             Splits(self.splits),
             seed=self.seed,
@@ -161,15 +161,15 @@ class ConvertConfig:
 
     @property
     def row_values(self) -> RowValues | None:
-        """What makes features of rows, if the layout asks for any."""
+        """Computes features from rows, if the layout has any."""
         if not self.row_requirements.needs_rows:
             return None
         return RowValues(self.features, self.row_requirements, boxes=self.boxes)
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that decide bytes, by flag name; equal options and inputs, equal files."""
-        # A quality alone re-encodes every JPEG: no option of its own says so.
+        """The options that affect output bytes, by flag name."""
+        # A quality alone re-encodes every JPEG; no separate option records that.
         reencode = {"reencode": True} if self.pixels.reencode else {}
         return {**recorded_options(self), **reencode}
 
@@ -199,7 +199,7 @@ class ConvertConfig:
 
 
 def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
-    """The fields that flags alone decide, of a dataset of images and of one of rows alike."""
+    """The fields that depend on flags alone, for datasets of images and of rows."""
     return {
         "output": flags.output.rstrip("/") or "/",
         "csv_encoding": flags.csv_encoding,

@@ -1,4 +1,4 @@
-"""`python -m pipeline.convert`: images and labels to a folder of sharded TFRecords."""
+"""`python -m pipeline.convert`: converts images and labels to sharded TFRecords."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.run.beam_import import configure_file_systems, import_beam
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Converts what the flags say and prints a summary.
+    """Runs the conversion that the flags describe and prints a summary.
 
     Raises:
         DatasetError: see `pipeline.errors`.
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     started = time.monotonic()
     arguments = sys.argv[1:] if argv is None else argv
     flags, beam_flags = parse_flags("convert", arguments)
-    # After the flags: a wrong one, or --help, need not wait for Beam.
+    # Imported after parsing: a wrong flag, or --help, does not have to wait for Beam.
     import_beam(arguments)
     configure_file_systems(beam_flags)
     from pipeline.preflight import check_flags
@@ -36,19 +36,19 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     config = check_flags(flags)
 
-    def tell_decisions(is_finished: bool) -> None:
-        # Nobody may read it any more (`| head`): the run goes on, and its summary says so.
+    def print_decisions(is_finished: bool) -> None:
+        # The reader may be gone (`| head`): the run continues, and its summary says so.
         with contextlib.suppress(BrokenPipeError):
             for line in decision_lines(() if is_finished else config.decisions):
                 # What follows can take hours.
                 print(line, flush=True)
 
-    done = convert(config, beam_flags, progress=flags.progress, before=tell_decisions)
+    done = convert(config, beam_flags, progress=flags.progress, before=print_decisions)
     manifest, counters = done.manifest, done.counters
     seconds = time.monotonic() - started
     warnings = dataset_warnings.from_manifest(manifest)
     if config.strict and warnings:
-        # It was published without --strict.
+        # The dataset was published without --strict.
         raise UsageError(f"--output {config.output}: {dataset_warnings.strict_message(warnings)}")
     lines = convert_lines(
         manifest,
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
-    """The content of `statistics.json`; None when there is none, or somebody changed it."""
+    """The content of `statistics.json`; None if it is missing or was changed."""
     from transforms.core.dataset.manifest import crc32c_hex
     from transforms.core.dataset.output_names import STATISTICS
     from transforms.core.json_text import parse_json

@@ -1,4 +1,4 @@
-"""ConvertDataset: the whole command as one transform of a caller's own pipeline."""
+"""ConvertDataset: the whole command as one transform for a caller's pipeline."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pipeline.preflight import check_flags
 from transforms.core.arguments import own_words
 
 Option = str | os.PathLike[str] | int | float | bool | Iterable[str | os.PathLike[str]] | None
-"""A flag's value: True gives one that takes none, None and False leave it out."""
+"""A flag's value: True sets a switch; None and False omit the flag."""
 
 OPTION_NAMES = frozenset(OPTIONS) - {"progress"}
-"""What `ConvertDataset` takes: every flag of `convert` but that of a terminal."""
+"""The options of `ConvertDataset`: every flag of `convert` except `--progress`."""
 
 
 class ConvertDataset(beam.PTransform):
     """Makes a dataset as `python -m pipeline.convert` does, with the same options.
 
-    Input: the pipeline's begin. Output: `published`, or `up_to_date` beside a dataset of the same
+    Input: the pipeline's begin. Output: `published`, or `up_to_date` if a dataset of the same
     inputs and options. There is no lock: one run at a time for an output folder is up to the
     caller.
 
@@ -39,8 +39,8 @@ class ConvertDataset(beam.PTransform):
                 `output="out"`, `images=["photos/*/*.jpg"]`, `seed=3`, `overwrite=True`.
 
         Raises:
-            TypeError: there is no such option.
-            ValueError: an option has a value that it cannot have, or does not go with the others
+            TypeError: an option does not exist.
+            ValueError: an option has an invalid value, or conflicts with the others
                 or with the inputs.
         """
         super().__init__()
@@ -60,7 +60,7 @@ class ConvertDataset(beam.PTransform):
 
 
 def _words(name: str, value: Option) -> list[str]:
-    """A flag of the command line, as it says the same."""
+    """The command-line words for an option."""
     if value is None or value is False:
         return []
     if value is True:

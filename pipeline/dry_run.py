@@ -1,4 +1,4 @@
-"""The graph of `plan`: the planning half of a conversion, and one small file that sums it up."""
+"""The graph of `plan`: the planning half of a conversion, and one small summary file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.gather import Everything, Gather
 from transforms.storage.files import storage_of
 
-# Why an image or a row is rejected for what its cells hold, and how many are shown.
+# Reasons for rejecting an image or a row because of its cells, and how many are shown.
 _OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
 _MAX_SHOWN = 3
 
@@ -38,7 +38,7 @@ class _MeasureShardFn(beam.DoFn):
     """
 
     def __init__(self, config: ConvertConfig) -> None:
-        # The element cannot tell: decoded in another process, it is neither of the two classes.
+        # The element's class does not say: decoded in another process, it is neither of the two.
         self._of_rows = config.of_rows
         self._values = config.row_values
         self._root = config.root
@@ -67,7 +67,7 @@ class _MeasureShardFn(beam.DoFn):
         )
 
     def _rejection(self, planned: ShardImage | ShardRow) -> Rejection | None:
-        """Why the cells of an image or a row will reject it, if they do."""
+        """The rejection that the cells of an image or a row will cause, if any."""
         if self._values is None:
             return None
         if self._of_rows:
@@ -135,10 +135,10 @@ class _SumUpFn(beam.DoFn):
 def plan_dataset(
     config: ConvertConfig, path: str, beam_flags: Sequence[str], *, progress: str
 ) -> None:
-    """Plans in this process, and writes what came out to `path` as JSON.
+    """Plans in this process, and writes the result to `path` as JSON.
 
     Raises:
-        DatasetError: when it fails for a reason that one line can tell.
+        DatasetError: it fails for a reason that fits in one line.
     """
 
     def construct(pipeline: beam.Pipeline) -> None:

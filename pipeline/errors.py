@@ -1,4 +1,4 @@
-"""What goes wrong with a command, and the exit code that says so; no Beam.
+"""The errors of the commands and their exit codes; no Beam.
 
 DatasetError              1  the run or the check failed
 ├─ UsageError             2  wrong flags or inputs, found before a job starts
@@ -20,12 +20,12 @@ FAILED = 1
 USAGE = 2
 TOO_MANY_REJECTED = 3
 INTERRUPTED = 130
-# What a shell says of a command that SIGPIPE ended.
+# The exit code that a shell reports for a command that SIGPIPE ended.
 UNREAD = 141
 
 
 class DatasetError(Exception):
-    """A failure that is told in one line: what, which file or flag, what to do."""
+    """A failure reported in one line: what, which file or flag, what to do."""
 
     exit_code = FAILED
 
@@ -43,7 +43,7 @@ class RejectedError(DatasetError):
 
 
 def run_command(main: Callable[[], None], command: str) -> int:
-    """Runs a command; a failure that the user can do something about is one line.
+    """Runs a command; a failure that the user can fix is reported in one line.
 
     Returns:
         the exit code.
@@ -51,38 +51,38 @@ def run_command(main: Callable[[], None], command: str) -> int:
     open_standard_streams()
     try:
         main()
-        # What is left would be written when Python ends, where no one catches it.
+        # Python would write the rest at exit, where nothing catches the error.
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
-        told = str(interrupt) or "the same command goes on where it stopped"
-        print(f"{command}: interrupted; {told}", file=sys.stderr)
+        hint = str(interrupt) or "the same command goes on where it stopped"
+        print(f"{command}: interrupted; {hint}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # `| head` has read enough. Python would flush the rest once more at its end.
+        # `| head` has read enough. Python would flush the rest again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except (DatasetError, OSError) as error:
-        # A disk that is full or a bucket that is out of reach can be so at any moment.
+        # A disk can fill up, or a bucket become unreachable, at any moment.
         print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
         return error.exit_code if isinstance(error, DatasetError) else FAILED
     return DONE
 
 
 def input_error(message: str, error: Exception) -> DatasetError:
-    """What to raise before a job when an input or an output cannot be used.
+    """The error to raise before a job when an input or an output cannot be used.
 
     Args:
-        message: what cannot be done, without the reason.
-        error: why.
+        message: the action that failed, without the reason.
+        error: the reason.
 
     Returns:
-        a `UsageError`; when the same command may succeed later, a `DatasetError` that says so: a
-        scheduler tries its exit code again.
+        a `UsageError`; if the same command may succeed later, a `DatasetError` that says so: a
+        scheduler retries on its exit code.
     """
-    told = f"{message}: {one_line(error)}"
+    text = f"{message}: {one_line(error)}"
     if not isinstance(error, OSError) or error.errno is None or is_final(error):
-        return UsageError(told)
-    return DatasetError(f"{told}; run the same command again")
+        return UsageError(text)
+    return DatasetError(f"{text}; run the same command again")
 
 
 def one_line(error: Exception) -> str:

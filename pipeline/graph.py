@@ -1,4 +1,4 @@
-"""The graph of the commands: the steps of `transforms.flow` with what a configuration says."""
+"""The graph of the commands: the steps of `transforms.flow`, set up from a configuration."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
 def _embedder(config: ConvertConfig) -> Embedder | None:
     if config.embedding is None:
         return None
-    # It brings Beam's inference, which other runs do without.
+    # This imports Beam's inference, which other runs do not need.
     from transforms.embed_images import Embedder
 
     return Embedder(config.embedding)

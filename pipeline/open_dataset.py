@@ -1,4 +1,4 @@
-"""Opening a finished dataset: its manifest, or one line that says why there is none."""
+"""Opens a finished dataset: reads its manifest, or says in one line why it has none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def open_dataset(output: str) -> dict[str, Any]:
 
 
 def _missing(output: str, path: str) -> str:
-    """Why there is no manifest."""
+    """The reason why there is no manifest."""
     storage = storage_of(output)
     if storage.names_below(join(output, STAGING)):
         return (

@@ -1,4 +1,4 @@
-"""`python -m pipeline.plan`: what `convert` would match, join, split and shard. Writes nothing."""
+"""`python -m pipeline.plan`: shows what `convert` would do, and writes nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
-    """The plan for people."""
+    """The plan as lines of text."""
     from pipeline.summary import ledger_lines, reason_lines
 
     yield from decision_lines(from_manifest(plan))

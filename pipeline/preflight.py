@@ -1,4 +1,4 @@
-"""Everything that can be wrong with flags and inputs, found before a job starts."""
+"""Checks flags and inputs before a job starts."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     """Resolves flags and inputs into a configuration.
 
     Args:
-        flags: what `parse_flags` gives.
+        flags: the result of `parse_flags`.
 
     Raises:
-        UsageError: when something is missing, unreadable, ambiguous or in the way.
+        UsageError: something is missing, unreadable, ambiguous or in the way.
     """
     _check_paths(flags)
     check_combinations(flags)
@@ -74,7 +74,7 @@ def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
 
 
 def check_former(config: ConvertConfig) -> bool:
-    """Whether the output folder holds a finished dataset that is not to be replaced.
+    """Whether the output folder holds a finished dataset that must not be replaced.
 
     Raises:
         UsageError: it was made with other options.
@@ -128,7 +128,7 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
 
 
 def as_written(value: Any) -> str:
-    """The value of an option as a command line has it.
+    """The value of an option as written on a command line.
 
     >>> as_written({"train": 0.9, "test": 0.1}), as_written(None)
     ('train=0.9,test=0.1', 'not given')
@@ -156,13 +156,13 @@ def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
     """Writes and removes a file.
 
     Args:
-        flag: that names the folder.
-        folder: as it was given.
+        flag: the flag that names the folder.
+        folder: the folder as the user gave it.
         inner: the folder to write to.
-        owner: the run's output, when what a killed run leaves in `inner` is not removed by the
+        owner: the run's output, if files that a killed run leaves in `inner` are not removed by the
             next one: then it leaves nothing, or what the next one writes and removes again.
     """
-    # A name of its own: a user's folder may hold a file called probe.
+    # A unique name: a user's folder may hold a file called probe.
     name = (
         hashlib.blake2b(owner.encode(), digest_size=16).hexdigest() if owner else uuid.uuid4().hex
     )

@@ -21,7 +21,7 @@ from transforms.storage.files import join, storage_of
 # Shards read at once. Fixed, since it decides the order of the records.
 _INTERLEAVED = 16
 
-# Records that one is drawn from. Those of a shard are in the order of a hash already.
+# Size of the shuffle buffer, in records. Each shard is already in hash order.
 _SHUFFLED = 1_000
 
 _ImageShape = tuple[int | None, int | None, int]
@@ -38,31 +38,31 @@ def load(
     seed: int = 0,
     as_supervised: bool = False,
 ) -> Any:
-    """Reads a split, once. Features and shapes are those of the manifest.
+    """Reads a split once. The manifest defines features and shapes.
 
-    Shards are read side by side, in the same order every time. `tf.distribute` gives each worker
-    shards of its own, so there have to be as many as workers.
+    Shards are read in parallel, in the same order every time. `tf.distribute` gives each worker
+    its own shards, so there must be at least as many shards as workers.
 
     Args:
         output: the folder of a dataset; `gs://` as TensorFlow reads it.
         split: one of its splits.
-        batch_size: records in a batch, or None for single ones. Lists, and images that differ in
+        batch_size: records in a batch, or None for single records. Lists, and images that differ in
             size, become ragged tensors.
         image_size: height and width that images are resized to, bilinear.
         decode: images to uint8 `[height, width, 3]` (1 channel after `--color gray`; of an
             animation, the first frame), packed arrays to their dtype and shape. Otherwise both
             stay bytes.
-        shuffle: files and records, in another order in each epoch.
+        shuffle: whether to read files and records in a different order in each epoch.
         seed: of the shuffling; the same seed gives the same epochs.
-        as_supervised: pairs of image or embedding, and class id, in the place of dicts.
+        as_supervised: whether to return pairs of image or embedding, and class id, not dicts.
 
     Returns:
         a `tf.data.Dataset` of dicts by feature name.
 
     Raises:
-        UsageError: there is no finished dataset, no such split, or it has no such pairs.
-        TypeError: an argument has another type.
-        ValueError: an argument has a value that it cannot have.
+        UsageError: there is no finished dataset or no such split, or it has no such pairs.
+        TypeError: an argument has the wrong type.
+        ValueError: an argument has an invalid value.
     """
     output = path_text("output", output).rstrip("/") or "/"
     _check_split_and_batch(split, batch_size)
@@ -85,7 +85,7 @@ def load(
     if keys is not None:
         examples = examples.map(lambda example: (example[keys[0]], example[keys[1]]))
     if batch_size is not None:
-        examples = examples.ragged_batch(batch_size)  # What has a fixed shape stays dense.
+        examples = examples.ragged_batch(batch_size)  # Features of fixed shape stay dense.
     return examples.prefetch(tf.data.AUTOTUNE).with_options(_by_file(tf))
 
 
@@ -132,7 +132,7 @@ def _shard_paths(output: str, listed: Mapping[str, Any]) -> list[str]:
     """
     paths = [join(output, shard["file"]) for shard in listed["shards"]]
     for path in paths:
-        # TensorFlow would follow a link, and wait for ever for a FIFO.
+        # TensorFlow would follow a link, and block forever on a FIFO.
         if storage_of(path).is_misplaced(path):
             raise UsageError(f"{path} is no regular file: copy the dataset as files")
     return paths
@@ -154,13 +154,13 @@ def _image_size(size: tuple[int, int]) -> tuple[int, int]:
 
 
 def class_names(output: str) -> dict[int, str]:
-    """The name of each class by its id, in the order of the ids: line n of `labels.txt` is class n.
+    """The class names in the order of their ids: line n of `labels.txt` is class n.
 
     Args:
         output: the folder of a dataset.
 
     Returns:
-        the names; none without labels, or if an id is below 0 or too large for a line.
+        the names; empty without labels, or if an id is below 0 or too large for a line.
 
     Raises:
         UsageError: there is no finished dataset, or the file cannot be read.
@@ -180,7 +180,7 @@ def class_names(output: str) -> dict[int, str]:
 def _records(tf: Any, paths: Sequence[str], seed: int | None) -> Any:
     """The serialized Examples of all shards; shuffled if there is a seed."""
     compression = "GZIP" if any(path.endswith(".gz") for path in paths) else ""
-    # With a file for each image, a split without images has none.
+    # With one file per image, a split without images has no file.
     shards = tf.data.Dataset.from_tensor_slices(tf.constant(list(paths), tf.string))
     files = max(1, len(paths))
     if seed is not None:
@@ -195,7 +195,7 @@ def _records(tf: Any, paths: Sequence[str], seed: int | None) -> Any:
 
 
 class _Parser:
-    """Makes tensors of serialized Examples, inside of a graph."""
+    """Parses serialized Examples to tensors, inside a graph."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class _Parser:
         self._spec = {feature.name: self._spec_of(feature) for feature in features}
         self._images = [f.name for f in features if decode and f.role is Role.IMAGE]
         self._packed = [f for f in features if decode and f.encoding]
-        # Pixels of any size have theirs beside them.
+        # Packed pixels of variable size store their shape in another feature.
         by_source = {feature.source: feature.name for feature in features}
         sizes = [by_source.get(source) for source in SIZES]
         self._sizes = [name for name in sizes if name is not None and None not in sizes]
@@ -238,7 +238,7 @@ class _Parser:
     def _image(self, data: Any) -> Any:
         tf = self._tf
         *size, channels = self._stored
-        # Asked for channels, TensorFlow refuses a WebP with alpha and a gray JPEG XL.
+        # With `channels` given, TensorFlow refuses a WebP with alpha and a gray JPEG XL.
         image = tf.io.decode_image(data, expand_animations=False)
         is_color = tf.shape(image)[-1] >= 3
         image = tf.cond(

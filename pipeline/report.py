@@ -1,4 +1,4 @@
-"""`python -m pipeline.report OUT`: makes `report.html` of a finished dataset again."""
+"""`python -m pipeline.report OUT`: writes `report.html` of a finished dataset again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transforms.core.shown_text import format_bytes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Writes the report and says where.
+    """Writes the report and prints its path.
 
     Raises:
         UsageError: there is no dataset.

@@ -1,6 +1,6 @@
-"""`python -m pipeline.show OUT`: prints records; `--images DIR` saves the pictures.
+"""`python -m pipeline.show OUT`: prints records; `--images DIR` saves their images.
 
-OUT is a dataset, or TFRecord files of Examples from anywhere.
+OUT is a dataset, or TFRecord files of Examples from any program.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MAX_TEXT = 80
 # Characters of a feature's name that are shown.
 _MAX_FEATURE = 200
 
-# Bytes of an image's name that a saved picture keeps, from its end; with shard and number before
-# it, the name must still be one that file systems take.
+# Bytes of an image's name that a saved image keeps, from its end; with shard and number before
+# it, the name must still be valid on common file systems.
 _MAX_NAME = 100
 
 
@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Prints the first records that match.
 
     Raises:
-        UsageError: there is no such dataset, file, split or class, or records hold no such thing.
-        DatasetError: a record cannot be read, or none matches.
+        UsageError: there is no such dataset, file, split or class, or records have no such feature.
+        DatasetError: a record cannot be read, or no record matches.
     """
     arguments = sys.argv[1:] if argv is None else argv
     parser = _make_parser()
@@ -79,12 +79,12 @@ def _make_parser() -> OneLineParser:
     add("--class", dest="class_", metavar="TEXT|ID", help="only records of this class")
     add("--key", metavar="KEY", help="only this key, file name, or file name without extension")
     add("--limit", type=typed(at_least_one), default=5, metavar="N", help="records")
-    add("--images", metavar="DIR", help="save the pictures there")
+    add("--images", metavar="DIR", help="save the images in this folder")
     return parser
 
 
 def _check_filters(flags: argparse.Namespace, selection: Selection) -> None:
-    """Refuses what no record of the dataset can match."""
+    """Refuses filters that no record of the dataset can match."""
     manifest = selection.manifest
     if manifest is None:
         return
@@ -107,7 +107,7 @@ def _filters(flags: argparse.Namespace) -> str:
 
 
 def _show(record: Record, flags: argparse.Namespace, selection: Selection) -> None:
-    # On a terminal a line that wraps spoils the table; what reads a pipe gets all of it.
+    # On a terminal, wrapped lines would spoil the table; a pipe gets full lines.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line in record_lines(record):
         print(line[:width])
@@ -124,7 +124,7 @@ def _show(record: Record, flags: argparse.Namespace, selection: Selection) -> No
 
 
 def record_lines(record: Record) -> Iterator[str]:
-    """One record for people: each feature with its type, number of values, and the first ones."""
+    """One record as text: each feature with its type, number of values, and the first ones."""
     yield f"{printable(record.file)} record {record.number}"
     if not record.example:
         yield "  no features"
@@ -136,7 +136,7 @@ def record_lines(record: Record) -> Iterator[str]:
 
 
 def _shown_name(name: str) -> str:
-    """A feature's name; every line is filled up to the longest of them."""
+    """A feature's name; lines are padded to the longest name."""
     return printable(name[:_MAX_FEATURE]) + ("..." if len(name) > _MAX_FEATURE else "")
 
 
@@ -159,7 +159,7 @@ def _shown(value: Any) -> str:
 
 
 def _image_size(data: bytes) -> str:
-    """Format, height x width x channels of an image; empty when the bytes are none."""
+    """Format, height x width x channels of an image; empty if the bytes are not an image."""
     from transforms.core.formats.headers import BrokenHeaderError, image_format, read_header
 
     kind = image_format(data)
@@ -173,28 +173,28 @@ def _image_size(data: bytes) -> str:
 
 
 def save_image(record: Record, directory: Path, *, image: str, named: str | None) -> Path:
-    """Saves the picture of one record as it is stored.
+    """Saves the image of one record as it is stored.
 
     Args:
-        record: what to save.
-        directory: made if it is not there.
-        image: the feature that holds the picture.
-        named: the feature that names it, or None.
+        record: the record.
+        directory: the folder; created if it does not exist.
+        image: the feature that holds the image.
+        named: the feature that holds its name, or None.
     """
     from transforms.core.formats.headers import image_format
 
     data = record.example[image][0]
     given = record.example[named][0].decode() if named else "image"
-    # A name out of a file must not lead out of the folder.
+    # A name from a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
     safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
     if not Path(safe).suffix:
-        # Records of others may say no name: viewers need an extension.
+        # Records of other programs may have no name: viewers need an extension.
         kind = image_format(data)
         safe += {"": "", "jpeg": ".jpg"}.get(kind, f".{kind}")
     shard = record.file.split(".tfrec")[0].replace("/", "-")
     if len(shard.encode()) > _MAX_NAME:
-        # A file of one image may have the longest of names.
+        # The name of a single-image file may have the maximum length.
         shard = file_stem(shard, max_bytes=_MAX_NAME)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{shard}-{record.number:05d}-{safe}"

@@ -1,4 +1,4 @@
-"""The records that `show` is asked for: of a dataset, or of any TFRecord files of Examples."""
+"""The records that `show` prints, from a dataset or from any TFRecord files of Examples."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Record(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Files of records, and how to look into these.
+    """Files of records, and how to read them.
 
     Attributes:
         files: their names by path, in the order in which they are read.
-        fields: which feature holds what.
-        manifest: of the dataset, None when they are loose files.
+        fields: the meaning of the features.
+        manifest: of the dataset; None for loose files.
     """
 
     files: dict[str, str]
@@ -88,7 +88,7 @@ def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
             continue
         found = sorted(file.uri for file in _matches(path))
         if not found and len(paths) == 1 and not glob.has_magic(path):
-            # It says what this folder is.
+            # The manifest explains what this folder is.
             open_dataset(path)
         if not found:
             raise UsageError(f"there is no {path}")
@@ -122,7 +122,7 @@ def read_records(
     Raises:
         DatasetError: a record cannot be read.
     """
-    # Links that a user names are followed, those of a dataset are not.
+    # Links that the user names are followed, links in a dataset are not.
     follow_links = selection.manifest is None
     max_bytes = _largest_record(selection.manifest)
     for path, name in selection.files.items():

@@ -1,4 +1,4 @@
-"""What the commands print at their end."""
+"""The summaries that the commands print."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_CLASSES = 20
 
 
 def peak_memory() -> int:
-    """The most memory that this process, or any one of its children, held, in bytes."""
+    """The peak memory of this process, or of its largest child, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return max(usage.ru_maxrss for usage in usages) * unit
@@ -40,7 +40,7 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
-    """What went in and where it went, in a line for images and one for rows."""
+    """One line that accounts for all images, and one for all rows."""
     if ledger.get("rows_written"):
         return [
             f"rows     {ledger['rows_read']} read = {ledger['rows_written']} {written} + "
@@ -83,7 +83,7 @@ def _class_lines(splits: Mapping[str, Any]) -> list[str]:
 
 
 def _pixel_lines(changes: Mapping[str, int]) -> list[str]:
-    """What was done to the pixels; an image can be counted more than once."""
+    """The changes to the pixels; an image can be counted more than once."""
     counts = [f"{count} {name.replace('_', ' ')}" for name, count in changes.items()]
     return [f"pixels   {', '.join(counts)}"] if counts else []
 
@@ -107,10 +107,10 @@ def convert_lines(
     Args:
         manifest: of the dataset.
         output: its folder.
-        seconds: that the run took.
+        seconds: the duration of the run.
         up_to_date: whether the dataset was there already.
         statistics: the content of `statistics.json`.
-        decided: what was not known when the run began.
+        decided: decisions that were made during the run.
     """
     described = [
         *decision_lines(decided),
@@ -134,7 +134,7 @@ def convert_lines(
 
 
 def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
-    """Equal and similar images in one line, if there are any."""
+    """Exact and near-duplicates in one line, if there are any."""
     found = statistics.get("duplicates")
     if not found:
         return []

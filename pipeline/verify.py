@@ -18,12 +18,12 @@ from transforms.core.shown_text import format_bytes, printable
 if TYPE_CHECKING:
     from transforms.core.dataset.record_checks import Problem, Verified
 
-# Lines of problems that are printed; a damaged disk need not fill the screen.
+# Maximum number of problems to print, so that a damaged disk does not fill the screen.
 _MAX_LINES = 100
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Verifies a dataset and prints what was read.
+    """Verifies a dataset and prints the result.
 
     Raises:
         UsageError: there is no dataset.
@@ -74,7 +74,7 @@ def _make_parser() -> OneLineParser:
         "--progress",
         choices=PROGRESS_STYLES,
         default="off",
-        help="as of convert; without it: off",
+        help="as in convert; if omitted: off",
     )
     return parser
 
@@ -82,7 +82,7 @@ def _make_parser() -> OneLineParser:
 def table_lines(
     manifest: Mapping[str, Any], splits: Mapping[str, Verified], problems: Sequence[Problem]
 ) -> Iterator[str]:
-    """The table: a line for each split with what was found in its files, and one for the rest."""
+    """The table: one line for the files of each split, and one for the other files."""
     yield f"{'split':<12} {'shards':>7} {'records':>9} {'bytes':>10}  status"
     for name, found in splits.items():
         size = format_bytes(found.bytes)

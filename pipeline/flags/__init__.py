@@ -1,1 +1,1 @@
-"""The command line: its options, and the words that no parser knows."""
+"""The command line: its options and unknown arguments."""

@@ -1,6 +1,6 @@
-"""Options of Apache Beam on our command lines: most pass, some mean something else than they say.
+"""Options of Apache Beam on our command lines: most pass, some do not do what their names say.
 
-tests/pipeline/flags/test_beam_flags.py decides every option that the installed Beam has.
+tests/pipeline/flags/test_beam_flags.py classifies every option of the installed Beam.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pipeline.flags.job_labels import is_job_label
 _TESTS = "is for tests of Beam itself: leave it out"
 _BATCH = "is for streaming jobs, and this is a batch job: leave it out"
 
-# What each does here, and what to give in its place.
+# What each does here, and what to use instead.
 _REFUSED = {
     "--dry_run": (
         "is for tests of Beam, and everything would be done all the same. To see what `convert` "
@@ -42,7 +42,7 @@ _REFUSED = {
     ),
 }
 
-# The runner that is the default ignores them: who gives one means another runner.
+# The default runner ignores these: a user who gives one means another runner.
 _ELSEWHERE = {
     "--num_workers": "DataflowRunner",
     "--max_num_workers": "DataflowRunner",
@@ -60,13 +60,13 @@ _JOB_LABELS = ("--label", "--labels")
 
 
 def check_beam_flags(words: Sequence[str]) -> None:
-    """Refuses options of Beam that would do something else than they say.
+    """Refuses options of Beam that would not do what their names say.
 
     Args:
-        words: the command line without our flags.
+        words: the command line, without our flags.
 
     Raises:
-        UsageError: there is such an option; the message names what was meant.
+        UsageError: there is such an option; the message names the likely intended one.
     """
     given = list(_options(words))
     names = {name for name, _ in given}
@@ -89,7 +89,7 @@ def check_beam_flags(words: Sequence[str]) -> None:
 
 
 def proposed(beams: Sequence[str]) -> list[str]:
-    """The flags of Beam that a hint may name."""
+    """The flags of Beam that a hint may suggest."""
     return [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
 
 

@@ -1,4 +1,4 @@
-"""The values of flags: what each text stands for, and what is wrong with it if it is none.
+"""Parses the values of flags, and explains what is wrong with an invalid one.
 
 Each function raises ValueError with a message that `one_line_parser.typed` shows after the flag.
 """
@@ -46,7 +46,7 @@ def not_blank(text: str) -> str:
 
 
 def utf8_text(text: str) -> str:
-    """A text that the manifest, which is UTF-8, can hold.
+    """A text that the UTF-8 manifest can hold.
 
     Raises:
         ValueError: it cannot.
@@ -59,7 +59,7 @@ def utf8_text(text: str) -> str:
 
 
 def layout_name(text: str) -> str:
-    """The name of a layout, or the path of its file.
+    """The name of a layout, or the path of a layout file.
 
     Raises:
         ValueError: it is neither.
@@ -90,7 +90,7 @@ def label_regex(text: str) -> str:
     """A regular expression that finds labels.
 
     Raises:
-        ValueError: it does not, or is not valid UTF-8.
+        ValueError: it cannot find any, or is not valid UTF-8.
     """
     return parse_label_regex(utf8_text(text)) and text
 
@@ -110,7 +110,7 @@ def shard_number(text: str) -> int:
     """A number of shards.
 
     Raises:
-        ValueError: it is none that file names have room for.
+        ValueError: it is not one, or has too many digits for the file names.
     """
     if at_least_one(text) > MAX_SHARDS:
         raise ValueError(f"{text} is more than {MAX_SHARDS}, which the file names have room for")

@@ -32,7 +32,7 @@ IMAGES_AND_LABELS = (
     ),
     Option(
         name="labels",
-        # Airflow's Beam operator keeps the name `labels` to itself.
+        # Airflow's Beam operator reserves the name `labels`.
         aliases=("label_file",),
         metavar="CSV",
         help="label file, a path or a glob; may be compressed (.gz)",
@@ -157,7 +157,7 @@ IMAGES_AND_LABELS = (
         recorded=lambda config: config.csv_encoding,
         parameter=Parameter("Encoding of the label file", "^[A-Za-z0-9_.-]+$"),
     ),
-    # No parameter of the template: it is about local files, which workers elsewhere cannot read.
+    # Not a parameter of the template: remote workers cannot read local files.
     Option(
         name="allow_outside",
         is_switch=True,

@@ -1,4 +1,4 @@
-"""A parser of command lines whose errors are one line, and whose help has no `None`."""
+"""A command-line parser that reports errors in one line and hides `None` in its help."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError` instead of printing the usage."""
         # Messages of our types begin with the value: --shard_size '64' has no unit.
-        told = re.sub(r"^argument (\S+): (?=['\"])", r"\1 ", message).removeprefix("argument ")
-        raise UsageError(f"{told}; see --help")
+        message = re.sub(r"^argument (\S+): (?=['\"])", r"\1 ", message).removeprefix("argument ")
+        raise UsageError(f"{message}; see --help")
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Help with the defaults that there are: `(default: None)` contradicts the help before it."""
+    """Prints only defaults that exist: `(default: None)` would contradict the help before it."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default is None or action.default is False:

@@ -1,4 +1,4 @@
-"""What one option of `convert` and `plan` is; `option_table.py` declares them all."""
+"""The declaration of one `convert` or `plan` option; `option_table.py` has all of them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Need(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """Another option that an option does not go with.
+    """Another option that an option conflicts with.
 
     Attributes:
         name: of the other option.
-        values: the values of the other option; empty if none of them goes with it.
-        why: the reason, or what to do; empty when that is plain.
+        values: the conflicting values of the other option; empty if all of them conflict.
+        why: the reason, or what to do; empty if that is obvious.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Conflict(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """How the Flex Template asks for an option.
+    """An option as a parameter of the Flex Template.
 
     Attributes:
         label: the name of its field.
-        regex: what a value looks like, as POSIX reads it. Empty for a choice or a switch.
-        help: what is different from the command line; empty if nothing is.
+        regex: POSIX pattern of a value; empty for a choice or a switch.
+        help: replaces the help of the command line; empty if that fits.
     """
 
     label: str
@@ -60,25 +60,25 @@ class Parameter(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
-    """One option: the parser, its help, the recipe, the template and the reference read it here.
+    """One option, read by the parser, its help, the recipe, the template and the reference.
 
     Attributes:
         name: the flag is `--name`.
         help: what it does, in one line.
         metavar: the value in the help; None for a choice or a switch.
-        parse: makes a value of a text, and raises ValueError; None for the text itself.
-        default: the value without the flag, as `parse` returns it or as a text for it.
+        parse: turns text into a value, or raises ValueError; None for the text itself.
+        default: the value without the flag, either parsed or as text for `parse`.
         choices: all values, if they are a closed set.
         aliases: further names of the flag.
         is_switch: whether it takes no value.
         is_repeatable: whether it may be given several times.
         is_required: whether a command needs it.
         is_path: whether its value names files.
-        of_images: whether it means nothing where records are made of rows alone.
+        of_images: whether it has no effect when records are made of rows alone.
         needs: options that it needs.
-        conflicts: options that it does not go with.
-        recorded: the value that decides bytes of a dataset, which its manifest and the recipes of
-            its shards hold. None if the option decides no byte, `NOT_RECORDED` for a value that
+        conflicts: options that it conflicts with.
+        recorded: the value that affects output bytes, which a dataset's manifest and the recipes of
+            its shards hold. None if the option affects no byte, `NOT_RECORDED` for a value that
             does not.
         parameter: of the template; None if the template has no use for it.
     """
@@ -107,7 +107,7 @@ class Option:
 
     @property
     def default_value(self) -> Any:
-        """The value without the flag, as a command gets it."""
+        """The parsed value without the flag."""
         if self.is_switch:
             return False
         if self.parse is not None and isinstance(self.default, str):
@@ -116,5 +116,5 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """The default as help shows it; empty if there is none."""
+        """The default as the help shows it; empty without one."""
         return "" if self.default is None else str(self.default)

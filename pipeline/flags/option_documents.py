@@ -1,4 +1,4 @@
-"""`python -m pipeline.flags.option_documents`: writes what is made from the table of options.
+"""`python -m pipeline.flags.option_documents`: writes the files generated from the options.
 
 These are `deploy/metadata.json`, the parameters of the Flex Template, and `docs/options.md`.
 """
@@ -46,7 +46,7 @@ Apache Beam passes through in addition.
 
 
 def documents() -> dict[Path, str]:
-    """The files that are made from the table, and their texts."""
+    """The files generated from the table, and their texts."""
     return {
         _ROOT / "deploy" / "metadata.json": template_metadata(),
         _ROOT / "docs" / "options.md": option_reference(),
@@ -54,7 +54,7 @@ def documents() -> dict[Path, str]:
 
 
 def template_metadata() -> str:
-    """The metadata of the Flex Template, as its service reads them."""
+    """The metadata of the Flex Template."""
     parameters = [parameter for option in OPTIONS.values() for parameter in _parameter(option)]
     content = {**_TEMPLATE, "parameters": [*parameters, *_OF_BEAM]}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

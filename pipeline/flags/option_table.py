@@ -1,6 +1,6 @@
 """Every option of `convert` and `plan`, declared once.
 
-From here come the parser and its help, the options in the manifest and in the recipes of shards,
+The table defines the parser and its help, the options in the manifest and in shard recipes,
 the parameters of the Flex Template (`deploy/metadata.json`) and the reference (`docs/options.md`).
 """
 
@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def recorded_options(config: ConvertConfig) -> dict[str, Any]:
-    """The options that decide bytes, by name; equal options and inputs give equal files."""
+    """The options that affect output bytes, by name; equal options and inputs give equal files."""
     values = {
         option.name: option.recorded(config)
         for option in OPTIONS.values()

@@ -1,7 +1,7 @@
-"""The flags of `convert` and `plan`. Whatever is not ours is Beam's, or an error.
+"""The flags of `convert` and `plan`. Any other flag is one of Beam's, or an error.
 
 Our flags have a parser of their own: Beam's Dataflow options already claim `--labels` (labels of
-the job, also spelt `--label`), and one argparse parser cannot hold both.
+the job, also spelled `--label`), and one argparse parser cannot have both.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
 
 
 def check_combinations(flags: argparse.Namespace) -> None:
-    """Refuses options that do not go together, as the table has it.
+    """Refuses options that the table declares as conflicting.
 
     Args:
-        flags: what `parse_flags` gives.
+        flags: the result of `parse_flags`.
 
     Raises:
-        UsageError: one does not go with another, or needs one that is not given.
+        UsageError: an option conflicts with another, or needs one that is missing.
     """
     given = {name: option for name, option in OPTIONS.items() if is_given(flags, name)}
     for option in given.values():
@@ -64,7 +64,7 @@ def check_combinations(flags: argparse.Namespace) -> None:
             if conflict.name in given and _holds(flags, conflict.name, conflict.values):
                 shown = as_given(flags, conflict.name, bool(conflict.values))
                 why = f": {conflict.why}" if conflict.why else ""
-                # A closed set of values says which one was meant.
+                # With a closed set of values, the message can name the value.
                 itself = as_given(flags, option.name, bool(option.choices))
                 raise UsageError(f"{itself} does not go with {shown}{why}")
     for option in given.values():
@@ -76,12 +76,12 @@ def check_combinations(flags: argparse.Namespace) -> None:
 
 
 def is_given(flags: argparse.Namespace, name: str) -> bool:
-    """Whether an option has another value than without its flag."""
+    """Whether an option has a value other than its default."""
     return bool(getattr(flags, name) != OPTIONS[name].default_value)
 
 
 def as_given(flags: argparse.Namespace, name: str, with_value: bool) -> str:
-    """An option as it stands on a command line."""
+    """An option as the user wrote it on the command line."""
     if not with_value or OPTIONS[name].is_switch:
         return f"--{name}"
     return f"--{name} {getattr(flags, name)}"
@@ -92,13 +92,13 @@ def _holds(flags: argparse.Namespace, name: str, values: Sequence[Any]) -> bool:
 
 
 def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Our flags, and the rest, which Beam knows.
+    """Our flags, and the remaining words, which are Beam's.
 
     Raises:
-        UsageError: when a flag is wrong, missing, or known to neither.
+        UsageError: a flag is wrong, missing, or unknown to both.
     """
     parser = make_parser(command)
-    # A flag that is missing is often there, misspelt: that one is named first.
+    # A missing flag is often a misspelled one: name the misspelled flag first.
     required = [action for action in parser._actions if action.required]
     for action in required:
         action.required = False
@@ -114,7 +114,7 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
 
 
 def _check_once(words: Sequence[str], names: Sequence[str]) -> None:
-    """Refuses a flag that is given twice, of which argparse would take the last."""
+    """Refuses a flag that is given twice; argparse would use the last one."""
     given = [word for word in words if word.partition("=")[0] in names]
     if len(given) > 1:
         raise UsageError(f"{names[0]} is given twice: give a glob, which names several files")

@@ -44,7 +44,7 @@ _SIDE = "[1-9][0-9]{0,4}"
 
 
 def _model(config: ConvertConfig) -> object:
-    # The name, or what is in the file: where it is decides no byte.
+    # The name, or the content of the file: its location affects no byte.
     embedding = config.embedding
     return (embedding.digests[0] or embedding.model) if embedding else NOT_RECORDED
 
@@ -313,7 +313,7 @@ CHECKS = (
         of_images=True,
         parameter=Parameter("Folder for rejected images", GCS_PATH),
     ),
-    # No parameter of the template: nobody watches its launcher, which ends before the job begins.
+    # Not a parameter of the template: its launcher ends before the job begins.
     Option(
         name="progress",
         choices=PROGRESS_STYLES,

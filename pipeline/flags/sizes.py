@@ -7,10 +7,10 @@ import re
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
-# A shard costs files, requests and a planned element: less than this is a slip of the pen.
+# Each shard costs files, requests and a planned element: less than this must be a typo.
 _SMALLEST_SHARD = 10**6
 
-# No image is as small as this many bytes: a limit without a unit was meant in megabytes.
+# No image is this small in bytes: a limit without a unit was meant in megabytes.
 _SMALLEST_LIMIT = 1000
 
 
@@ -18,7 +18,7 @@ def parse_size(text: str) -> int:
     """A number of bytes, such as `150MB` or `64MiB`.
 
     Raises:
-        ValueError: when it is not one, below 1, or so small that a unit is missing.
+        ValueError: it is not a size, is below 1, or is so small that the unit must be missing.
 
     >>> parse_size("150MB"), parse_size("64MiB")
     (150000000, 67108864)
@@ -33,7 +33,7 @@ def parse_shard_size(text: str) -> int:
     """The size of a shard, at least 1 MB, with its unit.
 
     Raises:
-        ValueError: when it is none; the message names the size that was probably meant.
+        ValueError: it is not valid; the message suggests the size that was probably meant.
 
     >>> parse_shard_size("64MB")
     64000000
@@ -49,7 +49,7 @@ def parse_shard_size(text: str) -> int:
 
 
 def _read(text: str) -> tuple[int, str, str]:
-    """Bytes, and the number and the unit as they are written."""
+    """The bytes, and the number and unit as written."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None or float(match[1]) * unit < 1:

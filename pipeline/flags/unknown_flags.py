@@ -1,4 +1,4 @@
-"""Words of a command line that no parser knows, and what was probably meant by them."""
+"""Unknown words on a command line, and suggestions for what was probably meant."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pipeline.errors import UsageError
 from pipeline.flags.beam_flags import check_beam_flags, proposed
 from pipeline.run.beam_import import logging_untouched
 
-# Never proposed because it is spelt alike: whoever follows a hint must not lose a dataset.
+# Never suggested because of similar spelling: following a hint must not cost a dataset.
 _DESTRUCTIVE = ("--overwrite",)
 
-# Of 0 to 1; of Beam's flags, which nearly nobody gives, only what is nearly the same.
+# From 0 to 1. Beam's flags are rarely used, so the spelling has to be closer.
 _ALIKE = 0.7
 _ALIKE_OF_BEAM = 0.85
 
-# What other programs call our flags. A flag stands for itself and its value.
+# Names that other programs use for our flags. The key is the flag with its value.
 _SYNONYMS = {
     "--images GLOB": (
         "input inputs input_dir input_path in image img imgs image_dir images_dir image_folder "
@@ -84,24 +84,24 @@ def refuse_unknown(
     """Refuses words that neither a parser of ours nor Beam's options know.
 
     Args:
-        rest: the words that our parser does not know.
+        rest: the words that our parser does not recognize.
         argv: the whole command line.
         parser: ours.
 
     Raises:
-        UsageError: one of them is unknown, or does something else than it says.
+        UsageError: one of them is unknown, or would not do what its name says.
     """
     if not rest:
         return
     check_beam_flags(rest)
-    # Beam takes a second to import, and few runs have options of its.
+    # Importing Beam takes a second, and few runs have Beam options.
     from apache_beam.options.pipeline_options import PipelineOptions
 
     beams: list[str] = []
     unknown: list[str] = []
 
     def compare(beam_parser: argparse.ArgumentParser) -> None:
-        # Beam's own error is its usage, page after page.
+        # Beam's own error prints several pages of usage.
         beam_parser.error = parser.error  # type: ignore[method-assign]
         beams.extend(flags_of(beam_parser))
         unknown.extend(beam_parser.parse_known_args(rest)[1])
@@ -112,7 +112,7 @@ def refuse_unknown(
                 add_extra_args_fn=compare, retain_unknown_options=True
             )
     except (TypeError, ValueError) as error:
-        # An option whose value is JSON, of which argparse does not know.
+        # An option with a JSON value, which argparse does not know about.
         names = ", ".join(word.partition("=")[0] for word in rest if word.startswith("-"))
         raise UsageError(f"Beam cannot read one of {names}: {error}") from error
     check_words(unknown, argv, parser, proposed(beams))
@@ -133,7 +133,7 @@ def check_words(
         beams: the flags of Beam, if the command takes them.
 
     Raises:
-        UsageError: there is one; the message names the flag that was probably meant.
+        UsageError: there is one; the message suggests the flag that was probably meant.
     """
     for word in unknown:
         if word == "--":
@@ -150,9 +150,9 @@ def flags_of(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def suggestion(flag: str, ours: Sequence[str], beams: Sequence[str] = ()) -> str:
-    """What was probably meant by a flag that nobody knows.
+    """A suggestion for an unknown flag.
 
-    Our flags come before Beam's, and a flag that destroys something is proposed by no likeness.
+    Our flags come before Beam's. A destructive flag is never suggested because of its spelling.
 
     >>> suggestion("--shards", ["--num_shards"])
     'did you mean --num_shards N?'
@@ -178,7 +178,7 @@ def suggestion(flag: str, ours: Sequence[str], beams: Sequence[str] = ()) -> str
 
 
 def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser) -> str:
-    """What is wrong with a word that is no flag and no flag's value."""
+    """What is wrong with a word that is neither a flag nor a flag's value."""
     words = list(argv)
     before = words[words.index(word) - 1] if word in words[1:] else ""
     for action in parser._actions:

@@ -1,1 +1,1 @@
-"""What the inputs say before a job starts: samples and hints."""
+"""Samples of the inputs, and hints derived from them before a job starts."""

@@ -1,4 +1,4 @@
-"""What to give to a flag in the place of a folder: what is in it was listed first."""
+"""Suggestions for a flag that was given a folder, based on the files in it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections import Counter
 from transforms.core.planning.keys import IMAGE_EXTENSIONS
 from transforms.storage.files import join, storage_of
 
-# Files of a folder that are listed to see what is in it.
+# Files to list in a folder to find out what it contains.
 _FILES = 2_000
 
 
 def images_in_folder(folder: str) -> str:
-    """What to give to `--images` in the place of a folder: a glob that matches files."""
+    """What to pass to `--images` instead of a folder: a glob that matches files."""
     return _glob_hint(folder, IMAGE_EXTENSIONS, "images")
 
 
 def csvs_in_folder(folder: str) -> str:
-    """What to give to `--labels` in the place of a folder: its CSV, or a glob of several."""
+    """What to pass to `--labels` instead of a folder: its CSV, or a glob of several."""
     return _glob_hint(folder, frozenset({"csv", "tsv"}), "*.csv")
 
 

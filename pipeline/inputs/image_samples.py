@@ -1,4 +1,4 @@
-"""The first images that a command's globs match, to check its other flags against."""
+"""The first images that a command's globs match, used to check its other flags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transforms.core.planning.keys import fixed_root, image_key
 from transforms.find_images import LeftOut
 from transforms.storage.files import storage_of
 
-# Images looked at before the job: enough to meet a row of any sorted or shuffled CSV.
+# Images inspected before the job: enough to match a row of any sorted or shuffled CSV.
 _SAMPLE = 20_000
 
 
@@ -28,7 +28,7 @@ class ImageSample:
         uris: at most `_SAMPLE` of them.
         root: the folder below which paths and keys begin.
         is_all: whether there are no more.
-        others: those whose extension has another case than that of their glob.
+        others: those with an extension in a different case than in their glob.
     """
 
     uris: list[str]
@@ -50,7 +50,7 @@ class ImageSample:
 
 
 def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample:
-    """The first images of all globs, whose paths begin below `root`, without what is left out.
+    """The first images of all globs below `root`, without the files that are left out.
 
     Raises:
         UsageError: a glob matches nothing, or cannot be listed.
@@ -74,7 +74,7 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
 
 
 def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
-    """The globs that the patterns of a flag stand for, without alternatives in braces.
+    """Expands the alternatives in braces of a flag's patterns.
 
     Raises:
         UsageError: there are too many.
@@ -110,7 +110,7 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
 
 
 def why_empty(pattern: str, *, of_labels: bool = False) -> str:
-    """What keeps a glob from matching, as far as it can be seen.
+    """The likely reason why a glob does not match.
 
     Args:
         pattern: the glob, of images unless `of_labels`.

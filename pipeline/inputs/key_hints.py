@@ -1,4 +1,4 @@
-"""Hints in messages, each tried on the inputs at hand before it is given."""
+"""Hints in messages, each tried on the actual inputs before it is given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def key_hint(cells: Sequence[str], sample: ImageSample) -> str:
     """Which `--key` makes rows name images; the one under which the fewest images share a key.
 
     Args:
-        cells: keys of the first rows, of which none names an image.
+        cells: keys of the first rows; none of them identifies an image.
         sample: the images.
     """
     found = []

@@ -1,4 +1,4 @@
-"""Files that `--images` matches and that are no images: the label file, the output folder."""
+"""Files that `--images` matches but that are not images, such as the label file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transforms.storage.files import join, storage_of
 
 
 def left_out(flags: argparse.Namespace) -> tuple[LeftOut, list[Decision]]:
-    """What the listing of images leaves out, and a decision for each.
+    """The paths that the listing of images leaves out, and a decision for each.
 
     Raises:
         UsageError: the label files cannot be listed.

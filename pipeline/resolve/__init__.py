@@ -1,1 +1,1 @@
-"""From flags and inputs to a valid configuration."""
+"""Resolves flags and inputs to a valid configuration."""

@@ -1,4 +1,4 @@
-"""The flags about boxes: which columns hold them, in which form, units and orientation."""
+"""The box flags: the columns of boxes, their form, units and orientation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from transforms.core.tables.label_columns import find_further
 
 
 class BoxFlags(NamedTuple):
-    """What flags say of boxes.
+    """The values of the box flags.
 
     Attributes:
         columns: names or numbers of the four columns, in the order of the form; empty to find them.
-        form: of `boxes.FORMS`, or None to tell it from the columns.
-        units: of `boxes.UNITS`, or None to tell them from the rows.
-        orientation: of `boxes.ORIENTATIONS`, or None to tell it from images and rows.
+        form: one of `boxes.FORMS`, or None to infer it from the columns.
+        units: one of `boxes.UNITS`, or None to infer them from the rows.
+        orientation: one of `boxes.ORIENTATIONS`, or None to infer it from images and rows.
     """
 
     columns: tuple[str, ...] = ()
@@ -37,36 +37,36 @@ class BoxFlags(NamedTuple):
 
     @classmethod
     def of(cls, flags: argparse.Namespace) -> BoxFlags:
-        """What `parse_flags` gave."""
+        """Takes the result of `parse_flags`."""
         return cls(flags.box_columns or (), flags.box_form, flags.box_units, flags.box_orientation)
 
     @property
     def first_given(self) -> str | None:
-        """The first flag that says anything, or None."""
+        """The first of these flags that is given, or None."""
         return next((f"--box_{name}" for name, value in self._asdict().items() if value), None)
 
 
 class ChosenBoxes(NamedTuple):
-    """What the columns of boxes hold, and how that was decided."""
+    """The meaning of the box columns, and how it was decided."""
 
     rules: BoxRules
     decisions: tuple[Decision, ...]
 
 
 def choose_columns(
-    flags: BoxFlags, columns: CsvColumns, first: FirstRows, asked: Sequence[str], path: str
+    flags: BoxFlags, columns: CsvColumns, first: FirstRows, needed: Sequence[str], path: str
 ) -> ChosenBoxes:
-    """The columns of boxes; their units and orientation are those of the flags.
+    """Chooses the box columns; units and orientation are those of the flags.
 
     Args:
-        flags: what flags say of them.
+        flags: the box flags.
         columns: of the CSV.
         first: its first rows.
-        asked: the sources of `layouts.OBJECT_COLUMNS` that the layout asks for.
+        needed: the sources of `layouts.OBJECT_COLUMNS` that the layout needs.
         path: the CSV, for messages.
 
     Raises:
-        LabelsError: a column is missing, or there twice.
+        LabelsError: a column is missing or repeated.
     """
     header = header_names(first.rows[0]) if columns.has_header else []
     because = "usual names for boxes"
@@ -80,7 +80,7 @@ def choose_columns(
         form, at, because = "corners", AUTOML_BOXES, "11 cells a row, the form of AutoML"
     else:
         form, at = find_boxes(header, path)
-    further = further_columns(header, asked)
+    further = further_columns(header, needed)
     rules = BoxRules(
         columns=tuple(_name(header, each) for each in at),
         form=flags.form or form,
@@ -109,16 +109,16 @@ def _name(header: Sequence[str], at: int) -> str:
 def with_units(
     boxes: ChosenBoxes, rows: Sequence[LabelRow], columns: Sequence[str], path: str
 ) -> ChosenBoxes:
-    """The units that the first rows show, unless a flag gave them.
+    """Infers the units from the first rows, unless a flag gives them.
 
     Args:
-        boxes: what was chosen before.
+        boxes: the chosen columns.
         rows: the first rows.
         columns: the names of their cells.
         path: the CSV, for messages.
 
     Raises:
-        LabelsError: they contradict each other.
+        LabelsError: the rows contradict each other.
     """
     rules, decisions = boxes
     if rules.units:

@@ -1,4 +1,4 @@
-"""Are boxes of the stored pixels, or of the picture after EXIF rotation? A few images may tell."""
+"""Infers whether boxes refer to the stored pixels, or to the image after EXIF rotation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _HEAD_BYTES = 256 << 10
 _FLAG = "--box_orientation"
 
 Locate = Callable[[LabelRow], str | None]
-"""The file of the image that a row is of, or None when it is not known."""
+"""Finds the image file of a row, or None if it is not known."""
 
 
 class _Seen(NamedTuple):
-    """What the head of an image says."""
+    """The header of an image."""
 
     height: int
     width: int
@@ -43,10 +43,10 @@ def with_orientation(
     columns: Sequence[str],
     locate: Locate,
 ) -> ChosenBoxes:
-    """What the first images and their boxes show, unless a flag says it.
+    """Infers the orientation from the first images and their boxes, unless a flag gives it.
 
-    Only boxes in pixels of an image that EXIF turns on its side tell anything: they may fit into
-    one of its two shapes alone.
+    Only pixel boxes of an image that EXIF rotates by 90 degrees are informative: they may fit
+    only one of its two shapes.
 
     Args:
         boxes: with units.
@@ -56,7 +56,7 @@ def with_orientation(
         locate: finds the image of a row.
 
     Raises:
-        UsageError: some boxes fit the stored pixels alone, and others the upright picture alone.
+        UsageError: some boxes fit only the stored pixels, and others only the rotated image.
     """
     rules, decisions = boxes
     if flag is not None:
@@ -93,7 +93,7 @@ def with_orientation(
 
 
 def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelRow]]:
-    """The first images that rows are of, with those of the rows up to there."""
+    """The images of the first rows, each with its rows."""
     found: dict[str, list[LabelRow]] = {}
     for row in rows:
         uri = locate(row)
@@ -110,7 +110,7 @@ def _name(orientation: str) -> str:
 
 
 def _inspect(uri: str) -> _Seen | None:
-    """Size and EXIF orientation of an image; None when its head does not tell."""
+    """Size and EXIF orientation of an image; None if its header does not have them."""
     with contextlib.suppress(OSError, BrokenHeaderError):
         data = storage_of(uri).read_range(uri, 0, _HEAD_BYTES)
         if format_ := image_format(data):
@@ -120,7 +120,7 @@ def _inspect(uri: str) -> _Seen | None:
 
 
 def _fitting(cells: Sequence[str], rules: BoxRules, seen: _Seen) -> list[str]:
-    """The orientations in which a box is inside of its image."""
+    """The orientations in which a box is inside its image."""
     try:
         numbers = [float(cell) for cell in cells]
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the flags left open and the inputs decided, for the block "Decided"."""
+"""The decisions that were inferred from the inputs, for the block "Decided"."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def decide(
 
     Args:
         flags: as the user gave them.
-        config: what they and the inputs resolve to.
-        boxes: what was decided of boxes.
-        types: what was decided of the types of columns.
+        config: the resolved flags and inputs.
+        boxes: the decisions about boxes.
+        types: the decisions about column types.
     """
     if config.of_rows:
         columns = _columns(flags, config)
@@ -70,7 +70,7 @@ def _separator(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]
 
 
 def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]:
-    # Rows that list images in the form of AutoML set flags that the user left open.
+    # Rows in the AutoML form set flags that the user did not give.
     because_key, because_label = (
         _AUTOML if why == "given" and flag is None else why
         for why, flag in zip(columns.because, (flags.label_key, flags.label_column), strict=True)
@@ -102,7 +102,7 @@ def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
 
 
 def extensions(sample: ImageSample) -> list[Decision]:
-    """That a glob with an extension takes it in any case, where that makes a difference."""
+    """Reports that an extension in a glob matches in any case, if that makes a difference."""
     if not sample.others:
         return []
     count = f"{sample.others} of {'the first ' if not sample.is_all else ''}{len(sample.uris)}"

@@ -1,4 +1,4 @@
-"""The flags of a command whose records are images, which globs or rows list."""
+"""The flags of a command that converts images, which globs or rows list."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class _Images(NamedTuple):
     """The images of a command.
 
     Attributes:
-        flags: the flags; what the inputs add is filled in, and alternatives of globs are expanded.
+        flags: the flags, completed from the inputs, with alternatives in globs expanded.
         sample: the first images.
-        listing: of rows that list the images; None with globs.
-        left_out: what the globs match and is no image.
+        listing: the images that rows list; None with globs.
+        left_out: files that the globs match but that are not images.
         ignoring: a decision for each path that is left out.
     """
 
@@ -58,15 +58,15 @@ class _Images(NamedTuple):
 
 
 class _Labels(NamedTuple):
-    """Where labels, keys, splits and features come from.
+    """The sources of labels, keys, splits and features.
 
     Attributes:
         label_from: where labels come from.
-        split_from: what decides the split.
+        split_from: the source of the split.
         key: how rows identify images.
-        layout: with all that the columns decide.
+        layout: the layout, completed from the columns.
         files: the label files, if there are any.
-        class_names: those of `--class_names`.
+        class_names: the names from `--class_names`.
     """
 
     label_from: str
@@ -144,7 +144,7 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
 
 
 def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertConfig:
-    """The configuration, without what is printed about it."""
+    """The configuration, without its decisions and warnings."""
     flags, sample, listing = images.flags, images.sample, images.listing
     layout, found = labels.layout, labels.files
     return ConvertConfig(
@@ -174,7 +174,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
 
 
 def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str) -> Locate:
-    """What finds the image of a row among the first ones; rows of `path` may list them."""
+    """A function that finds a row's image in the sample; rows of `path` may list the images."""
     if not flags.images:
         return lambda row: listed_uri(row.key, path)
     by_key: dict[str, str] = {}
@@ -194,7 +194,7 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
         color=flags.color,
         quality=flags.quality or DEFAULT_QUALITY,
         exif_orientation=flags.exif_orientation,
-        # A quality is asked for, so every image gets it.
+        # Every image is re-encoded, so the quality applies to all of them.
         reencode=flags.quality is not None and flags.transcode == "jpeg",
     )
     if flags.quality is not None and not pixels.may_write_jpeg:

@@ -1,4 +1,4 @@
-"""The flags about labels: where they come from, and in which files and columns they stand."""
+"""The label flags: where labels come from, and which files and columns hold them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from transforms.core.tables.key_cells import AS_THEY_ARE, find_key_cells, keys_a
 from transforms.core.tables.label_columns import resolve_columns
 from transforms.storage.files import storage_of
 
-# Rows whose keys a hint is tried on.
+# Rows used to try a hint.
 _HINT_ROWS = 1_000
 
-# Rows shown to the column search.
+# Rows used to find the columns.
 _FIRST_ROWS = 20
 
 
@@ -43,7 +43,7 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
     """Where labels come from: `csv`, `directory`, `regex` or `none`.
 
     Raises:
-        UsageError: the flags contradict each other, or do not tell.
+        UsageError: the flags contradict each other, or do not say.
     """
     if flags.label_regex is not None and flags.labels is not None and flags.images:
         raise UsageError("--label_regex does not go with --labels and --images: give one of them")
@@ -51,7 +51,7 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
         for name in ("labels", "label_key"):
             if is_given(flags, name):
                 raise UsageError(f"--{name} does not go with --label_from {flags.label_from}")
-    # Rows list the images, and their labels are elsewhere.
+    # Rows list the images, and their labels come from elsewhere.
     lists_images = not flags.images and asks_path(flags)
     if lists_images and flags.label_from == "none":
         return "none"
@@ -75,7 +75,7 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
 
 
 def asks_path(flags: argparse.Namespace) -> bool:
-    """Whether flags say that no row has the label of an image: its path may, or nothing does."""
+    """Whether the flags say that labels do not come from rows."""
     return flags.label_from in ("none", "directory", "regex") or flags.label_regex is not None
 
 
@@ -107,7 +107,7 @@ def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
     """The files that `--labels` matches, sorted.
 
     Raises:
-        UsageError: there is none, or one cannot be named.
+        UsageError: there is none, or the name of one is not valid.
     """
     globs = plain_globs([flags.labels], "--labels")
     paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
@@ -126,8 +126,8 @@ def label_files(
     """The files of `--labels`, and the columns in them.
 
     Raises:
-        UsageError: there is none, it cannot be read, or it names no image.
-        LabelsError: a column is missing or cannot be told.
+        UsageError: there is none, it cannot be read, or it lists no image.
+        LabelsError: a column is missing or cannot be inferred.
     """
     paths = label_paths(flags)
     keys = sample.keys(key)
@@ -159,7 +159,7 @@ def label_files(
 def label_rows(
     flags: argparse.Namespace, paths: Sequence[str], columns: CsvColumns
 ) -> Iterator[LabelRow]:
-    """The rows of all files that are well-formed."""
+    """The well-formed rows of all files."""
     for path in paths:
         yield from _rows(path, columns, flags.csv_encoding)
 
@@ -192,10 +192,10 @@ def _open_csv(path: str) -> Iterator[BinaryIO]:
 
 
 def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | None) -> None:
-    """Refuses `--dense_labels` where the lines of a file number the classes already.
+    """Refuses `--dense_labels` if `--class_names` already numbers the classes.
 
     Raises:
-        UsageError: a name of a class is no integer.
+        UsageError: the class names do not need the flag.
     """
     if flags.dense_labels and not all(str(integer_of(name)) == name for name in class_names or ()):
         raise UsageError(
@@ -211,12 +211,12 @@ def check_label_kind(
     found: LabelFiles | None,
     separator: str,
 ) -> None:
-    """Refuses labels whose first ones contradict each other, before a job starts.
+    """Refuses contradictory labels before a job starts, based on the first ones.
 
     Args:
         flags: those of the command line.
         sample: the first images, whose paths may hold the labels.
-        rules: what a path says.
+        rules: how a path gives a label.
         found: the label files, if there are any.
         separator: between the labels in one cell.
 
@@ -254,7 +254,7 @@ def _check_any_match(
     paths: tuple[str, ...],
     columns: CsvColumns,
 ) -> None:
-    """Refuses labels of which not one names an image; the first that does ends the search."""
+    """Refuses labels if no row identifies an image; the search ends at the first that does."""
     keys = sample.keys(key)
     cells: list[str] = []
     for path in paths:
@@ -277,7 +277,7 @@ def read_classes(path: str | None) -> tuple[str, ...] | None:
 
     Raises:
         UsageError: it cannot be read.
-        LabelsError: it names no class, or one twice.
+        LabelsError: it has no class name, or the same name twice.
     """
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""What `--layout` asks of the inputs, checked before a job starts."""
+"""Checks before a job starts that the inputs have what `--layout` needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from transforms.core.tables.csv_rows import (
     quote_names,
 )
 
-# Rows read to tell units and types.
+# Rows read to infer units and types.
 SAMPLE_ROWS = 20_000
 
 
@@ -48,10 +48,10 @@ class Layout:
     Attributes:
         name: of a preset, or the path of a YAML file.
         features: of the Examples.
-        chosen: what the columns of boxes hold, when there are any and the CSV is known.
-        box_flags: what flags say of them.
+        chosen: the box columns, if the layout has boxes and the CSV is known.
+        box_flags: the box flags.
         label_separator: between the labels in a cell; empty when a cell is one label.
-        types: why columns have the types that they have.
+        types: the decisions about column types.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def has_boxes(self) -> bool:
-        """Whether boxes are asked of the rows."""
+        """Whether rows must have boxes."""
         return any(Needs.BOXES in feature.needs for feature in self.features)
 
     @property
@@ -78,14 +78,14 @@ class Layout:
 
     @property
     def requirements(self) -> RowRequirements:
-        """What is asked of the rows."""
+        """The requirements for the rows."""
         return row_requirements(self.features, boxes=self.boxes, separator=self.label_separator)
 
     def asking(self, columns: CsvColumns, first: FirstRows, path: str) -> tuple[Layout, CsvColumns]:
-        """The layout that knows its box columns, and the columns with all that it asks for.
+        """The layout with its box columns, and the columns with all that it needs.
 
         Raises:
-            LabelsError: a column is missing, or there twice.
+            LabelsError: a column is missing or repeated.
         """
         if not self.requirements.needs_rows:
             return self, columns
@@ -101,11 +101,11 @@ class Layout:
         return layout, columns
 
     def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
-        """The layout that knows the columns of boxes; it leaves out what it need not find."""
-        asked = [f.source for f in self.features if source_of(f.source).columns]
-        chosen = choose_columns(self.box_flags, columns, first, asked, path)
+        """The layout with its box columns, without optional features that have no column."""
+        needed = [f.source for f in self.features if source_of(f.source).columns]
+        chosen = choose_columns(self.box_flags, columns, first, needed, path)
         found = dict(chosen.rules.further)
-        missing = [source for source in asked if source not in found]
+        missing = [source for source in needed if source not in found]
         if missing and is_layout_file(self.name):
             names = " or ".join(repr(name) for name in source_of(missing[0]).columns)
             raise LabelsError(
@@ -116,7 +116,7 @@ class Layout:
         return dataclasses.replace(self, features=features, chosen=chosen)
 
     def resolved(self, rows: Iterable[LabelRow], path: str, locate: Locate) -> Layout:
-        """The layout with what only rows tell: types that are not given, and what boxes are.
+        """The layout completed from the rows: types that are not given, box units and orientation.
 
         Args:
             rows: of the label files.
@@ -124,8 +124,8 @@ class Layout:
             locate: finds the image of a row.
 
         Raises:
-            LabelsError: the units of boxes cannot be told.
-            UsageError: their orientation cannot be told.
+            LabelsError: the units of boxes cannot be inferred.
+            UsageError: their orientation cannot be inferred.
         """
         if self.chosen is None and not any(feature.column for feature in self.features):
             return self
@@ -142,10 +142,10 @@ class Layout:
 
 
 def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions) -> Layout:
-    """The layout that the flags ask for, with the shape that the pixels get.
+    """The layout that the flags select, with the shape of the pixels.
 
     Raises:
-        UsageError: it cannot be read, or other flags do not go with it.
+        UsageError: it cannot be read, or conflicts with other flags.
     """
     is_labelled = label_from != "none"
     if is_layout_file(flags.layout):
@@ -192,7 +192,7 @@ def read_layout_file(path: str) -> tuple[Feature, ...]:
     """The features of a YAML layout; a column's dtype is empty if its type is not given.
 
     Raises:
-        UsageError: the file cannot be read, or is no layout.
+        UsageError: the file cannot be read, or is not a layout.
     """
     text = read_flag_file("--layout", path)
     try:
@@ -220,17 +220,17 @@ def _check_separator(layout: Layout) -> None:
 def with_cells(
     columns: CsvColumns, names: tuple[str, ...], header: Sequence[str], path: str, layout: str
 ) -> CsvColumns:
-    """The columns with those whose cells a layout asks for.
+    """The columns, with those that a layout names.
 
     Args:
-        columns: where the rest stands.
+        columns: the positions of the other columns.
         names: the columns that the layout names.
         header: the names of the CSV's columns.
         path: the CSV, for messages.
         layout: its name, likewise.
 
     Raises:
-        LabelsError: a column is missing, or there twice.
+        LabelsError: a column is missing or repeated.
     """
     at = tuple(_column(header, name, path, layout) for name in names)
     return columns._replace(cell_names=names, cells=at)

@@ -18,7 +18,7 @@ from transforms.core.tables.key_cells import KeyCells
 from transforms.core.tables.label_columns import resolve_columns
 from transforms.storage.files import join, storage_of
 
-# Rows of which one must name a file that is there.
+# First rows; at least one must name an existing file.
 _ROWS = 50
 
 
@@ -26,10 +26,10 @@ class ListedImages(NamedTuple):
     """Images that rows list.
 
     Attributes:
-        flags: the flags, and what the file adds to them.
+        flags: the flags, completed from the file.
         sample: the first images.
         files: the label files.
-        places: what local files that rows list may be in, see `top_folder`; None for anywhere.
+        places: folders that listed local files must be in, see `top_folder`; None for anywhere.
     """
 
     flags: argparse.Namespace
@@ -39,11 +39,11 @@ class ListedImages(NamedTuple):
 
 
 def read_listing(flags: argparse.Namespace) -> ListedImages:
-    """Resolves label files whose rows list the images.
+    """Resolves label files that list the images.
 
     Raises:
         UsageError: there is none, or its first rows name no file.
-        LabelsError: a column is missing or cannot be told.
+        LabelsError: a column is missing or cannot be inferred.
     """
     if flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
@@ -88,10 +88,10 @@ def _is_there(uri: str) -> bool:
 
 
 def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> tuple[str, ...]:
-    """Where `--root` and the label files are, and the images that the first rows name.
+    """The folders of `--root`, of the label files, and of the images that the first rows name.
 
-    A CSV of absolute paths may be anywhere; what it lists is in one place or a few, and the first
-    rows say which. Only what is an image by its name and is there says so.
+    A CSV of absolute paths may be anywhere; its images are in one folder or a few, and the first
+    rows show which. Only existing files with the extension of an image count.
     """
     places = {"", *(storage_of(path).top_folder(path) for path in csv_paths)}
     if root is not None:
@@ -104,7 +104,7 @@ def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> 
 
 
 def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:
-    """The flags with those that the AutoML forms `split,image_uri,label…` make plain."""
+    """The flags, completed from the AutoML form `split,image_uri,label…`."""
     added = dict(vars(flags))
     if first.rows and _is_automl(first):
         added["label_key"] = flags.label_key or "2"
@@ -121,7 +121,7 @@ def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argpar
 
 
 def _is_automl(first: FirstRows) -> bool:
-    """Whether every row is of AutoML: split, image, label, and in detection four corners."""
+    """Whether every row has the AutoML form: split, image, label, and for detection, corners."""
     return len({len(row) for row in first.rows}) == 1 and all(
         is_automl(row, names_image) for row in first.rows
     )

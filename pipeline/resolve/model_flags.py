@@ -1,4 +1,4 @@
-"""The model that `--model` names: what can be wrong with it, found before a job starts."""
+"""Checks the model of `--model` before a job starts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from transforms.core.images.embeddings import Embedding, ModelError, is_applicat
 
 
 def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) -> None:
-    """Whether the flags go together with the features of the layout; nothing is opened.
+    """Checks that the model flags fit the features of the layout; opens nothing.
 
     Raises:
-        UsageError: they do not.
+        UsageError: they do not fit.
     """
     if not needs_model(features):
         for name in ("model", "model_weights", "embed_dtype"):
@@ -43,14 +43,14 @@ def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) ->
 
 
 def check_model(flags: argparse.Namespace) -> Embedding | None:
-    """Loads the model and tries it; None when there is none.
+    """Loads the model and tries it; None without `--model`.
 
     Raises:
-        UsageError: it is missing, damaged, or does not turn images into one array of floats.
+        UsageError: it is missing or damaged, or does not return one float array per image.
     """
     if flags.model is None:
         return None
-    # It brings Beam's inference, which other runs do without.
+    # This imports Beam's inference, which other runs do not need.
     from transforms.embed_images import EmbeddingModelHandler, files_digest
 
     digests = []

@@ -1,4 +1,4 @@
-"""Paths that flags name: those that no command takes, and the text in the others."""
+"""Checks the paths that flags name, and reads the text files among them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from transforms.storage.files import storage_of
 
 
 def check_path(flag: str, path: str) -> None:
-    """Refuses what could not be read or written down later: the manifest names every input.
+    """Refuses a path that cannot be read or recorded: the manifest names every input.
 
-    A signed address is one: who reads the manifest could act as its signer, and it expires before
+    A signed URL is refused: anyone who reads the manifest could use it, and it expires before
     the dataset does.
 
     Args:
-        flag: what to call it in the message.
+        flag: its name in the message.
         path: a path, a glob or a URL.
 
     Raises:
@@ -47,7 +47,7 @@ def check_path(flag: str, path: str) -> None:
 
 
 def read_flag_file(flag: str, path: str) -> str:
-    """The text in the file that a flag names.
+    """The text of the file that a flag names.
 
     Raises:
         UsageError: there is none, or it cannot be read.

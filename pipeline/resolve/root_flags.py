@@ -16,9 +16,9 @@ def root_of(flags: argparse.Namespace, flag: str, globs: Sequence[str]) -> str:
     """The folder of `--root`, spelled as in the globs; without it their common folder.
 
     Args:
-        flags: what `parse_flags` gives.
+        flags: the result of `parse_flags`.
         flag: the flag that has the globs, for messages.
-        globs: whose files all have to be below the folder.
+        globs: all files that they match must be below the folder.
 
     Raises:
         UsageError: a glob can match files outside of it.
@@ -36,19 +36,19 @@ def root_of(flags: argparse.Namespace, flag: str, globs: Sequence[str]) -> str:
 
 
 def _spellings(root: str) -> list[str]:
-    """The folder as given, absolute, and from the working directory."""
+    """The folder as given, absolute, and relative to the working directory."""
     return [tidy_root(spelled) for spelled in storage_of(root).spellings(root)]
 
 
 def check_same_root(
     flags: argparse.Namespace, config: ConvertConfig, former: Mapping[str, Any]
 ) -> None:
-    """Refuses to replace a dataset by one whose keys begin at another folder, unless told to.
+    """Refuses to replace a dataset by one with another root, unless a flag asks for it.
 
-    A root that only moved with all of its images keeps their keys.
+    A root that was moved with all of its images keeps their keys.
 
     Raises:
-        UsageError: keys, and so splits, of images that stay would change.
+        UsageError: the keys, and so the splits, of unchanged images would change.
     """
     keys_move = config.key in ("path", "row") or config.split_from == "directory"
     was, now = (storage_of(root).absolute(root) for root in (former["root"], config.root))

@@ -1,4 +1,4 @@
-"""Flags about splits that would change nothing, and splits in the inputs that no flag uses."""
+"""Finds split flags without effect, and splits in the inputs that no flag uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transforms.core.planning.image_lists import listed_path
 from transforms.core.planning.splits import split_text
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows
 
-# What people call splits, in lower case.
+# Common names of splits, in lower case.
 _SPLIT_WORDS = frozenset(
     "train training val valid validation dev test testing eval evaluation holdout".split()
 )
@@ -29,21 +29,21 @@ def check_splits(
     split_from: str,
     label_from: str,
 ) -> tuple[DatasetWarning, ...]:
-    """Checks that what says something of splits is used.
+    """Checks that all split flags and splits in the inputs are used.
 
     Args:
         flags: as the user gave them.
         sample: the first images; empty for rows without images.
         columns: of the label files, if there are any.
         first: the first rows of the first label file.
-        split_from: what decides the split.
+        split_from: the source of the split.
         label_from: where labels come from.
 
     Returns:
-        a warning for each column, and for folders, that look like splits and are not used.
+        a warning for each column, and for folders, with unused names of splits.
 
     Raises:
-        UsageError: `--splits` is given, and decides the split of no image.
+        UsageError: `--splits` is given but has no effect.
     """
     if is_given(flags, "splits"):
         _check_shares_used(flags, sample, columns, first, split_from)
@@ -116,7 +116,7 @@ def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
     try:
         check_folders(sample, label_from)
     except UsageError:
-        # The images have no other folder, so these were taken for classes.
+        # The images have no other folder, so these folders were taken for classes.
         flag += " --label_from none"
     return [
         f"the folders {_joined(said)} look like splits and are not used: {flag} uses them, "

@@ -1,4 +1,4 @@
-"""The flags about splits: who decides them, and in which columns of the CSV that stands."""
+"""The split flags: the source of the splits, and the columns of the CSV that hold them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from transforms.core.tables.place_columns import with_place_columns
 
 
 def split_source(flags: argparse.Namespace, sample: ImageSample, label_from: str) -> str:
-    """What decides the split of an image: `hash`, `csv` or `directory`.
+    """The source of the splits: `hash`, `csv` or `directory`.
 
     Raises:
         UsageError: no folder names a split.
@@ -30,7 +30,7 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
     """Checks that the first folder of a path can name a split.
 
     Raises:
-        UsageError: no image is in such a folder, or the folders are those of the classes.
+        UsageError: no image is in such a folder, or the folders are the classes.
     """
     paths = [listed_path(uri, sample.root) for uri in sample.uris]
     below = f"below the common folder {sample.root or '.'!r}"
@@ -51,7 +51,7 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
 def add_place_columns(
     columns: CsvColumns, first: FirstRows, flags: argparse.Namespace, path: str
 ) -> CsvColumns:
-    """Adds where split and group stand, if flags ask for them; see `with_place_columns`."""
+    """Adds the columns of split and group, if flags name them; see `with_place_columns`."""
     return with_place_columns(
         columns,
         first,

@@ -1,4 +1,4 @@
-"""The flags of a command without images, whose rows are records themselves."""
+"""The flags of a command without images, in which rows are records."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from transforms.core.tables.csv_rows import (
 )
 from transforms.core.tables.label_columns import find_further
 
-# Rows whose cells are compared with the names of splits.
+# Rows that are searched for names of splits.
 _FIRST_ROWS = 20
 
 
 def is_table(flags: argparse.Namespace) -> bool:
-    """Whether records are made of rows alone: without images, all features are columns.
+    """Whether records are made of rows alone: without images, with columns as features.
 
     Raises:
-        UsageError: images are given for such a layout, or its file cannot be read.
+        UsageError: such a layout is given with images, or its file cannot be read.
     """
     if flags.images and flags.layout == ROWS:
         raise UsageError(
@@ -115,7 +115,7 @@ def _check_flags(flags: argparse.Namespace) -> None:
 
 
 def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColumns:
-    """Where key, split and group stand."""
+    """The positions of key, split and group."""
     header = header_names(first.rows[0])
     columns = CsvColumns(
         first.delimiter,

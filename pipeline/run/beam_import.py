@@ -1,4 +1,4 @@
-"""Importing Beam without the packages that a job on local files never uses."""
+"""Imports Beam without the packages that a job on local files never uses."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 # Beam works without each of these: they come with its extras (gcp, dataframe) or are optional.
-# Together they are half of the seconds that `import apache_beam` takes, and 50 MB.
+# Together they take half the time of `import apache_beam`, and 50 MB.
 _NEVER_USED = ("bson", "pandas", "pymongo")
 _CLOUD = ("apitools", "google.api_core", "google.cloud")
 
 
 def import_beam(arguments: Sequence[str]) -> None:
-    """Imports `apache_beam`; without its cloud parts when no argument is a URL.
+    """Imports `apache_beam`, without its cloud packages if no argument is a URL.
 
-    What was left out can be imported afterwards as ever. Does nothing where Beam is imported
-    already, as it is when one of the arguments was an option of its own.
+    Skipped packages can be imported normally afterwards. Does nothing if Beam is imported
+    already, as after parsing a Beam option.
 
     Args:
         arguments: the command line.
@@ -34,7 +34,7 @@ def import_beam(arguments: Sequence[str]) -> None:
 def configure_file_systems(beam_flags: Sequence[str]) -> None:
     """Gives Beam's file systems their options (`--hdfs_host`, `--s3_endpoint_url` ...) now.
 
-    Beam does so when a pipeline is made, but flags are checked, and inputs listed, before; without
+    Beam does so when a pipeline is made, but flags are checked and inputs listed before; without
     any options, `s3://` and `hdfs://` cannot be listed at all.
 
     Args:
@@ -49,10 +49,10 @@ def configure_file_systems(beam_flags: Sequence[str]) -> None:
 
 @contextmanager
 def logging_untouched() -> Iterator[None]:
-    """Beam's `PipelineOptions` do not set up logging in this block.
+    """Keeps Beam's `PipelineOptions` from setting up logging in this block.
 
-    They would print every warning of a package, such as those of google.auth before it raises,
-    next to the line that says what is wrong.
+    They would print every warning of a package, such as that of google.auth before it raises,
+    next to our error message.
     """
     # `logging.basicConfig` does nothing where there is a handler.
     placeholder = logging.NullHandler()
@@ -65,7 +65,7 @@ def logging_untouched() -> Iterator[None]:
 
 @contextmanager
 def _hidden(packages: Sequence[str]) -> Iterator[None]:
-    """Makes imports of packages fail that are not imported yet, as if they were not installed."""
+    """Makes imports of packages fail as if they were not installed, unless already imported."""
     hidden = [package for package in packages if package not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
@@ -77,7 +77,7 @@ def _hidden(packages: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """No garbage collection over objects that will live as long as the process."""
+    """Excludes objects that live as long as the process from garbage collection."""
     gc.disable()
     try:
         yield
@@ -88,7 +88,7 @@ def _garbage_kept() -> Iterator[None]:
 
 @contextmanager
 def _warnings_muted() -> Iterator[None]:
-    """No warnings of packages that are missing."""
+    """Mutes warnings about missing packages."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""The buffers between Beam's runner and its workers: none may be flushed by a timer."""
+"""The buffers between Beam's runner and its workers; a timer must not flush them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def make_buffers_sound(options: PipelineOptions) -> None:
     """Turns off the timer that flushes the buffers of elements, in this process.
 
     Beam's `TimeBasedBufferingClosableOutputStream` reads and clears a buffer in a thread of its own
-    while the step that fills it goes on: what is written in between is lost, and an element that is
+    while the step that fills it goes on: bytes written in between are lost, and an element that is
     cut makes the reader decode other bytes (docs/development/beam_data_buffer.md). The in-process
     runner uses it in each of its modes but the default, with a limit of a second; a limit of 0
     makes it use the buffer that only its own writer flushes, by size. Workers in other processes

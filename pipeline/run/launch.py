@@ -1,4 +1,4 @@
-"""Running a graph: runner, progress, the outcome, and one line for what went wrong."""
+"""Runs a graph: runner, progress, outcome, and failures in one line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEFAULT_RUNNER = "FnApiRunner"
 # Runners whose workers are on this machine.
 _LOCAL_RUNNERS = {"FnApiRunner", "DirectRunner", "PrismRunner", "SwitchingDirectRunner"}
 
-# What a run that did not publish, for these reasons, ends with.
+# The error for each reason why a run did not publish.
 _OUTCOMES = {
     "too_many_rejected": RejectedError,
     "inputs_differ": UsageError,
@@ -52,10 +52,10 @@ _OUTCOMES = {
     "damaged": UsageError,
 }
 
-# How Beam tells that a job failed whose runner is another process.
+# Beam's message about a failed job with the runner in another process.
 _PORTABLE_FAILURE = re.compile(r"Pipeline \S+ failed in state \w+: (?P<why>.*)", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"(?:[a-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception)): (?P<text>.+)")
-# Exceptions whose message is for people: what failed, where, and what to do.
+# Exceptions with a message for users: what failed, where, and what to do.
 _TOLD = {
     error.__name__
     for error in (
@@ -86,14 +86,14 @@ def run_pipeline(
         construct: applies the transforms.
         beam_flags: options of Beam.
         progress: see `show_progress`.
-        in_process: whether to run here, whatever runner the flags name.
-        left: what the message of a failure says of the output.
+        in_process: whether to run here, regardless of the runner in the flags.
+        left: what a failure message says about the output.
 
     Returns:
         the project's counters, empty when the runner gives none.
 
     Raises:
-        DatasetError: when it fails for a reason that one line can tell.
+        DatasetError: it fails for a reason that fits in one line.
     """
     with scratch_folder() as scratch:
         return _run_in(
@@ -114,13 +114,13 @@ def _run_in(
     standard = options.view_as(StandardOptions)
     if in_process or not standard.runner:
         standard.runner = DEFAULT_RUNNER
-    # Everything that is pickled lives in an importable package.
+    # Everything that is pickled is in an importable package.
     options.view_as(SetupOptions).save_main_session = False
     make_buffers_sound(options)
-    # An exception reaches us as such; Beam also logs it, several times.
+    # We get the exception itself; Beam also logs it, several times.
     _mute_beam()
     try:
-        # Beam makes a folder, which a killed run would leave.
+        # Beam makes a folder, which a killed run would leave behind.
         with temporary_files_in(scratch):
             pipeline = beam.Pipeline(options=options)
     except ValueError as error:
@@ -142,27 +142,27 @@ def _run_in(
                     f"no longer waiting, but the job goes on: cancel it at {link}"
                 ) from None
     except Exception as error:
-        _raise_told(error, left)
+        _raise_known(error, left)
         raise
     return _final_counters(result)
 
 
 def _final_counters(result: Any) -> dict[str, int]:
     if not getattr(result, "has_job", True):
-        # A template was made.
+        # The run only made a template.
         return {}
     try:
         return read_counters(result)
     except Exception as error:
-        # The job is done; that nobody can say what it counted is no failure.
-        told = printable(redacted(one_line(error)))
-        print(f"the runner gives no metrics: {told}", file=sys.stderr)
+        # The job is done; missing counters are not a failure.
+        reason = printable(redacted(one_line(error)))
+        print(f"the runner gives no metrics: {reason}", file=sys.stderr)
         return {}
 
 
 def _mute_beam() -> None:
     logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
-    # Job servers that Beam starts: every start and stop is a warning.
+    # Beam logs a warning for every start and stop of a job server.
     logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
     # Portable runners log with the root logger, an error with all of its remote traceback.
     logging.getLogger().addFilter(_is_not_beams)
@@ -173,8 +173,8 @@ def _is_not_beams(record: logging.LogRecord) -> bool:
 
 
 def _tell_job(result: Any, options: PipelineOptions) -> str | None:
-    """Says where a Dataflow job can be watched; Beam logs it, but its log is muted."""
-    # A template's launch describes a job and starts none.
+    """Prints the URL of a Dataflow job; Beam logs it, but its log is muted."""
+    # Making a template describes a job without starting one.
     if not getattr(result, "has_job", False):
         return None
     cloud = options.view_as(GoogleCloudOptions)
@@ -184,11 +184,11 @@ def _tell_job(result: Any, options: PipelineOptions) -> str | None:
     return link
 
 
-def _raise_told(error: Exception, left: str) -> None:
-    """Raises what one line can tell, if that is what made the run fail; a bug keeps its traceback.
+def _raise_known(error: Exception, left: str) -> None:
+    """Raises a one-line error if the cause of the failure is known; a bug keeps its traceback.
 
-    Beam raises an exception of its own making in the place of some, such as an OSError; the
-    first one is then its context.
+    Beam replaces some exceptions, such as an OSError, with its own; the
+    original is then its context.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -200,22 +200,22 @@ def _raise_told(error: Exception, left: str) -> None:
         if isinstance(cause, (LedgerError, ManifestError, OSError)):
             raise DatasetError(f"{message}; {left}") from error
         if type(cause).__name__ == "DataflowRuntimeException":
-            told = message.strip().splitlines()[-1].strip()
-            raise DatasetError(f"the Dataflow job failed: {told}; {left}") from error
+            reason = message.strip().splitlines()[-1].strip()
+            raise DatasetError(f"the Dataflow job failed: {reason}; {left}") from error
         if isinstance(cause, RuntimeError) and (known := _worker_error(str(cause))):
-            name, told = known
+            name, reason = known
             failure = UsageError if name == LabelsError.__name__ else DatasetError
-            raise failure(f"{told}; {left}") from error
+            raise failure(f"{reason}; {left}") from error
         if isinstance(cause, RuntimeError) and (failed := _PORTABLE_FAILURE.match(str(cause))):
-            told = _remote_error(failed["why"])
-            raise DatasetError(f"the job failed: {told}; {left}") from error
+            reason = _remote_error(failed["why"])
+            raise DatasetError(f"the job failed: {reason}; {left}") from error
         cause = cause.__cause__ or cause.__context__
 
 
 def _worker_error(text: str) -> tuple[str, str] | None:
-    """Name and message of what a worker process of this machine raised, if one line can tell it.
+    """Name and message of the exception of a local worker process, if it is a known one.
 
-    Beam passes the worker's traceback on as a text.
+    Beam passes the worker's traceback on as text.
 
     >>> head = "Traceback (most recent call last):\\n x\\n"
     >>> _worker_error(f"{head}a.b.TransientError: no answer [while running 'a']")
@@ -232,15 +232,15 @@ def _worker_error(text: str) -> tuple[str, str] | None:
 
 
 def _remote_error(text: str) -> str:
-    """The one line of a job's failure that says why: that of a worker's exception, or the last.
+    """The line of a job's failure that gives the reason: a worker's exception, or the last line.
 
     >>> _remote_error("java.lang.X: received:\\n File 1\\nIOError: full [while running 'a']")
     'full'
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [found for line in lines if (found := _PYTHON_ERROR.match(line))]
-    told = raised[-1]["text"] if raised else lines[-1] if lines else "see the engine's log"
-    return told.split(" [while running")[0]
+    reason = raised[-1]["text"] if raised else lines[-1] if lines else "see the engine's log"
+    return reason.split(" [while running")[0]
 
 
 class Converted(NamedTuple):
@@ -270,22 +270,22 @@ def convert(
         config: what to convert.
         beam_flags: options of Beam.
         progress: see `show_progress`.
-        before: called when the output folder is ours and the job is about to start; gets whether a
+        before: called when the output folder is locked, before the job starts; gets whether a
             finished dataset is there.
 
     Raises:
-        RejectedError: more images were rejected than may be.
+        RejectedError: more images were rejected than allowed.
         UsageError: the output folder holds another dataset.
         DatasetError: the run failed.
     """
     with hold_output(config.output) as run:
         config = dataclasses.replace(config, run=run)
-        # Until the folder was ours, another run may have ended.
+        # Another run may have ended before the folder was locked.
         is_finished = check_former(config)
         check_writable(config)
         before(is_finished)
         manifest, counters = _convert(config, beam_flags, progress=progress)
-    # On file systems without a lock, only the job itself knows. Not every runner has counters.
+    # Without a lock, only the job itself knows. Not every runner has counters.
     verdict = counters.pop(UP_TO_DATE, 0) > 0 if counters else is_finished
     is_local = is_local_runner(PipelineOptions(list(beam_flags)))
     return Converted(manifest, {} if is_local else counters, verdict)
@@ -302,18 +302,18 @@ def _convert(
         counters = run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
     except Exception as error:
         text = None
-        # A bucket out of reach must not hide why the run failed.
+        # An unreachable bucket must not hide why the run failed.
         with contextlib.suppress(OSError):
             text = storage.read_text(outcome)
         if text is None:
             raise
-        told = json.loads(text)
-        if told["status"] in ("too_many_rejected", "warned"):
+        result = json.loads(text)
+        if result["status"] in ("too_many_rejected", "warned"):
             storage.remove(outcome)
         else:
-            # Beside a finished dataset, nothing staged is worth keeping.
+            # Staged files are not needed once the dataset is finished.
             remove_staging(config.output, config.run)
-        raise _OUTCOMES[told["status"]](told["message"]) from error
+        raise _OUTCOMES[result["status"]](result["message"]) from error
     path = join(config.output, MANIFEST)
     manifest = read_manifest(path)
     if manifest is None:

@@ -1,4 +1,4 @@
-"""One run at a time for an output folder; a lock that a dead run left never blocks for long."""
+"""Allows one run at a time for an output folder; the lock of a dead run expires soon."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from transforms.core.dataset.output_names import LOCK, STAGING
 from transforms.storage.files import join, storage_of
 from transforms.storage.interface import Stored
 
-# Ends the wait of a run that another one took over.
+# Interrupts a run that another one took over.
 _TAKEN_OVER = signal.SIGUSR1
 
-# Seconds between two signs of life in a bucket, and without one until a run counts as dead.
+# Seconds between two heartbeats in a bucket, and without one until a run counts as dead.
 BEAT_SECONDS = 10.0
 PATIENCE_SECONDS = 45.0
 
-# Of the text in a lock.
+# Limit for the text in a lock.
 _MAX_BYTES = 1 << 20
 
 
@@ -34,14 +34,14 @@ def hold_output(output: str) -> Iterator[str]:
     """Keeps other runs away from an output folder until the block ends.
 
     A local folder is locked with `flock`, which ends with its process. A bucket gets an object
-    that is written again and again; when its generation stays the same, its run is dead. Other
-    file systems have neither, and no lock.
+    that is rewritten periodically; if its generation stops changing, its run is dead. Other
+    file systems have no lock.
 
     Yields:
-        what the lock of a bucket names this run; empty when there is none.
+        the name of this run in a bucket's lock; empty without such a lock.
 
     Raises:
-        DatasetError: another run holds it, or took it over because this one gave no sign of life.
+        DatasetError: another run holds it, or took it over because this one had no heartbeat.
     """
     storage = storage_of(output)
     if storage.has_generations:
@@ -85,9 +85,9 @@ class BucketLock:
 
     Attributes:
         uri: of the object.
-        beat: seconds between two signs of life.
-        patience: seconds without one until a run counts as dead.
-        run: what the lock names this run.
+        beat: seconds between two heartbeats.
+        patience: seconds without a heartbeat until a run counts as dead.
+        run: the name of this run in the lock.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class BucketLock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Takes the lock, gives signs of life, and lets go at the end.
+        """Takes the lock, sends heartbeats, and releases it at the end.
 
         Raises:
             DatasetError: see `hold_output`.
@@ -125,17 +125,17 @@ class BucketLock:
         except KeyboardInterrupt as interrupt:
             if not self._is_lost:
                 raise
-            told = str(interrupt) or "stopped"
+            reason = str(interrupt) or "stopped"
             raise DatasetError(
                 f"another run took --output {output} over, for this one gave no sign of life for "
-                f"{self._patience:.0f} s; {told}"
+                f"{self._patience:.0f} s; {reason}"
             ) from None
         finally:
             self._ended.set()
             beating.join()
             signal.signal(_TAKEN_OVER, former)
             if not self._is_lost:
-                # A bucket out of reach must not hide why the run ends.
+                # An unreachable bucket must not hide why the run ends.
                 with contextlib.suppress(OSError):
                     self._storage.remove(self._uri, generation=self._generation)
 
@@ -154,10 +154,10 @@ class BucketLock:
         self._generation = self._storage.write_whole(self._uri, text.encode(), generation=former)
 
     def _is_dead(self, lock: Stored, output: str) -> bool:
-        """Whether the run that wrote the lock has ended, without letting go.
+        """Whether the run that wrote the lock has ended without releasing it.
 
         Returns:
-            False when the lock is gone meanwhile.
+            False if the lock is gone in the meantime.
 
         Raises:
             DatasetError: it is alive.
@@ -184,7 +184,7 @@ class BucketLock:
 
     def _keep_beating(self) -> None:
         while not self._ended.wait(self._beat):
-            # A bucket out of reach is not lost; the next sign of life may get through.
+            # An unreachable bucket may come back; the next heartbeat may succeed.
             with contextlib.suppress(OSError):
                 try:
                     self._write(self._generation)
@@ -197,7 +197,7 @@ class BucketLock:
 
 
 def _interrupt_main_thread() -> None:
-    """As Ctrl-C does: unlike `_thread.interrupt_main`, a signal also ends a wait."""
+    """Interrupts like Ctrl-C: unlike `_thread.interrupt_main`, a signal also ends a wait."""
     main = threading.main_thread().ident
     assert main is not None
     signal.pthread_kill(main, _TAKEN_OVER)

@@ -1,9 +1,9 @@
-"""Who holds a lock, and whether that process has certainly ended.
+"""The owner of a lock, and whether that process has certainly ended.
 
-A host name and a process number do not tell: two containers often have the same host name (`web`,
-or that of the machine), and in each of them the command is process 1 or 7. A process is another
-one's neighbour, and can be asked for by its number, only when both see the same kernel and the same
-namespace of process numbers; and a number may have been given to a new process since.
+Host name and process id are not enough: two containers often have the same host name (`web`,
+or that of the machine), and in each of them the command is process 1 or 7. One process can check
+another by its id only if both run on the same kernel and in the same pid namespace; and an id may
+have been reused for a new process since.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 _PROC = Path("/proc")
 
-# Places of the state and of the start time in `/proc/PID/stat`, after the command's name.
+# Positions of the state and of the start time in `/proc/PID/stat`, after the command's name.
 _STATE, _STARTED = 0, 19
 
 
@@ -25,10 +25,10 @@ class Owner(NamedTuple):
     """A process on some machine.
 
     Attributes:
-        host: name of the machine, for people.
-        pid: its number in its namespace.
+        host: name of the machine, for messages.
+        pid: its id in its namespace.
         boot: the boot of the kernel it runs on; empty where the system does not say (not Linux).
-        namespace: of the process numbers, such as `pid:[4026531836]`; empty likewise.
+        namespace: of the process ids, such as `pid:[4026531836]`; empty likewise.
         started: ticks between the boot and its start; 0 when it is not known.
     """
 
@@ -40,7 +40,7 @@ class Owner(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone for certain; False when nobody here can know."""
+        """Whether the process has certainly ended; False if that cannot be known here."""
         here = this_process()
         if not (self.boot and self.namespace and self.started):
             return False
@@ -54,7 +54,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def from_text(cls, text: bytes) -> Owner:
-        """The owner that a lock names; one that is unknown when somebody else wrote it."""
+        """The owner that a lock names; an unknown owner if another program wrote the lock."""
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(text)
             if isinstance(found, dict):
@@ -67,7 +67,7 @@ class Owner(NamedTuple):
 
 
 def this_process() -> Owner:
-    """The process that asks."""
+    """The current process."""
     boot = namespace = ""
     with contextlib.suppress(OSError):
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -80,7 +80,7 @@ def _state_and_start(pid: int) -> tuple[str, int]:
     """The letter of a process's state, empty when there is no process; its start time in ticks.
 
     `Z` is one that has ended and whose parent has not noticed, as happens in containers. The time
-    is 0, and the state `?`, when the process is there and may not be looked at.
+    is 0, and the state `?`, if the process exists but cannot be inspected.
     """
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -100,5 +100,5 @@ def _exists(pid: int) -> bool:
 
 
 def _number(value: object) -> int:
-    """A whole number above 0, or 0: `os.kill` takes others for groups of processes."""
+    """A whole number above 0, or 0: `os.kill` treats others as process groups."""
     return value if isinstance(value, int) and value > 0 else 0

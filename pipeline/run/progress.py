@@ -25,7 +25,7 @@ _POLL_SECONDS = 10.0
 
 @contextlib.contextmanager
 def show_progress(style: str) -> Iterator[None]:
-    """Shows how far the run in this process is, or in its workers, until the block ends.
+    """Shows the progress of this process and its workers until the block ends.
 
     Args:
         style: `bar`, `plain`, `json` or `off`; `auto` is a bar on a terminal, else plain lines.
@@ -46,7 +46,7 @@ def poll_metrics(read: Callable[[], Mapping[str, int]]) -> Iterator[None]:
     """Puts the counters of a job that runs elsewhere into `PROGRESS` until the block ends.
 
     Args:
-        read: asks for them; what it raises is left for another try.
+        read: reads them; if it raises, it is tried again later.
     """
 
     def poll(done: threading.Event) -> None:
@@ -56,13 +56,13 @@ def poll_metrics(read: Callable[[], Mapping[str, int]]) -> Iterator[None]:
 
     with _thread(poll):
         yield
-    # The job is done: what its runner tells now is all that there was to do.
+    # The job is done: its runner's counters are final.
     with contextlib.suppress(Exception):
         _take_over(read(), is_done=True)
 
 
 def read_counters(result: Any) -> dict[str, int]:
-    """The project's counters of a job by name, as far as its runner knows them by now."""
+    """The project's counters of a job by name, as far as its runner has them."""
     counters: dict[str, int] = {}
     found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     for each in found:
@@ -85,7 +85,7 @@ def _take_over(counters: Mapping[str, int], *, is_done: bool = False) -> None:
 
 @contextlib.contextmanager
 def _workers_counts() -> Iterator[None]:
-    """Lets worker processes that are started in the block leave their counts in a folder."""
+    """Lets worker processes that are started in the block write their counts to a folder."""
     with scratch_folder() as folder:
         PROGRESS.clear(workers=folder)
         os.environ[WORKERS_FOLDER] = folder
@@ -125,9 +125,9 @@ def _show_bars(done: threading.Event) -> None:
 
 
 def _bar(stage: Stage, seconds: float, width: int) -> str:
-    """One line of `width` columns at most, a bar if it is known how much there is to do."""
+    """One line of at most `width` columns, with a bar if the total is known."""
     encoding = (getattr(sys.stderr, "encoding", "") or "").lower()
-    # A shard that was tried again counts again.
+    # A retried shard counts again.
     done = min(stage.done, stage.total) if stage.total else stage.done
     line: str = tqdm.format_meter(
         done,
@@ -144,7 +144,7 @@ def _bar(stage: Stage, seconds: float, width: int) -> str:
 
 
 class _Clock:
-    """How long each stage has taken: until now, or until it last went on when a later one is on."""
+    """How long each stage has taken: until now, or until its last change if a later one runs."""
 
     def __init__(self) -> None:
         self._now = time.monotonic()
@@ -152,7 +152,7 @@ class _Clock:
         self._moved: dict[str, tuple[Stage, float]] = {}
 
     def seconds(self, stages: Sequence[Stage]) -> dict[str, float]:
-        """By name; a stage began after the last time somebody asked."""
+        """Seconds by name of the stage; a stage began after the previous call."""
         before, self._now = self._now, time.monotonic()
         for stage in stages:
             self._began.setdefault(stage.name, before)
@@ -182,7 +182,7 @@ def _print_lines(done: threading.Event) -> None:
 def _print_json(done: threading.Event) -> None:
     def line(stage: Stage, seconds: float) -> str:
         rate = stage.done / seconds
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "stage": stage.name,
             "unit": stage.unit,
             "done": stage.done,
@@ -192,8 +192,8 @@ def _print_json(done: threading.Event) -> None:
             "per_second": round(rate, 1),
         }
         if stage.total:
-            told["seconds_left"] = round(_seconds_left(stage, rate))
-        return json.dumps(told)
+            fields["seconds_left"] = round(_seconds_left(stage, rate))
+        return json.dumps(fields)
 
     _print_every(done, line)
 
@@ -203,13 +203,13 @@ def _seconds_left(stage: Stage, rate: float) -> float:
 
 
 def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> None:
-    """Prints a line about the stage that is on, and others that went on since their last line.
+    """Prints a line about the current stage, and about others that changed since their last line.
 
-    A run that was long enough for a line ends with one that says how it ended. The seconds of a
+    A run that was long enough for a line ends with one about its result. The seconds of a
     stage count from when it was first seen.
     """
     clock = _Clock()
-    told: dict[str, Stage] = {}
+    printed: dict[str, Stage] = {}
     waited = 0.0
     finished = False
     while not finished:
@@ -217,10 +217,10 @@ def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> 
         stages = PROGRESS.stages()
         seconds = clock.seconds(stages)
         waited += min(_BAR_SECONDS, _LINE_SECONDS)
-        if waited < _LINE_SECONDS and not (finished and told):
+        if waited < _LINE_SECONDS and not (finished and printed):
             continue
         waited = 0.0
         for stage in stages:
-            if stage != told.get(stage.name) or (stage is stages[-1] and not finished):
+            if stage != printed.get(stage.name) or (stage is stages[-1] and not finished):
                 print(line(stage, max(seconds[stage.name], 1e-3)), file=sys.stderr, flush=True)
-            told[stage.name] = stage
+            printed[stage.name] = stage

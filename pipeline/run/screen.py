@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import TextIO
 
-# How long to wait for what was written before the end; child processes may hold the pipe longer.
+# How long to wait for output written before the end; child processes may hold the pipe longer.
 _DRAIN_SECONDS = 1.0
 
 # Cursor up by some lines, and clear from there to the end of the screen.
@@ -16,11 +16,11 @@ _BACK = "\x1b[{rows}A\x1b[J"
 
 
 class Screen:
-    """Live lines at the bottom of a terminal, and everything else above them.
+    """Shows live lines at the bottom of a terminal, and all other output above them.
 
-    Whatever this process and its children write to the streams meanwhile, C++ libraries included,
+    All output of this process and its children to the streams, C++ libraries included,
     goes through a pipe and is printed line by line above the live lines. Each live line ends in
-    a line feed: whoever is killed leaves the cursor at the start of an empty line.
+    a line feed: a killed process leaves the cursor at the start of an empty line.
     """
 
     def __init__(self, *streams: TextIO) -> None:
@@ -56,7 +56,7 @@ class Screen:
         return 79
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Replaces the live lines; what is wider than the terminal is cut."""
+        """Replaces the live lines; lines wider than the terminal are cut."""
         width = self.width
         with self._lock:
             erased = self._erase()
@@ -71,13 +71,13 @@ class Screen:
         for number, saved in self._saved:
             os.dup2(saved, number)
             os.close(saved)
-        # The end of the pipe comes when no one holds it any more.
+        # The pipe ends when no process holds it any more.
         self._reader.join(_DRAIN_SECONDS)
         with self._lock:
             rest, self._rest = self._rest, b""
             self._write(self._erase() + _text(rest) + ("\n" if rest else "") + self._drawn())
             self._lines = ()
-            # A reader that still waits for child processes prints what they write.
+            # A reader that still waits for child processes prints their output.
             if not self._reader.is_alive():
                 os.close(self._terminal)
 
@@ -88,15 +88,15 @@ class Screen:
                     self._print(data)
 
     def _print(self, data: bytes) -> None:
-        """Prints the whole lines of others above the live ones, and keeps what is not whole."""
+        """Prints complete lines above the live ones, and keeps an incomplete line."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         if whole:
-            # A line that was overwritten in place is what it was in the end.
+            # Of a line that was overwritten in place, the last version counts.
             shown = (_text(line.rstrip(b"\r").rpartition(b"\r")[2]) for line in whole)
             self._write(self._erase() + "".join(f"{line}\n" for line in shown) + self._drawn())
 
     def _erase(self) -> str:
-        """What removes the live lines, which a narrower terminal has wrapped."""
+        """The codes that remove the live lines, which a narrower terminal has wrapped."""
         width = self.width + 1
         rows = sum(max(1, -(-len(line) // width)) for line in self._lines)
         return _BACK.format(rows=rows) if rows else ""
@@ -106,7 +106,7 @@ class Screen:
 
     def _write(self, text: str) -> None:
         data = text.encode(errors="replace")
-        # A terminal that is gone takes nothing; the run goes on.
+        # The terminal is gone; the run goes on.
         with contextlib.suppress(OSError):
             while data:
                 data = data[os.write(self._terminal, data) :]

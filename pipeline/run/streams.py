@@ -1,4 +1,4 @@
-"""Standard streams that somebody closed (`command >&-`)."""
+"""Handles standard streams that were closed (`command >&-`)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def open_standard_streams() -> None:
-    """Opens each standard stream that is closed on nothing.
+    """Opens each closed standard stream on the null device.
 
-    Python has None in its place then, and the next file that is opened gets its number: what a
-    library writes to standard output or standard error would land in a shard.
+    Python sets it to None, and the next file that is opened gets its descriptor: output of a
+    library to standard output or standard error would end up in a shard.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free is this one.
+            # The lowest free descriptor is this one.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))

@@ -1,7 +1,7 @@
 """Runs a command in a child process, so that a decoder that crashes or hangs does not end the run.
 
-The child and all that it starts ignore SIGINT: Ctrl-C reaches a whole group of processes, and one
-that is just importing would print a traceback. The parent alone takes it and passes it on to the
+The child and its processes ignore SIGINT: Ctrl-C reaches a whole process group, and one
+that is just importing would print a traceback. Only the parent handles it and passes it on to the
 child, once, as SIGUSR1.
 """
 
@@ -23,19 +23,19 @@ from pipeline.errors import INTERRUPTED
 from pipeline.run.streams import open_standard_streams
 from transforms.core.guard.in_flight import RUN_VARIABLE, HangWatch, Suspects
 
-# Signals that a process sends to itself by a bug in native code.
+# Signals that a process gets from a bug in native code.
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
-# What SIGINT to the parent is to the child.
+# The parent passes SIGINT on to the child as this signal.
 _INTERRUPT = signal.SIGUSR1
 
-# How long a child that was interrupted, or lost a worker, may take to end by itself.
+# How long a child may take to end by itself after an interrupt or a lost worker.
 _GRACE_SECONDS = 10.0
 
-# What Beam calls the thread that waits for a worker process; it fails when that one does.
+# Beam's name of the thread that waits for a worker process; it fails when the process does.
 _BEAM_WORKER_THREAD = "run_worker"
 
-# How often the parent reads what the child decodes.
+# How often the parent reads which images the child decodes.
 _WATCH_SECONDS = 10.0
 
 _KILLED = (
@@ -43,20 +43,20 @@ _KILLED = (
     "command again"
 )
 
-# How often, and after how many seconds each time, the notes of a dead process are looked for.
+# How often, and at which interval in seconds, to look for the notes of a dead process.
 _LOCK_POLLS = 20
 _LOCK_SECONDS = 0.1
 
 
 def supervise(command: Callable[[], int]) -> int:
-    """Runs a command in a child process, and again when a decoder crashed it or hung in it.
+    """Runs a command in a child process, and again if a decoder crashed or hung in it.
 
-    Each time at least one more image is known that must be decoded elsewhere, see
+    Each time, at least one more image is known that must be decoded in another process, see
     `transforms.core.guard.in_flight`; finished shards are not written again. SIGINT is ignored once
     the command has ended: this process is about to end, too.
 
     Returns:
-        the command's exit code; 128 and the signal's number when one ended it.
+        the command's exit code; 128 plus the signal's number if a signal ended it.
     """
     open_standard_streams()
     known: frozenset[bytes] = frozenset()
@@ -70,7 +70,7 @@ def supervise(command: Callable[[], int]) -> int:
         if code == -signal.SIGKILL and not watch.ended:
             print(_KILLED, file=sys.stderr)
         if -code == _INTERRUPT:
-            # Python was about to end, and had put its handlers away.
+            # Python was exiting, and had removed its handlers.
             return INTERRUPTED
         if watch.ended and code != 0:
             why = "hangs"
@@ -84,9 +84,9 @@ def supervise(command: Callable[[], int]) -> int:
 
 
 def _knows_more(known: frozenset[bytes]) -> bool:
-    """Whether there are other suspects than these.
+    """Whether there are suspects other than these.
 
-    A process that was just being started by the one that died holds its lock for a moment.
+    A process that the dead one was just starting holds its lock for a moment.
     """
     for _ in range(_LOCK_POLLS):
         if not Suspects().notes <= known:
@@ -100,7 +100,7 @@ class _Watch:
 
     Attributes:
         run: the name of the run.
-        ended: whether it did.
+        ended: whether the watch ended the processes.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class _Watch:
         while not self._stop.wait(_WATCH_SECONDS):
             if self._notes.hanging(_WATCH_SECONDS):
                 self.ended = True
-                # Beam would wait for a worker that is gone.
+                # Beam would wait for the dead worker.
                 _kill_descendants()
 
 
@@ -133,7 +133,7 @@ def _run_child(command: Callable[[], int], watch: _Watch) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     parent_reads, parent_lives = os.pipe()
-    # Until each side is ready for them.
+    # Blocked until each side is ready for them.
     signals = {signal.SIGINT, signal.SIGTERM, _INTERRUPT}
     former = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     child = os.fork()
@@ -162,16 +162,16 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
     def interrupt(_: int, __: FrameType | None) -> None:
         nonlocal is_interrupted
         is_interrupted = True
-        # Somebody who does it again does not want to wait any longer.
+        # A second Ctrl-C means that the user does not want to wait.
         signal.signal(_INTERRUPT, end_now)
-        # Beam waits for its workers, which do not know of it.
+        # Beam waits for its workers, which do not get the signal.
         _kill_descendants()
         _end_after(_GRACE_SECONDS, _end_interrupted)
         raise KeyboardInterrupt
 
     def unraisable(failure: sys.UnraisableHookArgs) -> None:
         if isinstance(failure.exc_value, KeyboardInterrupt):
-            # It came while an object was removed, which cannot raise: once more.
+            # It arrived during an object's finalizer, which cannot raise: send it again.
             signal.signal(_INTERRUPT, interrupt)
             os.kill(os.getpid(), _INTERRUPT)
         elif not is_interrupted:
@@ -198,12 +198,12 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
     except BaseException:
         if not is_interrupted:
             raise
-        # Some libraries raise their own error in its place while they are imported.
+        # Some libraries replace it with their own error while they are imported.
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
-    # What is left is to wait for threads, in code that would print a traceback.
+    # Python would now only wait for threads, and print a traceback.
     signal.signal(_INTERRUPT, end_now if is_interrupted else signal.SIG_IGN)
-    # What `sys.exit` in the child must not do is run the parent's code.
+    # `sys.exit` in the child must not run the parent's code.
     sys.exit(code)
 
 
@@ -215,7 +215,7 @@ def _end_after(seconds: float, end: Callable[[], None]) -> None:
 
 
 def _end_without_worker(error: BaseException | None) -> None:
-    """Ends this process: Beam waits for ever for a worker that was killed while it started."""
+    """Ends this process: Beam waits forever for a worker that was killed while starting."""
     print(
         f"the job cannot go on ({error}): a worker ended while it started. If the machine has no "
         "memory for so many, lower --direct_num_workers; then run the same command again",
@@ -226,17 +226,17 @@ def _end_without_worker(error: BaseException | None) -> None:
 
 
 def _end_interrupted() -> None:
-    """Ends this process, which waits for something, and what it started meanwhile."""
+    """Ends this waiting process, and the processes that it started."""
     _kill_descendants()
     os._exit(INTERRUPTED)
 
 
 def _kill_descendants() -> None:
-    """Kills all processes that this one started, and theirs; none where there is no `/proc`."""
+    """Kills all descendants of this process; none on systems without `/proc`."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The name of a program, in parentheses, may hold anything.
+            # The name of a program, in parentheses, may contain any character.
             parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(path.parent.name))
     found = [os.getpid()]
@@ -266,7 +266,7 @@ def _end_with_parent(parent: int) -> None:
 
 @contextlib.contextmanager
 def _passing_signals_on(child: int) -> Iterator[None]:
-    """What ends only the parent must end the child too."""
+    """Makes a signal that ends only the parent end the child too."""
 
     def pass_on(number: int, _: FrameType | None) -> None:
         with contextlib.suppress(ProcessLookupError):
