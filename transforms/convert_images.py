@@ -1,4 +1,4 @@
-"""One shard's images to one shard's Examples: fetch, check, change, encode, as pure generators."""
+"""Converts the images of one shard to Examples: fetch, check, change, encode, as generators."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from transforms.storage.read_ahead import ReadAhead, reading_threads
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
 
-# How many times as large as its file the pixels of a photo are, for what is read ahead.
+# Ratio of a photo's pixels to its file size, used to bound what is read ahead.
 _DECODED_TIMES = 15
 
 
 class ImageConverter:
     """Turns the images of one shard into serialized Examples.
 
-    Picklable; `setup` makes what is not.
+    Picklable; `setup` creates the parts that are not.
     """
 
     of_images = True
@@ -53,18 +53,18 @@ class ImageConverter:
         embedder: Embedder | None = None,
         fingerprints: bool = False,
     ) -> None:
-        """Describes the work.
+        """Sets the options.
 
         Args:
             root: common folder of the images.
             features: of the Examples.
             limits: bytes and pixels an image may have.
             check: `full` or `header`.
-            pixels: what is done to the pixels.
-            rows: what the layout asks of the rows, or None.
+            pixels: the changes to the pixels.
+            rows: the requirements of the layout for rows, or None.
             waits: whether images may be remote though `root` is local.
             embedder: the model, or None.
-            fingerprints: whether to take them, to find equal and similar images.
+            fingerprints: whether to compute them, to find exact and near-duplicates.
         """
         self.fingerprints = fingerprints
         self._waits = waits
@@ -78,7 +78,7 @@ class ImageConverter:
 
     @property
     def libraries(self) -> Libraries:
-        """The libraries that decide bytes of the records."""
+        """The libraries that affect the bytes of the records."""
         always: tuple[str, ...] = ()
         if self._embedder is not None:
             always = MODEL_LIBRARIES
@@ -119,7 +119,7 @@ class ImageConverter:
 
         Raises:
             RejectedImageError: it is too large, or can never be read.
-            TransientError: another try may succeed: the shard fails, not the image.
+            TransientError: a retry may succeed; it fails the shard, not the image.
         """
         if image.size > self._limits.max_bytes:
             detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
@@ -139,10 +139,10 @@ class ImageConverter:
             ) from error
 
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
-        """Decodes an image so that a crash of its decoder costs this image, on the next try."""
+        """Decodes an image so that a crashing decoder costs only this image, on the next try."""
         note = image_note(full_uri(self._root, image.path), image.version)
         stored = self._guard.call(note, decode_image, data, self._decoding)
-        # Formats that only Pillow reads have theirs from there; 1 is no tag, too.
+        # Pillow gives the orientation of formats that only it reads; 1 also means no tag.
         foreign = stored.tagged if stored.tagged != 1 else 0
         orientation = orientation_tag(data, image_format(data)) or foreign
         return CheckedImage(

@@ -1,4 +1,4 @@
-"""CopyRejected: the originals of rejected images, in folders named after their reasons."""
+"""CopyRejected: copies rejected images to folders named after their reasons."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from transforms.storage.files import join, storage_of
 
 _CHUNK = 1 << 20
 
-# Of a file's name, and of an extension that is kept where the name is too long, in bytes.
+# Limits in bytes for a file name, and for the extension that a shortened name keeps.
 _MAX_NAME = 255
 _MAX_EXTENSION = 16
 
-# A copy cannot have its place: a file is where its folder goes, or a folder where it goes, or the
+# A copy cannot be written: a file is in place of its folder, a folder in place of the copy, or the
 # whole path is too long.
 _NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG)
 
@@ -33,8 +33,8 @@ _NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.E
 class CopyRejected(beam.PTransform):
     """Copies the files of rejected images to `FOLDER/REASON/PATH`, published or not.
 
-    Input: the shards' summaries and the rejections of the plan. Output: a `Count` for each image,
-    for those who must wait for the copies. A retry copies again to the same names. The following
+    Input: the shards' summaries and the rejections of the plan. Output: one `Count` per image,
+    for steps that must wait for the copies. A retry copies again to the same names. The following
     metrics are maintained: `images_quarantined`, and `images_not_quarantined`, files that can no
     longer be read.
     """
@@ -84,7 +84,7 @@ class _CopyRejectedFn(beam.DoFn):
         self._folder = folder
 
     def process(self, rejection: Rejection) -> Iterator[Count]:
-        # A row must not have copied what it may not have read.
+        # A row must not make us copy a file that it may not make us read.
         if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT:
             source = full_uri(self._root, rejection.path)
             if self._copy(source, rejection):
@@ -99,7 +99,7 @@ class _CopyRejectedFn(beam.DoFn):
         try:
             return copy_file(source, target)
         except OSError as error:
-            # Of a bucket's objects `a` and `a/b.jpg`, only one can have its name in a local folder.
+            # A bucket can hold both `a` and `a/b.jpg`; a local folder cannot.
             if error.errno not in _NO_PLACE:
                 raise
         name = file_stem(rejection.path, max_bytes=_MAX_NAME, is_marked=True)
@@ -107,7 +107,7 @@ class _CopyRejectedFn(beam.DoFn):
 
 
 def quarantined(folder: str, rejection: Rejection) -> str:
-    """Where the file of a rejected image is copied to.
+    """The path to which a rejected image is copied.
 
     >>> quarantined("q/", Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"))
     'q/empty_file/cat/1.jpg'
@@ -149,7 +149,7 @@ def copy_file(source: str, target: str) -> bool:
         OSError: the copy cannot be written, or another try may read the file.
     """
     folder, name = target.rsplit("/", 1)
-    # As long as it is, a name may have no room for more.
+    # A name of maximum length has no room for a suffix.
     storage = storage_of(folder)
     partial = join(folder, f".{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}")
     try:
@@ -162,14 +162,14 @@ def copy_file(source: str, target: str) -> bool:
         storage.remove(partial)
         return False
     except (IsADirectoryError, FileExistsError):
-        # What is in the place of the copy.
+        # Something else is in place of the copy.
         storage.remove(partial)
         raise
     return True
 
 
 class _UnreadableError(Exception):
-    """The source, not the target, is what cannot be used."""
+    """The source, not the target, is unusable."""
 
 
 def _chunks(source: str) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Whole steps for a pipeline of one's own: images and labels in, a published dataset out."""
+"""Complete steps for a caller's pipeline: from images and labels to a published dataset."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from transforms.storage.files import storage_of
 
 __all__ = ["FindImages", "LabelImages", "WriteDataset"]
 
-# Rows of a CSV that tell which of its columns is which.
+# Rows of a CSV from which its columns are inferred.
 _FIRST_ROWS = 20
 
 # Where labels come from without a CSV.
@@ -95,7 +95,7 @@ class FindImages(FindLabelledImages):
         group_by: str | None = None,
         seed: int = 0,
     ) -> None:
-        """Takes the inputs: finds an image for each glob, and reads the first rows of `labels`.
+        """Checks the inputs: finds an image for each glob, and reads the first rows of `labels`.
 
         Args:
             images: globs.
@@ -107,21 +107,21 @@ class FindImages(FindLabelledImages):
             label_from: `directory`, `regex` or `none` without `labels`; None is `regex` with
                 `label_regex`, and `directory` without.
             label_regex: finds the label in a path below `root`.
-            label_kind: as it is given to `WriteDataset`: with `text`, `nan` is a label, too.
+            label_kind: the same as for `WriteDataset`; with `text`, `nan` is also a label.
             key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
-            root: a folder that all images are in, which their paths in the dataset leave out.
+            root: a folder that contains all images; paths in the dataset are relative to it.
             splits: name and share of each, as in `train=0.9,test=0.1`.
             split_from: `hash`, `csv` or `directory`; None is `csv` with `split_column`, and `hash`
                 without.
             split_column: column of `labels` that names the split, by name or number.
             group_by: column of `labels` whose cells stay together in one split, likewise.
-            seed: of the order and of the splits.
+            seed: for record order and split assignment.
 
         Raises:
-            LabelsError: the CSV has no such columns, or they cannot be told.
+            LabelsError: the CSV has no such columns, or they cannot be inferred.
             OSError: the CSV cannot be read, or a folder cannot be listed.
-            TypeError: an argument has another type.
-            ValueError: an argument has a value that it cannot have, or a glob matches nothing.
+            TypeError: an argument has the wrong type.
+            ValueError: an argument has an invalid value, or a glob matches nothing.
         """
         path = optional_path("labels", labels)
         label_from = _label_source(label_from, label_regex, path)
@@ -154,7 +154,7 @@ class FindImages(FindLabelledImages):
 
 
 def _label_source(label_from: str | None, label_regex: str | None, path: str | None) -> str:
-    """Where labels come from, by what is given.
+    """The source of labels, from the given arguments.
 
     Raises:
         ValueError: the arguments contradict each other.
@@ -177,7 +177,7 @@ def _label_source(label_from: str | None, label_regex: str | None, path: str | N
 
 
 def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The globs, with one for each alternative of theirs; each pattern matches a file."""
+    """The globs, with alternatives expanded; each pattern matches a file."""
     found: list[str] = []
     for pattern in path_texts("images", images):
         globs = expand_braces(pattern)
@@ -204,7 +204,7 @@ def _columns(
     chosen: Mapping[str, str | None],
     split_from: str,
 ) -> CsvColumns | None:
-    """The columns of `labels`, as its first rows show them."""
+    """The columns of `labels`, inferred from its first rows."""
     if path is None:
         for name, column in chosen.items():
             if column is not None:
@@ -227,8 +227,8 @@ def _columns(
 class WriteDataset(beam.PTransform):
     """Plans shards, converts and writes them, and publishes the dataset, the manifest last.
 
-    Input: `JoinedImages`, whole: images that are taken away in between are missed by the ledger,
-    which fails the run. Output: `published`, or `up_to_date` beside a dataset of the same inputs
+    Input: `JoinedImages`, unfiltered: images dropped in between are missing in the ledger,
+    which fails the run. Output: `published`, or `up_to_date` for a dataset of the same inputs
     and options.
 
     Raises in the job: see `PublishDataset`.
@@ -257,21 +257,21 @@ class WriteDataset(beam.PTransform):
         quarantine: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Says what the dataset is like.
+        """Sets the options of the dataset.
 
         Args:
             output: its folder, local or `gs://`.
-            layout: a preset, or the path of a YAML file, of images and their one label.
+            layout: a preset or the path of a YAML file, with features of images and one label each.
             labelled: whether images have labels.
             class_names: the classes in the order of their ids; None sorts the labels.
             label_kind: `integer`, `text`, or `auto`: integers if all labels are.
             dense_labels: whether integer labels are numbered from 0.
-            root: as it was given to `FindImages` or `LabelImages`.
+            root: the same as for `FindImages` or `LabelImages`.
             num_shards: of each split; None plans them from the bytes.
             shard_size: bytes that a shard should hold, without `num_shards`; None is 150 MB.
             files: `sharded`, or `per_image`: a file for each image, named after its key.
             gzip: whether they are compressed.
-            pixels: what is done to the pixels.
+            pixels: the changes to the pixels.
             check: `full` or `header`.
             limits: bytes and pixels an image may have.
             max_rejected: share or number of images that may be rejected, such as `1%` or `25`, or
@@ -282,8 +282,8 @@ class WriteDataset(beam.PTransform):
             overwrite: whether a former dataset may be replaced.
 
         Raises:
-            TypeError: an argument has another type.
-            ValueError: an argument has a value that it cannot have; the layout cannot be read, or
+            TypeError: an argument has the wrong type.
+            ValueError: an argument has an invalid value; the layout cannot be read, or
                 needs more than images and labels.
         """
         super().__init__()
@@ -299,7 +299,7 @@ class WriteDataset(beam.PTransform):
         if quarantine is not None and overlap(quarantine, output):
             raise ValueError(f"quarantine {quarantine} and output {output} contain each other")
         options = _options(layout, rules, plan, check, limits, pixels)
-        # As in the command, what is usual changes no digest.
+        # As in the command, default values do not change the digest.
         if files != FILES[0]:
             options["files"] = files
         if dedupe == "drop":
@@ -348,7 +348,7 @@ def _options(
     limits: Limits,
     pixels: PixelOptions,
 ) -> dict[str, Any]:
-    """The options that decide bytes, by the names of the flags."""
+    """The options that affect output bytes, by the names of the flags."""
     return {
         "layout": layout,
         "class_names": None if rules.class_names is None else list(rules.class_names),

@@ -1,4 +1,4 @@
-"""`statistics.json`: what the shards' sidecars say, put together when a dataset is published."""
+"""`statistics.json`: combines the shards' sidecars when a dataset is published."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DatasetDescriber:
 
         Args:
             statistics: of all shards.
-            buckets: what was found of duplicates; None when nothing was compared.
+            buckets: the duplicates that were found; None when nothing was compared.
 
         Raises:
             OSError: a sidecar is gone.
@@ -76,27 +76,27 @@ class DatasetDescriber:
         return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
     def place_of_kept(self, image: Mapping[str, Any]) -> Wanted | None:
-        """Where an image is that was kept when others were dropped."""
+        """The place of an image that was kept when its duplicates were dropped."""
         shards = self._files.get(image["split"])
         if "order" not in image or not shards:
             return None
         return shards[shard_index(image["order"], len(shards))], str(image["key"])
 
     def sha256(self, image: Mapping[str, Any]) -> str | None:
-        """Of an image's file; None when it cannot be read any more, or has changed."""
+        """The hash of an image's file; None when it cannot be read any more, or has changed."""
         uri = full_uri(self._root, image["path"])
         if not storage_of(uri).is_ordinary(uri):
             return None
         with contextlib.suppress(OSError):
             data = storage_of(uri).read_bytes(uri)
-            # A record has the one, an image that was left out the other.
+            # A record has a place, an image that was left out has a path.
             is_content = image.get("content") in (None, content_hash(data))
             if is_content and image.get("md5") in (None, md5_hash(data)):
                 return hashlib.sha256(data).hexdigest()
         return None
 
     def _look_up(self, wanted: Iterable[Wanted]) -> dict[Wanted, dict[str, Any]]:
-        """The records, one shard's index after the other: all of them would be too much."""
+        """The records, read from one shard's index after the other to bound memory."""
         by_file: dict[str, list[int | str]] = {}
         for file, record in sorted(wanted, key=repr):
             by_file.setdefault(file, []).append(record)
@@ -112,7 +112,7 @@ class DatasetDescriber:
             numbers.update({key: number for number, key in enumerate(index.keys)})
         found: dict[Wanted, dict[str, Any]] = {}
         for record in records:
-            # One that was kept may have been rejected afterwards.
+            # A kept image may have been rejected afterwards.
             if record in numbers:
                 number = numbers[record]
                 content = index.contents[number] if index.contents else None
@@ -131,7 +131,7 @@ class DatasetDescriber:
 
 
 class _Duplicates:
-    """The section `duplicates`, and the records that must be looked up for it."""
+    """The section `duplicates`, and the records to look up for it."""
 
     def __init__(self, found: Iterable[BucketDuplicates], describer: DatasetDescriber) -> None:
         buckets = [BucketDuplicates(*each) for each in found]

@@ -1,4 +1,4 @@
-"""FindEqualImages and DropDuplicates: equal images, found after writing or before planning."""
+"""FindEqualImages and DropDuplicates: find exact duplicates after writing or before planning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REJECTIONS = "rejections"
 _COUNTS = "counts"
 _GROUPS = "groups"
 
-# Parts in which candidates are read: more workers than these are of no use.
+# Parts in which candidates are read: the maximum number of useful workers.
 _PARTS = 256
 
 beam.coders.registry.register_coder(BucketDuplicates, beam.coders.RowCoder)
@@ -33,7 +33,7 @@ class FindEqualImages(beam.PTransform):
     """Finds images with equal content by their fingerprints.
 
     Input: `(bucket, FingerprintBatch)`. Output: `BucketDuplicates` for each bucket. What crosses
-    the shuffle is 50 bytes an image; a bucket is a 32nd of all images and is held in memory, twice.
+    the shuffle is 50 bytes per image; a bucket has 1/32 of all images and is in memory twice.
     """
 
     def expand(
@@ -49,12 +49,12 @@ class FindEqualImages(beam.PTransform):
 
 class _FindEqualFn(beam.DoFn):
     def process(self, bucket: tuple[int, Iterable[FingerprintBatch]]) -> Iterator[BucketDuplicates]:
-        # Elsewhere than in this process, Beam decodes rows to a class of its own making.
+        # In another process, Beam decodes rows to a generated class.
         yield find_equal(FingerprintBatch(*batch) for batch in bucket[1])
 
 
 class UniqueImages(NamedTuple):
-    """The outputs of `DropDuplicates`; `groups` are those of equal images."""
+    """The outputs of `DropDuplicates`; `groups` are groups of exact duplicates."""
 
     images: beam.PCollection[LabelledImage]
     rejections: beam.PCollection[Rejection]
@@ -65,17 +65,17 @@ class UniqueImages(NamedTuple):
 class DropDuplicates(beam.PTransform):
     """Keeps one of several images with equal content, before shards are planned.
 
-    Files of equal content have equal sizes, so only images whose listed size another one has are
-    read; of an object in a bucket, its MD5 is asked for instead, if the bucket knows it. The image
+    Files of equal content have equal sizes, so only images that share their listed size are
+    read; for GCS objects the stored MD5 is used instead, if there is one. The image
     whose key sorts first is kept, whatever the runner and the order. If the equal images have
-    different classes, all of them are rejected: choosing would be a guess.
+    different classes, all of them are rejected, since none can be preferred.
 
-    Input: `LabelledImage`. Output: `UniqueImages`. What is grouped are names. A retry reads again.
-    A file that cannot be read here is not compared; the step that writes it says why.
+    Input: `LabelledImage`. Output: `UniqueImages`. Only names are grouped. A retry reads again.
+    A file that cannot be read here is not compared; the step that writes it reports why.
     """
 
     def __init__(self, root: str, *, max_bytes: int, waits: bool = False) -> None:
-        """Takes what is known of the files.
+        """Describes the files.
 
         Args:
             root: common folder of the images.
@@ -126,7 +126,7 @@ class _PickFn(beam.DoFn):
         self, group: tuple[int, Iterable[LabelledImage]]
     ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
         size, images = group
-        # What is empty or too large is rejected for that.
+        # Empty and oversized files are rejected later for that reason.
         is_compared = 0 < size <= self._max_bytes
         first: LabelledImage | None = None
         several = False
@@ -147,7 +147,7 @@ def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
 
 
 class _HashFn(beam.DoFn):
-    """Reads candidates, as many at once as `WriteShards` does."""
+    """Reads candidates, as many in parallel as `WriteShards` does."""
 
     def __init__(self, root: str, max_bytes: int, *, waits: bool) -> None:
         self._root = root
@@ -166,7 +166,7 @@ class _HashFn(beam.DoFn):
         try:
             return self._md5(uri, image), image
         except OSError as error:
-            # Left out for a while only, it would be kept beside an equal one.
+            # If it were only skipped for now, it would be kept in addition to its duplicate.
             check_final(error, uri)
             return f"unreadable {image.key}", image
 

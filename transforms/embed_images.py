@@ -1,4 +1,4 @@
-"""Embeddings through Beam's ModelHandler API: one model a process, always in full batches."""
+"""Embeddings through Beam's ModelHandler API: one model per process, always in full batches."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from transforms.storage.files import join, storage_of
 
 _Array = np.ndarray[Any, Any]
 
-# One model a process, whoever asks for it: preflight, and every thread that converts a shard.
+# One model per process, shared by preflight and every thread that converts a shard.
 _SHARED = Shared()
 
-# A model uses all cores by itself.
+# A single model uses all cores.
 _ONE_AT_A_TIME = threading.Lock()
 
 
 class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
     """A Keras model, a SavedModel or a `keras.applications` model that turns pixels into arrays.
 
-    Goes with `RunInference`, too: elements are float32 images of the model's input size
+    Also works with `RunInference`: elements are float32 images of the model's input size
     (`transforms.core.images.embeddings.input_pixels`), predictions float32 arrays.
     """
 
@@ -51,12 +51,12 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
         *,
         digests: tuple[str, str] | None = None,
     ) -> None:
-        """Opens nothing yet.
+        """Sets the model; opens no file.
 
         Args:
             model: path or URL of a model, or a name in `keras.applications`.
             weights: path or URL of the weights of a name.
-            digests: what the files must have, see `files_digest`; None takes any.
+            digests: the expected digests of the files, see `files_digest`; None accepts any.
         """
         super().__init__(max_batch_size=BATCH_IMAGES)
         self._model = path_text("model", model)
@@ -64,15 +64,15 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
         self._digests = digests
 
     def load_model(self) -> EmbeddingModel:
-        """Loads it, from copies of remote files.
+        """Loads the model, from copies of remote files.
 
         Raises:
             ModelError: see `load_embedding_model`.
-            OSError: a file cannot be read, or is another than that of the digests.
+            OSError: a file cannot be read, or does not match its digest.
         """
         path = None if is_application(self._model) else self._model
         with _as_local(path) as model, _as_local(self._weights) as weights:
-            # Of the copies: they are what is loaded, and need no second download.
+            # Digests of the copies, which are loaded and need no second download.
             found = ("" if each is None else files_digest(each) for each in (model, weights))
             if self._digests is not None and self._digests != tuple(found):
                 raise OSError(f"the model {self._model} was changed while the job ran")
@@ -89,7 +89,7 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
         model: EmbeddingModel,
         inference_args: dict[str, Any] | None = None,
     ) -> Iterable[_Array]:
-        """The outputs for a batch of any size, in its order; the model's own batches are full."""
+        """The outputs for a batch of any size, in its order; the model always gets full batches."""
         for start in range(0, len(batch), BATCH_IMAGES):
             with _ONE_AT_A_TIME:
                 predicted = model.predict(batch[start : start + BATCH_IMAGES])
@@ -101,7 +101,7 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
 
 
 class Embedder:
-    """Gives the images of a shard their embeddings, batch by batch in the shard's order.
+    """Computes the embeddings of a shard's images, batch by batch in the shard's order.
 
     Picklable; `setup` loads the model.
     """
@@ -115,7 +115,7 @@ class Embedder:
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of one image as the model takes it."""
+        """Bytes of one image as input of the model."""
         return 4 * int(np.prod(self.input_shape))
 
     def setup(self) -> None:
@@ -125,9 +125,9 @@ class Embedder:
     def embed(
         self, loaded: Iterable[CheckedImage | Rejection]
     ) -> Iterator[CheckedImage | Rejection]:
-        """The same in the same order, with embeddings in the place of pixels.
+        """The same images in the same order, with embeddings instead of pixels.
 
-        An image of which the model makes something that is not finite is rejected.
+        An image is rejected if the model's output for it is not finite.
         """
         held: list[CheckedImage | Rejection] = []
         images = 0
@@ -187,12 +187,12 @@ def _files_of(path: str) -> list[tuple[str, str]]:
 
 @contextlib.contextmanager
 def _as_local(path: str | None) -> Iterator[str | None]:
-    """The path, or that of a copy that lives as long as the block."""
+    """The path, or that of a copy that exists until the block ends."""
     if path is None or not storage_of(path).is_remote:
         yield path
         return
     with scratch_folder() as folder:
-        # Keras goes by the extension of a file.
+        # Keras uses the extension of a file to load it.
         copy = os.path.join(folder, os.path.basename(path.rstrip("/")))
         for name, uri in _files_of(path):
             target = os.path.join(copy, name) if name else copy

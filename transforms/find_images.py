@@ -1,4 +1,4 @@
-"""Which listed files are images of the dataset, each with its key. No image is opened."""
+"""Selects the listed files that are images of the dataset, with their keys. Opens no image."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from transforms.storage.interface import FoundFile
 
 
 class LeftOut(NamedTuple):
-    """Files that are no images, whatever glob matches them.
+    """Files that are not images, even if a glob matches them.
 
     Attributes:
-        files: each in all spellings that a listing may give.
+        files: each in all spellings that a listing may use.
         folders: likewise, with a slash at their ends.
     """
 
@@ -43,8 +43,8 @@ class ImageFinder:
     Attributes:
         root: the folder below which paths and keys begin.
         key: kind of the join key.
-        rules: what an image's path says of its label and its split.
-        left_out: what is no image.
+        rules: how an image's path gives its label and its split.
+        left_out: files that are not images.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ImageFinder:
         self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
 
     def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
-        """Lists one glob: every image with its key, and at the end how many there were."""
+        """Lists one glob: yields every image with its key, and their number at the end."""
         found = 0
         folder = named_folder(pattern)
         for file in storage_of(pattern).list_files(any_case(pattern)):
@@ -85,7 +85,7 @@ class ImageFinder:
 def named_folder(pattern: str) -> str:
     """The class that a glob itself names: the folder of `photos/cat/*.jpg`.
 
-    An image that lies straight in the root of `photos/*/*.jpg` or `photos/**` has no class.
+    An image directly in the root of `photos/*/*.jpg` or `photos/**` has no class.
 
     >>> named_folder("photos/cat/*.jpg"), named_folder("photos/**/*.jpg")
     ('cat', '')

@@ -1,11 +1,11 @@
-"""The whole flow on one page: names are joined, planned and grouped; pixels stay in their shard.
+"""The whole flow: names are joined, planned and grouped; pixels stay in their shard.
 
 find images ─┐
              ├─ join labels ─ plan shards ─ convert and write each shard ─ publish ─ report
 read labels ─┘        └────────── rejections and counts ───────────────────┘
 
-These steps take what is resolved and valid. The commands resolve flags into it (`pipeline.graph`),
-and `transforms.dataset` the arguments of a caller's own pipeline.
+These steps take resolved, valid options. The commands resolve their flags (`pipeline.graph`),
+and `transforms.dataset` resolves the arguments of a caller's pipeline.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from transforms.write_shards import Converter, Planned, WriteShards
 
 
 class ImageSource(NamedTuple):
-    """Where images and their labels come from.
+    """The sources of images and labels.
 
     Attributes:
         globs: of images; empty when rows list them.
-        finder: takes what the globs match.
+        finder: selects images among the files that the globs match.
         csv_paths: the label files.
-        reader: reads them; None without.
+        reader: reads them; None without label files.
         label_from: see `JoinLabels`.
         assigner: gives images their splits and their order.
-        requirements: what the layout asks of the rows.
+        requirements: the requirements of the layout for rows.
     """
 
     globs: Sequence[str]
@@ -59,19 +59,19 @@ class ImageSource(NamedTuple):
 
 
 class DatasetTarget(NamedTuple):
-    """Where a dataset goes, and how its records are made.
+    """The destination of a dataset, and how its records are made.
 
     Attributes:
         output: its folder.
-        dataset: what its manifest says of it.
+        dataset: its description for the manifest.
         converter: makes the records of one shard.
         plan: how it is cut into shards.
         max_rejected: images that may be rejected.
         overwrite: whether a former dataset may be replaced.
-        rules: what labels are.
+        rules: how labels become class ids.
         quarantine: folder for copies of rejected images, or None.
-        per_image: whether every image is a file of its own.
-        run: what the lock of a bucket names this run; empty without such a lock.
+        per_image: whether every image gets its own file.
+        run: the name of this run in a bucket's lock; empty without such a lock.
     """
 
     output: str
@@ -87,7 +87,7 @@ class DatasetTarget(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Everything known about a dataset before an image is opened; `equal` if duplicates drop."""
+    """Everything known before an image is opened; `equal` if duplicates are dropped."""
 
     shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     totals: beam.PCollection[PlanTotals]
@@ -121,7 +121,7 @@ class FindLabelledImages(beam.PTransform):
 
 
 class PlanImages(beam.PTransform):
-    """Gives images their shards; `drop` leaves out equal ones before.
+    """Assigns images to shards; `drop` first removes exact duplicates.
 
     Input: `JoinedImages`. Output: `Plan`.
     """
@@ -146,7 +146,7 @@ class PlanImages(beam.PTransform):
 
 
 class PlanTable(beam.PTransform):
-    """Plans rows that are records themselves: their cells are all that there is, and move.
+    """Plans rows that are records themselves; their cells cross the shuffle.
 
     Input: the pipeline's begin. Output: `Plan`.
     """
@@ -166,7 +166,7 @@ class PlanTable(beam.PTransform):
 class WritePlan(beam.PTransform):
     """Converts and writes every shard, publishes the dataset, the manifest last, and reports.
 
-    Input: the shards of `plan`. Output: `published`, or `up_to_date` beside a dataset of the same
+    Input: the shards of `plan`. Output: `published`, or `up_to_date` for a dataset of the same
     inputs and options.
 
     Raises in the job: see `PublishDataset`.
@@ -198,7 +198,7 @@ class WritePlan(beam.PTransform):
             copied = written.shards | "Quarantine rejected images" >> CopyRejected(
                 target.dataset.root, target.quarantine, rejections=plan.rejections
             )
-            # A run that is not published has its copies, too.
+            # A run that is not published also gets its copies.
             counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
         published = written.shards | "Publish dataset" >> PublishDataset(
             target.output,

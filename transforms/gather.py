@@ -1,4 +1,4 @@
-"""Gather: everything of some small collections in one element, for a step that runs once."""
+"""Gather: collects some small collections in one element, for a step that runs once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import apache_beam as beam
 
-# What was gathered, by the name of its collection; an empty collection is an empty list.
+# The gathered elements by the name of their collection; empty collections are empty lists.
 Everything: TypeAlias = dict[str, list[Any]]
 
 _ONE_KEY = 0
@@ -16,7 +16,7 @@ _ONE_KEY = 0
 class Gather(beam.PTransform):
     """Brings whole collections together, through one shuffle with one key.
 
-    Input: collections by name, of which one at least has an element. Output: one `Everything`.
+    Input: collections by name; at least one of them is not empty. Output: one `Everything`.
 
     Side inputs would do, but Beam's runners in Java (Flink) fail on those of more than a megabyte
     whose parts happen to end where a chunk does: docs/development/beam_side_inputs.md.

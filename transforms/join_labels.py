@@ -1,4 +1,4 @@
-"""ReadInputs and JoinLabels: images and label rows together, and every image with its label."""
+"""ReadInputs and JoinLabels: read images and label rows, and join each image with its label."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from transforms.find_images import ImageFinder
 from transforms.metrics import PROGRESS, counter
 from transforms.read_labels import RowReader
 
-# The modules of these have no postponed annotations: RowCoder would pickle every field of a type
-# that is only a name, and a runner that is not Python could not read it.
+# The modules of these types have no postponed annotations: RowCoder would pickle every field whose
+# type is only a name, and a runner that is not Python could not read it.
 for _record in (JoinSide, LabelledImage, Rejection, Count, LabelCells):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
 
@@ -29,7 +29,7 @@ _REJECTIONS = "rejections"
 _COUNTS = "counts"
 _LABELS = "labels"
 
-# Where the label of an image is: `given` by the pipeline itself.
+# The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "given", "none")
 
 
@@ -47,7 +47,7 @@ class Inputs(NamedTuple):
         sides: images and rows with their keys.
         rejections: images and rows that are left out.
         counts: of images and rows.
-        labels: of the label cells, or of the labels in paths.
+        labels: counts of the label cells, or of the labels in paths.
     """
 
     sides: beam.PCollection[tuple[str, JoinSide]]
@@ -60,7 +60,7 @@ class _ReadInputFn(beam.DoFn):
     """Lists a glob, or reads a label file.
 
     The following metrics are maintained: `images_found`, files that globs matched; `rows_read`,
-    rows besides headers and blank lines.
+    rows without headers and blank lines.
     """
 
     def __init__(self, finder: ImageFinder, reader: RowReader | None) -> None:
@@ -85,7 +85,7 @@ class _ReadInputFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_LABELS, result)
             else:
                 PROGRESS.count("listing" if source.is_images else "reading")
-                # Of an image that a row lists, too, the path may tell the label.
+                # The label of an image that a row lists may also come from its path.
                 if result[1].is_image and result[1].label:
                     labels.add(result[1].label, result[1].path)
                     has_labels = True
@@ -137,8 +137,8 @@ class JoinedImages(NamedTuple):
     Attributes:
         images: with their labels.
         rejections: images and rows that are left out.
-        counts: what the ledger must know besides.
-        labels: of the labels as they were read; None when nobody counted them.
+        counts: further counts for the ledger.
+        labels: counts of the labels as they were read; None if they were not counted.
     """
 
     images: beam.PCollection[LabelledImage]
@@ -172,8 +172,8 @@ class _JoinFn(beam.DoFn):
 class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
-    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. What crosses the shuffle is names,
-    label texts, and the cells that the layout asks for.
+    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. Only names cross the shuffle, with
+    label texts and the cells that the layout needs.
     """
 
     def __init__(

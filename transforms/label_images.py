@@ -1,4 +1,4 @@
-"""LabelImages: images and labels that a pipeline has already, from wherever it has them."""
+"""LabelImages: takes images and labels from any source of a caller's pipeline."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 _LABELS = "labels"
 
-# Images that are looked up together.
+# Images to look up together.
 _LOOKED_UP = 256
 
 
 class LabelImages(beam.PTransform):
-    """Takes images and labels that the pipeline has already, from wherever it has them.
+    """Takes images and labels from any source of the pipeline.
 
-    Input: `(path or gs:// URI, label)`, the label a text or a number. What is there twice counts
+    Input: `(path or gs:// URI, label)`; the label is text or a number. Repeated pairs count
     once; an image whose label is empty, None or NaN is rejected. Output: `JoinedImages`. Looks
     every image up for its size and version, many at once; no image is opened.
     """
@@ -43,19 +43,19 @@ class LabelImages(beam.PTransform):
         splits: str = "train=1",
         seed: int = 0,
     ) -> None:
-        """Says what images are called, and where they go.
+        """Sets keys, splits and order.
 
         Args:
-            labelled: False takes no notice of labels; so must `WriteDataset`.
-            key: `stem`, `name`, `path` or `uri`: what must be another for each image, and decides
+            labelled: False ignores labels; pass the same to `WriteDataset`.
+            key: `stem`, `name`, `path` or `uri`. The key must be unique for each image, and decides
                 the split and the order.
-            root: a folder that all images are in, which their paths in the dataset leave out.
+            root: a folder that contains all images; paths in the dataset are relative to it.
             splits: name and share of each, as in `train=0.9,test=0.1`.
-            seed: of the order and of the splits.
+            seed: for record order and split assignment.
 
         Raises:
-            TypeError: an argument has another type.
-            ValueError: an argument has a value that it cannot have.
+            TypeError: an argument has the wrong type.
+            ValueError: an argument has an invalid value.
         """
         super().__init__()
         self._fn = _LookUpFn(one_of("key", key, KEY_KINDS), root_text("root", root))

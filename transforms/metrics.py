@@ -1,4 +1,4 @@
-"""What an operator watches: one namespace of counters, and the progress of this process.
+"""Metrics for operators: one namespace of counters, and the progress of this process.
 
 | metric | unit | counted by |
 |---|---|---|
@@ -35,7 +35,7 @@ from apache_beam.metrics import Metrics
 
 NAMESPACE = "image_tfrecords"
 
-# The verdict of a run that had nothing to do.
+# The result of a run that had nothing to do.
 UP_TO_DATE = "datasets_up_to_date"
 
 
@@ -47,7 +47,7 @@ def counter(name: str) -> Any:
 def count_throttled(seconds: float) -> None:
     """Counts seconds in which a service refused requests, as Dataflow's autoscaler reads them.
 
-    It goes by this name, and Beam's own requests to buckets count in this namespace: workers that
+    The autoscaler reads this name in the namespace of Beam's own GCS requests: workers that
     wait for a quota need no more workers.
     """
     if seconds > 0:
@@ -69,17 +69,17 @@ STAGES = {
     "verifying": "records",
 }
 
-# Where worker processes on this machine leave their counts, each in a file of its own.
+# The folder to which each worker process on this machine writes a file with its counts.
 WORKERS_FOLDER = "IMAGE_TFRECORDS_PROGRESS"
 
-# Of each stage: whether it began, its total, what is done, what is rejected.
+# For each stage: whether it began, its total, the number done, and the number rejected.
 _CELLS = 4
 _PLACES = {name: _CELLS * number for number, name in enumerate(STAGES)}
 _FILE_BYTES = 8 * _CELLS * len(STAGES)
 
 
 class Stage(NamedTuple):
-    """How far a stage is; `total` is 0 where nobody knows it."""
+    """The progress of a stage; `total` is 0 if it is unknown."""
 
     name: str
     unit: str
@@ -89,26 +89,26 @@ class Stage(NamedTuple):
 
 
 class Progress:
-    """How far the stages are in this process, and in its workers on this machine.
+    """The progress of the stages in this process, and in its workers on this machine.
 
-    Counters of Beam cannot be read while the in-process runner runs, and these can.
+    Unlike Beam's counters, it can be read while the in-process runner runs.
     """
 
     def __init__(self, folder: str | None = None) -> None:
         """Starts at zero.
 
         Args:
-            folder: where to keep the counts in a file, for the process that launched this one.
+            folder: the folder for a file of the counts, for the process that launched this one.
         """
         self._lock = threading.Lock()
         self._cells = _own_cells(folder)
         self._workers: Path | None = None
 
     def clear(self, workers: str | None = None) -> None:
-        """Forgets all counts: another run begins.
+        """Resets all counts for another run.
 
         Args:
-            workers: the folder in which worker processes of the run leave theirs, if there is one.
+            workers: the folder to which worker processes of the run write theirs, if there is one.
         """
         with self._lock:
             self._workers = Path(workers) if workers else None
@@ -116,13 +116,13 @@ class Progress:
                 self._cells[at] = 0
 
     def begin(self, stage: str, total: int = 0) -> None:
-        """Says that a stage is on, and how much it has to do if that is known."""
+        """Begins a stage, with its total if that is known."""
         with self._lock:
             at = _PLACES[stage]
             self._cells[at], self._cells[at + 1] = 1, total
 
     def count(self, stage: str, done: int = 1, rejected: int = 0) -> None:
-        """Counts what a stage has done; `rejected` of it went wrong."""
+        """Counts finished items of a stage; `rejected` of them were rejected."""
         with self._lock:
             at = _PLACES[stage]
             self._cells[at] = 1
@@ -130,13 +130,13 @@ class Progress:
             self._cells[at + 3] += rejected
 
     def replace(self, stage: str, *, total: int, done: int, rejected: int) -> None:
-        """Sets the counts of a stage, as another machine told them."""
+        """Sets the counts of a stage to those reported by another machine."""
         with self._lock:
             at = _PLACES[stage]
             self._cells[at : at + _CELLS] = memoryview(array("q", [1, total, done, rejected]))
 
     def plan(self, images: int) -> None:
-        """Sets how many images there are to convert; only the first one begins that stage."""
+        """Sets the number of images to convert; only the first call begins that stage."""
         with self._lock:
             self._cells[_PLACES["converting"] + 1] = images
 
@@ -148,7 +148,7 @@ class Progress:
         """The stages that have begun."""
         with self._lock:
             found = [self._cells.tolist()]
-        # Nothing else is in that folder.
+        # That folder holds nothing else.
         files = sorted(self._workers.iterdir()) if self._workers else []
         for data in (file.read_bytes() for file in files):
             if len(data) == _FILE_BYTES:
@@ -163,7 +163,7 @@ class Progress:
 
 
 def _own_cells(folder: str | None) -> memoryview:
-    """Zeros, in a file of this process if there is a folder for it."""
+    """Counts set to zero, in a file of this process if there is a folder for it."""
     if folder is not None:
         with contextlib.suppress(OSError), Path(folder, str(os.getpid())).open("x+b") as file:
             file.truncate(_FILE_BYTES)

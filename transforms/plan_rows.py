@@ -48,11 +48,11 @@ class TableReader:
         """Describes the files.
 
         Args:
-            columns: where key, split, group and cells stand.
+            columns: positions of key, split, group and cells.
             root: common folder of the files.
             encoding: a Python codec name.
             assigner: gives rows their splits and their order.
-            row_bytes: bytes of a record besides the text of its cells.
+            row_bytes: bytes of a record without the text of its cells.
         """
         self._columns = columns
         self._root = root
@@ -61,7 +61,7 @@ class TableReader:
         self._row_bytes = row_bytes
 
     def read(self, uri: str) -> Iterator[str | Rejection | Count | PlanTotals]:
-        """Reads one CSV: batches of rows, and at the end what was counted.
+        """Reads one CSV: yields batches of rows, and their counts at the end.
 
         Raises:
             LabelsError: the file cannot be read as CSV.
@@ -102,7 +102,7 @@ class TableReader:
             split, order = self._assigner.assign(named, split=row.split, group=row.group)
         except RejectedImageError as error:
             return Rejection("row", error.reason.value, error.detail, f"{uri}:{row.line}", named)
-        # A key that only says where the row stands need not travel.
+        # A key that is only the row's position need not be sent along.
         return split, order, key, row.line, "\0".join(row.cells)
 
 
@@ -201,8 +201,8 @@ class _UnpackFn(beam.DoFn):
 class PlanRows(beam.PTransform):
     """Groups rows by shard.
 
-    Input: batches of rows. Output: `(file name, rows)`, unordered; a shard without rows is among
-    them.
+    Input: batches of rows. Output: `(file name, rows)`, unordered, including shards without
+    rows.
     """
 
     def __init__(self, plan: ShardPlan, totals: beam.PCollection[PlanTotals]) -> None:
@@ -231,7 +231,7 @@ class PlanRows(beam.PTransform):
 class RowConverter:
     """Turns the rows of one shard into serialized Examples; picklable.
 
-    `setup` makes what is not.
+    `setup` creates the parts that are not.
     """
 
     of_images = False
@@ -247,7 +247,7 @@ class RowConverter:
         self._encoder = ExampleEncoder(self._features)
 
     def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
-        """Rows with their values, or why they are left out, in their order."""
+        """Rows with their values, or their rejections, in order."""
         return map(self._checker.check, rows)
 
     def encode(self, rows: Iterable[CheckedImage]) -> Iterator[bytes]:

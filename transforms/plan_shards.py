@@ -1,4 +1,4 @@
-"""PlanShards: every labelled image gets its split, its shard and its place. Names only."""
+"""PlanShards: assigns every labelled image to a shard and a position. Moves names only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
 class PlannedShards(NamedTuple):
     """The outputs of `PlanShards`: a shard is its file name and its images, unordered.
 
-    A shard that gets no image is among them, see `planned`.
+    They include shards without images, see `planned`.
     """
 
     shards: beam.PCollection[tuple[str, Iterable[ShardImage | ShardRow]]]
@@ -52,7 +52,7 @@ class TotalImages(beam.CombineFn):
 
 
 class TotalLabels(beam.PTransform):
-    """Adds images up to their totals, and decides what kind of labels they have.
+    """Computes the totals of images, and decides the kind of their labels.
 
     Input: `LabelledImage`. Output: one `PlanTotals`.
 
@@ -63,7 +63,7 @@ class TotalLabels(beam.PTransform):
     def __init__(
         self, labels: beam.PCollection[LabelCells] | None, rules: LabelRules = ANY_LABELS
     ) -> None:
-        """Takes what was counted of the labels as they were read, if anybody did."""
+        """Takes the counts of the labels as they were read, if there are any."""
         super().__init__()
         self._labels = labels
         self._rules = rules
@@ -81,7 +81,7 @@ class TotalLabels(beam.PTransform):
 
 
 def _with_kind(totals: PlanTotals, cells: LabelCells, rules: LabelRules) -> PlanTotals:
-    # Away from the process that built the graph, Beam decodes rows to a class of its own making.
+    # In another process than the one that built the graph, Beam decodes rows to a generated class.
     cells = LabelCells(*cells)
     return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))
 
@@ -104,7 +104,7 @@ class _AssignShardFn(beam.DoFn):
         except RejectedImageError as error:
             reason = error.reason.value
             rejection = Rejection("image", reason, error.detail, image.path, image.key)
-            # It was planned, and is done: the stage ends with all of them.
+            # Planned but rejected: count it as done, so that the stage reaches its total.
             PROGRESS.advance(1, 1)
             yield beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
             return
@@ -142,7 +142,7 @@ def _every_shard(totals: PlanTotals, plan: ShardPlan) -> Iterator[tuple[str, Sha
 class PlanShards(beam.PTransform):
     """Groups labelled images by shard.
 
-    Input: `LabelledImage`. Output: `PlannedShards`. What crosses the shuffle is names.
+    Input: `LabelledImage`. Output: `PlannedShards`. Only names cross the shuffle.
     """
 
     def __init__(

@@ -65,18 +65,18 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class NotPublishedError(RuntimeError):
-    """A run ends without a dataset, for a reason that its one line tells."""
+    """A run ends without a dataset; the message gives the reason in one line."""
 
 
 class PublishDataset(beam.PTransform):
-    """Publishes a dataset, or leaves an outcome that says why not and fails.
+    """Publishes a dataset, or writes the reason why not to the outcome file and fails.
 
     Input: `ShardSummary` of every shard; it is gathered with the totals, the rejections, the
-    counts and what was found of duplicates (None when nothing was compared). Output: `published` or
+    counts and the duplicates (None when nothing was compared). Output: `published` or
     `up_to_date`. Runs once; a retry finds renamed shards in place.
 
     Raises in the job:
-        NotPublishedError: more images were rejected than may be, or the output folder holds
+        NotPublishedError: more images were rejected than allowed, or the output folder holds
             another dataset or a damaged one.
         LedgerError: the counts do not add up.
     """
@@ -160,8 +160,8 @@ class _PublishFn(beam.DoFn):
         yield "published"
 
     def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
-        """Checks that the finished dataset in the output folder is the one asked for, and whole."""
-        # An image that was rejected and is gone leaves no trace in the bytes of a shard.
+        """Checks that the finished dataset in the output folder is complete and of these inputs."""
+        # A rejected image that was removed leaves no trace in the bytes of a shard.
         matched = gathered.ledger.images_matched
         if manifest["recipe"] != recipe or manifest["ledger"].get("images_matched") != matched:
             others = changed_libraries(manifest) if "pixels" in manifest else []
@@ -187,7 +187,7 @@ class _PublishFn(beam.DoFn):
             )
 
     def _is_published(self, gathered: Gathered, recipe: str) -> bool:
-        """Whether an earlier try of this very step ended: nothing is staged any more."""
+        """Whether an earlier attempt of this step finished: nothing is staged any more."""
         for first in gathered.shards[:1]:
             path = sidecar_path(self._output, first.file, first.recipe)
             if storage_of(path).exists(path):
@@ -210,7 +210,7 @@ class _PublishFn(beam.DoFn):
         )
 
     def _fail(self, status: str, message: str) -> NoReturn:
-        """Leaves the outcome for the launcher, and fails the job for whoever watches only that."""
+        """Writes the outcome for the launcher, and fails the job."""
         outcome = json.dumps({"status": status, "message": message})
         storage = storage_of(self._output)
         storage.make_directory(self._staging)
@@ -218,7 +218,7 @@ class _PublishFn(beam.DoFn):
         raise NotPublishedError(message)
 
     def _described(self, gathered: Gathered) -> Dataset:
-        """The dataset with what only the whole run tells."""
+        """The dataset, completed with the results of the whole run."""
         totals, options = gathered.totals, self._dataset.options
         vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
         decided = label_decisions(vocabulary, totals.labels, totals.cells, self._rules)
@@ -268,8 +268,8 @@ class _PublishFn(beam.DoFn):
 
         Args:
             data: the staged files of records.
-            shards: that they are of.
-            small_files: what goes next to them, by name; the manifest last.
+            shards: the shards of these files.
+            small_files: the files next to them, by name; the manifest last.
         """
         storage, attempt = storage_of(self._output), uuid.uuid4().hex
         changes = changes_of(self._output, self._run)
@@ -280,7 +280,7 @@ class _PublishFn(beam.DoFn):
         for name, content in small_files.items():
             storage.write_whole(join(self._output, waiting[name]), content)
         ours = {(shard.file, shard.recipe) for shard in shards}
-        # A folder of files was named before it was known whether an image would be changed.
+        # The folder was named before it was known whether an image would be changed.
         ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
         keep = {file.file for file in data} | set(small_files)
         changes.begin()
@@ -289,7 +289,7 @@ class _PublishFn(beam.DoFn):
             raise FileExistsError(errno.EEXIST, "another run wrote it", path)
         there = read_manifest(path)
         left = check_output(self._output, there, keep)
-        # What a run that this one took over has staged, it must not publish any more.
+        # A run that was taken over must not publish its staged files any more.
         is_other = partial(is_source, shards=ours, attempt=attempt)
         changes.remove(f"{STAGING}/{name}" for name in left.staged if is_other(name))
         changes.begin()
@@ -315,7 +315,7 @@ class _PublishFn(beam.DoFn):
         duplicates: Iterable[BucketDuplicates] | None,
         data: Sequence[DataFile],
     ) -> dict[str, bytes]:
-        """What goes beside the shards and the manifest, by name."""
+        """The files next to the shards and the manifest, by name."""
         features, names = self._dataset.features, vocabulary.id_names
         small_files = {
             LABELS: vocabulary.labels_text().encode(),
@@ -345,9 +345,9 @@ class _PublishFn(beam.DoFn):
         return small_files
 
     def _remove_former(self, changes: OutputChanges, names: Set[str]) -> None:
-        """Removes a former dataset: its manifest first, then the files that get no successor.
+        """Removes a former dataset: its manifest first, then the files that are not replaced.
 
-        The manifest waits in the staging folder, so that a rerun still knows those shards.
+        The manifest is kept in the staging folder, so that a rerun still knows those shards.
         """
         if changes.exists(MANIFEST):
             changes.move(MANIFEST, f"{STAGING}/{FORMER}")
@@ -356,9 +356,9 @@ class _PublishFn(beam.DoFn):
     def _drop_stale(
         self, changes: OutputChanges, stale: Set[tuple[str, str]], keep: Set[str]
     ) -> None:
-        """Forgets the shards of a former run with other inputs or options that did not end.
+        """Removes staged shards of an unfinished run with other inputs or options.
 
-        Some may have got their final names already; their sidecars are still staged.
+        Some may have their final names already; their sidecars are still staged.
         """
         names: set[str] = set()
         for file, recipe in stale:

@@ -1,4 +1,4 @@
-"""What the rows of the label files say, as small records."""
+"""Reads the rows of the label files as small records."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class RowReader:
     """Reads the label rows of one dataset.
 
     Attributes:
-        columns: where key and label stand.
+        columns: positions of key and label.
         key: kind of the join key.
         encoding: a Python codec name.
-        keeps_rows: whether the layout asks for more of the rows than one label.
+        keeps_rows: whether the layout needs more from the rows than one label.
         missing: cells that are no label, see `missing_labels`.
         separator: between the labels in one cell; empty when a cell is one label.
         images: looks up the images that rows list, or None when globs find them.
@@ -49,7 +49,7 @@ class RowReader:
         self._separator = separator
 
     def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
-        """Reads one CSV: every row with its key, and at the end how many there were.
+        """Reads one CSV: yields every row with its key, and their number at the end.
 
         Raises:
             LabelsError: the file cannot be read as CSV.
@@ -90,7 +90,7 @@ class RowReader:
         with storage_of(path).open_reader(path) as file:
             for side in images.find(usable(file), path):
                 yield side
-                # As they come: a file may hold little else.
+                # Not collected: a file may hold little else.
                 yield from malformed
                 malformed.clear()
         yield from malformed

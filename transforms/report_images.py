@@ -1,4 +1,4 @@
-"""Reading what a report shows: records out of shards, by their offsets, and rejected files."""
+"""Reads the images of a report: records of shards, by their offsets, and rejected files."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _EDGE_OF_MANY = 112
 # A record that is larger is not read for its thumbnail.
 _MAX_RECORD = 64 << 20
 
-# How far into compressed shards a report reads, in bytes before compression: no place in them can
-# be reached but through all before it.
+# How far a report reads into compressed shards, in uncompressed bytes: a position in them can
+# only be reached by reading everything before it.
 _MAX_GZIP = 256 << 20
 
-# Rejected files with a thumbnail: of one reason, of all, and the bytes read of them.
+# Limits for thumbnails of rejected files: per reason, in total, and in bytes read.
 _REASON_PICTURES = 8
 _REJECTED_PICTURES = 48
 _REJECTED_BYTES = 64 << 20
 _FILE_BYTES = 8 << 20
 
-# Processor seconds for a thumbnail of a rejected file, and how many files may end their child
-# before no more are tried.
+# CPU seconds for a thumbnail of a rejected file, and how many files may crash their process
+# before the rest are skipped.
 _SECONDS = 10.0
 _MAX_FAILURES = 3
 
-# Files of which there is nothing to see, or which were rejected because looking costs too much.
+# Reasons without a thumbnail: nothing to show, or too costly to decode.
 _UNSEEN = {
     Reason.UNREADABLE,
     Reason.OUTSIDE_ROOT,
@@ -64,7 +64,7 @@ _UNSEEN = {
 
 
 class _Wanted(NamedTuple):
-    """A record that is to be shown: its shard, its offset there and the length of its data."""
+    """A record to show: its shard, its offset there and the length of its data."""
 
     file: str
     offset: int
@@ -80,13 +80,13 @@ def picture_records(
         output: the dataset's folder.
         manifest: of the dataset.
         statistics: the content of `statistics.json`.
-        notes: gets a sentence about what cannot be read.
+        notes: a sentence is added for everything that cannot be read.
 
     Returns:
         data URIs by the places of the records.
 
     Raises:
-        KeyError, TypeError: the statistics are not in the shape that they should have.
+        KeyError, TypeError: the statistics do not have the expected structure.
     """
     name = next(iter(with_role(manifest["features"], Role.IMAGE)), None)
     occurrences = _occurrences(manifest, statistics, notes)
@@ -106,7 +106,7 @@ def picture_records(
         try:
             return guard.call(note, thumbnail, image, edge=edge, max_bytes=max_bytes)
         except RejectedImageError:
-            # It crashes a decoder that is not the check's; the dataset is published by now.
+            # It crashes Pillow, which the check did not use; the dataset is already published.
             return ""
 
     def load(one: _Wanted) -> str | Exception:
@@ -135,7 +135,7 @@ def picture_records(
 def _occurrences(
     manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
 ) -> Counter[_Wanted]:
-    """How often each record is shown; a file that is no shard gets a note."""
+    """How often each record is shown; a file that is not a shard gets a note."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
     shown = [i for i in _shown_images(statistics) if _is_readable(i)]
     if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
@@ -148,7 +148,7 @@ def _occurrences(
 
 
 def _is_readable(image: Mapping[str, Any]) -> bool:
-    """Whether a record is small enough; of one that was left out, there is no place at all."""
+    """Whether a record is small enough; images that were left out have no record."""
     return not image["file"] or (0 <= image["offset"] and 0 <= image["length"] <= _MAX_RECORD)
 
 
@@ -176,7 +176,7 @@ def _read_record(path: str, wanted: _Wanted) -> bytes:
 def _read_compressed(
     output: str, wanted: Iterable[_Wanted], notes: list[str]
 ) -> Iterator[tuple[_Wanted, bytes]]:
-    """Records of gzip shards, each shard from its start to the last that is wanted and near."""
+    """Records of gzip shards, each read from its start to the last wanted record within reach."""
     room = _MAX_GZIP
     by_file: dict[str, list[_Wanted]] = {}
     for one in wanted:
@@ -206,8 +206,8 @@ def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, st
     """Thumbnails of the first rejected files of each reason that can still be read.
 
     Args:
-        rejections: what was rejected, in its order.
-        root: of the dataset's images, as its manifest has it; no other file is opened.
+        rejections: the rejections, in order.
+        root: of the dataset's images, from its manifest; files outside it are not opened.
 
     Returns:
         data URIs by path.
@@ -234,10 +234,10 @@ def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, st
 
 
 def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Thumbnails of files that nobody checked, made in a process with limits."""
+    """Thumbnails of unchecked files, made in a process with limits."""
     from transforms.core.report.thumbnails import LIMITS, rejected_thumbnail
 
-    # Of its own: what a decoder may show of a cut file is set for the whole process.
+    # A separate process, because the setting for truncated files is global.
     child = DecodingChild()
     budget = Budget.of_pixels(LIMITS.max_pixels)._replace(seconds=_SECONDS)
     failures = 0
@@ -255,7 +255,7 @@ def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]
                     ),
                 )
             except (RejectedImageError, RuntimeError):
-                # It crashes a decoder or takes too much: the page does without it.
+                # It crashes a decoder or takes too long: the page omits it.
                 failures += 1
                 if failures == _MAX_FAILURES:
                     return

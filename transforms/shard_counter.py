@@ -1,4 +1,4 @@
-"""What is counted while the images of one shard go by."""
+"""Counts the images of one shard as they are written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transforms.metrics import PROGRESS
 
 @dataclasses.dataclass
 class ShardCounter:
-    """Counts of one shard; `observe` and `observe_examples` count what goes through them.
+    """Counts of one shard; `observe` and `observe_examples` count the items that they pass on.
 
     Attributes:
         file: name of the shard.
@@ -30,7 +30,7 @@ class ShardCounter:
         labels: records of each label text.
         rejections: its images that are left out.
         pixels: records of each change to the pixels.
-        is_changed: whether an image is not known to be stored as it is.
+        is_changed: whether some image may not be stored unchanged.
     """
 
     file: str
@@ -92,7 +92,7 @@ class ShardCounter:
             )
 
     def counts(self) -> dict[str, Any]:
-        """What a `ShardSummary` takes of it."""
+        """The fields for a `ShardSummary`."""
         self.statistics.samples.shrink()
         return {
             "records": self.records,

@@ -1,4 +1,4 @@
-"""What former runs left in the staging folder of an output folder, read as a stranger's input."""
+"""Files of former runs in the staging folder of an output folder, treated as untrusted."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_
 
 
 class Staging(NamedTuple):
-    """What former runs left.
+    """The files of former runs.
 
     Attributes:
         staged: all names in the staging folder.
-        shards: staged shards, whole or not, as file and recipe.
+        shards: staged shards, complete or not, as file and recipe.
         names: files of the output folder that belong to no dataset any more: those of the dataset
             that was being replaced, and small files that were being written.
     """
@@ -41,10 +41,10 @@ class Staging(NamedTuple):
 
 
 def read_staging(output: str) -> Staging:
-    """Reads the staging folder and checks all that it holds; changes nothing.
+    """Reads the staging folder and checks its content; changes nothing.
 
     Raises:
-        ForeignNameError: it holds, or one of its files names, what this tool never writes.
+        ForeignNameError: it has, or one of its files names, a file that this tool never writes.
         ManifestError: the manifest of the dataset that was being replaced was edited.
         OSError: it cannot be read.
     """
@@ -77,12 +77,12 @@ def _former_files(output: str, path: str) -> set[str]:
 
 
 def listed_files(manifest: Mapping[str, Any]) -> set[str]:
-    """All files of the dataset that a manifest describes but itself, with its report."""
+    """All files of a manifest's dataset with its report, without the manifest itself."""
     return {REPORT, *manifest["files"], *(shard["file"] for shard in manifest_shards(manifest))}
 
 
 def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterable[str]) -> Staging:
-    """Checks all that a run will remove or replace, before it removes or replaces anything.
+    """Checks all files that a run will remove or replace, before it does so.
 
     Args:
         output: the folder.
@@ -90,11 +90,11 @@ def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterabl
         extra: further files that the run will write, by their paths below the folder.
 
     Returns:
-        what is there of former runs, that of the dataset in the folder included.
+        the files of former runs, including the dataset in the folder.
 
     Raises:
-        ForeignNameError: a file that a former run left names others, or what is in the place of a
-            file is a folder, or what is in the place of a folder is a link.
+        ForeignNameError: a file of a former run names other files, or in place of a
+            file there is a folder, or in place of a folder a link.
         ManifestError: the manifest of the former dataset was edited.
     """
     staging = read_staging(output)
@@ -106,7 +106,7 @@ def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterabl
 
 
 def staged_files(output: str, file: str, recipe: str) -> set[str]:
-    """All names that what a staged shard holds may have got in the output folder.
+    """All names that the files of a staged shard may have in the output folder.
 
     Args:
         output: the folder.

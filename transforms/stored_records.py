@@ -1,4 +1,4 @@
-"""Reading back what a dataset holds: TFRecord files, and which images it left out."""
+"""Reads back a dataset: its TFRecord files, and the images that it left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 
 
 class ChecksummedReader:
-    """A stream of bytes that knows the CRC32C and the number of those that were read.
+    """A stream that computes the CRC32C and the number of the bytes read.
 
     Attributes:
         bytes: how many were read.
@@ -38,13 +38,13 @@ class ChecksummedReader:
         return f"{self._crc:08x}"
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, which a read still gives; fewer only where the stream ends."""
+        """The next bytes, without consuming them; fewer only at the end of the stream."""
         while len(self._ahead) < size and (more := self._stream.read(size - len(self._ahead))):
             self._ahead += more
         return self._ahead[:size]
 
     def read(self, size: int = -1) -> bytes:
-        """The next `size` bytes, fewer only where the stream ends; all of them if negative."""
+        """The next `size` bytes, fewer only at the end of the stream; all of them if negative."""
         ahead, self._ahead = self._ahead, b""
         if 0 <= size < len(ahead):
             ahead, self._ahead = ahead[:size], ahead[size:]
@@ -56,7 +56,7 @@ class ChecksummedReader:
         return data
 
     def drain(self, size: int) -> None:
-        """Reads what is left of a file that should have `size` bytes; of one with more, not all."""
+        """Reads the rest of a file that should have `size` bytes; not all of a longer one."""
         while self.bytes <= size and self.read(_CHUNK):
             pass
 
@@ -79,7 +79,7 @@ def open_stored(path: str, *, follow_links: bool = True) -> Iterator[Checksummed
 def stored_records(
     stored: ChecksummedReader, *, max_bytes: int = LARGEST_RECORD
 ) -> Iterator[bytes]:
-    """The records in a stream; one of gzip, told by its first bytes, is decompressed.
+    """The records in a stream; gzip is recognized by its first bytes and decompressed.
 
     Args:
         stored: the file.
@@ -125,10 +125,10 @@ def unreadable_keys(output: str, size: int) -> frozenset[str]:
         return frozenset()
     keys = set()
     with storage.open_reader(path, follow_links=False) as lines:
-        # Its size bounds a line, too: somebody may have put a terabyte without a newline there.
+        # The size also bounds a line: the file may be a terabyte without a newline.
         while size > 0 and (line := lines.readline(size)):
             size -= len(line)
-            # Hundreds of thousands of rows may have no image; few images are unreadable.
+            # Only unreadable images are kept: they are few, unlike rows without an image.
             if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
                 continue
             with contextlib.suppress(ValueError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""VerifyShards: one group of shards in, what is wrong with them and what they hold out."""
+"""VerifyShards: reads groups of shards and reports their problems and contents."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from transforms.storage.interface import Stored
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import open_stored, stored_records
 
-# Problems told of one shard; a file of noise need not fill the screen.
+# Maximum number of problems reported per shard, so that a damaged file does not fill the screen.
 _MAX_PROBLEMS = 20
 
-# Characters of a problem: names in a record may have as many as they like.
+# Maximum length of a problem, in characters: names in a record may be of any length.
 _MAX_DETAIL = 500
 
 # Bytes of shards that are verified in one call. A large shard goes alone; files of single images
-# would cost more to hand out than to read.
+# would cost more to distribute than to read.
 _GROUP_BYTES = 64 << 20
 
 
 def group_shards(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The shards of a manifest with their split, small ones together."""
+    """The shards of a manifest with their split, with small ones grouped."""
     for name, split in manifest["splits"].items():
         group: list[dict[str, Any]] = []
         size = 0
@@ -49,7 +49,7 @@ def group_shards(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[s
 
 
 class VerifyShards(beam.PTransform):
-    """Compares shards with what the manifest lists of them.
+    """Compares shards with their entries in the manifest.
 
     Input: the pipeline's begin. Output: one path, of the file that holds a line of
     `Verified.to_text` for each group of shards. A worker reads the manifest, which may be larger
@@ -64,7 +64,7 @@ class VerifyShards(beam.PTransform):
         Args:
             output: the dataset's folder.
             verifier: checks records.
-            fast: whether to leave the records' content alone, see `verify_shard`.
+            fast: whether to skip the content of the records, see `verify_shard`.
             records: how many there are, for the progress.
             results: the file to write, which every worker can reach.
         """
@@ -137,7 +137,7 @@ def verify_shard(
         shard: the shard as the manifest lists it.
         verifier: checks its records, several at once.
         guard: decodes the images in them.
-        fast: whether to leave the content of the records alone. Of a `gs://` object only the size
+        fast: whether to skip the content of the records. Of a `gs://` object only the size
             and the checksum that the service keeps are compared then: nothing is downloaded.
     """
     name = shard["file"]
@@ -153,7 +153,7 @@ def verify_shard(
             check = None if fast else _GuardedCheck(path, shard, verifier, guard)
             _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
     except OSError as error:
-        # No verdict on a file that gives no answer this time.
+        # A temporary failure says nothing about the file.
         check_final(error, path)
         found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
     found.damaged = bool(found.problems)
@@ -211,7 +211,7 @@ class _GuardedCheck:
         self._guard = guard
 
     def check(self, numbered: tuple[int, bytes]) -> RecordCheck:
-        """Checks a record, given after its number."""
+        """Checks a record, given as its number and its bytes."""
         number, record = numbered
         note = image_note(self._file, number)
 
@@ -245,8 +245,8 @@ def _byte_problems(
         yield Problem(name, None, detail)
     elif crc32c != shard["crc32c"]:
         where = "" if is_damaged else "; every record is sound: the rest of the file differs"
-        told = f"the file's CRC32C is {crc32c}, the manifest says {shard['crc32c']}"
-        yield Problem(name, None, f"has other bytes: {told}{where}")
+        detail = f"the file's CRC32C is {crc32c}, the manifest says {shard['crc32c']}"
+        yield Problem(name, None, f"has other bytes: {detail}{where}")
 
 
 def _shortened(problems: Sequence[Problem], more: int) -> list[Problem]:
@@ -257,13 +257,13 @@ def _shortened(problems: Sequence[Problem], more: int) -> list[Problem]:
 
 
 def read_results(path: str) -> list[Verified]:
-    """What `VerifyShards` wrote."""
+    """Reads the results of `VerifyShards`."""
     text = storage_of(path).read_text(path) or ""
     return [Verified.from_text(line) for line in text.splitlines()]
 
 
 def merge_splits(found: Iterable[Verified], splits: Iterable[str]) -> dict[str, Verified]:
-    """What was found in each split, problems sorted by file and record."""
+    """The results for each split, with problems sorted by file and record."""
     merged = {split: Verified(split) for split in splits}
     for each in found:
         merged[each.split].merge(each)

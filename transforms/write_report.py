@@ -1,4 +1,4 @@
-"""WriteReport: `report.html` beside a finished dataset, from what lies in its folder."""
+"""WriteReport: writes `report.html` from the files of a finished dataset."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from transforms.core.shown_text import first_line
 from transforms.report_images import picture_records, picture_rejected
 from transforms.storage.files import join, read_manifest, storage_of
 
-# What statistics raise that are not in the shape that they should have.
+# Errors caused by statistics without the expected structure.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class WriteReport(beam.PTransform):
-    """Writes the report of a dataset that was just published, or that has none.
+    """Writes the report of a dataset that was just published or has no report.
 
-    Input: what `PublishDataset` gave. Output: `written`, `there` or `failed`. A report that cannot
-    be made is one line in the log: the dataset is whole without it.
+    Input: the output of `PublishDataset`. Output: `written`, `there` or `failed`. A failed report
+    is only logged: the dataset is complete without it.
     """
 
     def __init__(self, output: str) -> None:
@@ -48,12 +48,12 @@ class _WriteReportFn(beam.DoFn):
             yield "there"
             return
         try:
-            # Before the manifest is read: another run may replace the dataset, and its report.
+            # Read before the manifest: another run may replace the dataset and its report.
             found = storage_of(self._output).find(join(self._output, REPORT))
             former = found.version if found else 0
             manifest = read_manifest(join(self._output, MANIFEST))
             write_report(self._output, manifest or {}, former)
-        except Exception as error:  # of every kind; the dataset is published
+        except Exception as error:  # any error; the dataset is published
             _LOGGER.warning(
                 "%s could not be written (%s): %s", REPORT, self._output, first_line(error)
             )
@@ -63,7 +63,7 @@ class _WriteReportFn(beam.DoFn):
 
 
 def write_report(output: str, manifest: Mapping[str, Any], former: int | None = None) -> int:
-    """Makes `report.html` from a dataset's folder, in the place of a former one.
+    """Writes `report.html` from a dataset's folder, replacing a former one.
 
     Args:
         output: the folder.
@@ -82,13 +82,13 @@ def write_report(output: str, manifest: Mapping[str, Any], former: int | None = 
 
 
 def make_report(output: str, manifest: Mapping[str, Any]) -> str:
-    """The report of a dataset; whatever of it cannot be read is a note in the page.
+    """The report of a dataset; unreadable parts become notes in the page.
 
     Args:
         output: its folder.
         manifest: the dataset's.
     """
-    # They bring Jinja2 and Pillow, which nothing needs before.
+    # These modules import Jinja2 and Pillow, which are not needed before.
     from transforms.core.report.page import Sources, render
 
     notes: list[str] = []
@@ -97,7 +97,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
     statistics = _read_statistics(output, manifest, notes)
     rejections = _read_rejections(output, manifest, notes)
     with ThreadPoolExecutor(1) as pool:
-        # In another process, while this one reads the shards.
+        # Runs in another process, while this one reads the shards.
         rejected = pool.submit(picture_rejected, rejections, manifest["root"])
         try:
             pictures = picture_records(output, manifest, statistics, notes)
@@ -115,7 +115,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
 def _without(
     statistics: Mapping[str, Any], error: Exception, notes: list[str]
 ) -> Mapping[str, Any]:
-    """No statistics, in the place of those that cannot be used."""
+    """Returns empty statistics instead of unusable ones, with a note."""
     if not statistics:
         raise error
     notes.append(f"{STATISTICS} is left out: it is not as it should be ({error!r:.100}).")
@@ -141,7 +141,7 @@ def _rejection(fields: Any) -> Rejection:
     """A line of `rejected.jsonl`.
 
     Raises:
-        TypeError, ValueError: it is none.
+        TypeError, ValueError: the line is not valid.
     """
     rejection = Rejection(**fields)
     if not all(isinstance(field, str) for field in rejection):
@@ -150,9 +150,9 @@ def _rejection(fields: Any) -> Rejection:
 
 
 def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) -> list[Rejection]:
-    """The first lines of each reason; the file may have one for every image there is.
+    """The first lines of each reason; the file may have one for every image.
 
-    None of a file that is not the one that the run wrote: its paths are opened for their pictures.
+    An edited file is not used, because the files that it lists are opened for thumbnails.
     """
     wanted = {reason: min(count, MAX_LISTED) for reason, count in manifest["rejected"].items()}
     left = sum(wanted.values())

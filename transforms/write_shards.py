@@ -1,4 +1,4 @@
-"""WriteShards: one planned shard in, one staged TFRecord file out."""
+"""WriteShards: writes each planned shard to a staged TFRecord file."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _LOGGER = logging.getLogger(__name__)
 
 _FINGERPRINTS = "fingerprints"
 
-# In the place of a recipe: an image of the shard can be read that could not.
+# Used instead of a recipe: an image of the shard that was unreadable can be read now.
 _READABLE = "readable"
 
 beam.coders.registry.register_coder(FingerprintBatch, beam.coders.RowCoder)
 
 
 class Converter(Protocol):
-    """Makes serialized Examples of what is planned for one shard.
+    """Makes serialized Examples from the items planned for one shard.
 
     Attributes:
         of_images: whether its records are made of images.
-        fingerprints: whether it fingerprints them.
+        fingerprints: whether it computes fingerprints of the images.
     """
 
     of_images: bool
@@ -57,20 +57,20 @@ class Converter(Protocol):
 
     @property
     def libraries(self) -> Libraries:
-        """The libraries that decide bytes of the records."""
+        """The libraries that affect the bytes of the records."""
 
     def setup(self) -> None:
-        """Makes what cannot be pickled."""
+        """Creates the parts that cannot be pickled."""
 
     def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
-        """What may become a record, or why it may not, in the order given."""
+        """The checked items, or their rejections, in the order given."""
 
     def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
         """Serialized Examples in the order given."""
 
 
 class WrittenShards(NamedTuple):
-    """The outputs of `WriteShards`; fingerprints come by bucket, if they are taken."""
+    """The outputs of `WriteShards`; fingerprints are by bucket, if they are computed."""
 
     shards: beam.PCollection[ShardSummary]
     fingerprints: beam.PCollection[tuple[int, FingerprintBatch]]
@@ -80,10 +80,10 @@ class WriteShards(beam.io.WriteToTFRecord):
     """Writes planned shards as TFRecord files under staging names.
 
     A shard is the unit of work, of retry and of resume: its images are read ahead, checked,
-    encoded and written inside one call, so memory does not grow with the data and no pixel
+    encoded and written in one call, so memory does not grow with the data and no pixel
     crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
 
-    Input: `(file name, images)`, or rows in the place of images. Output: `WrittenShards`. A retry
+    Input: `(file name, images)`, or rows instead of images. Output: `WrittenShards`. A retry
     writes the same bytes to the same name; a shard that a former run finished with the same recipe
     is not written again, and its fingerprints are those in its sidecar.
     Metrics: see `transforms.metrics`.
@@ -159,7 +159,7 @@ class _WriteShardFn(beam.DoFn):
             self._published_recipes = {shard["recipe"] for shard in shards}
             rejected = manifest["files"].get(REJECTED, {"bytes": 0})
             self._unreadable = unreadable_keys(self._output, rejected["bytes"])
-            # Of single images the manifest lists the files, and as many as there are.
+            # For single-image files the manifest lists every file.
             if not self._per_image:
                 self._published = {shard["file"]: shard for shard in shards}
 
@@ -187,9 +187,9 @@ class _WriteShardFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
     def _is_readable_now(self, images: list[Planned]) -> bool:
-        """Whether an image that could not be read for the dataset can be read now.
+        """Whether an image that was unreadable for the dataset can be read now.
 
-        A permission that was given since changes no version, so no recipe.
+        A permission that was granted since changes no version, and so no recipe.
         """
         if not self._unreadable:
             return False
@@ -203,8 +203,8 @@ class _WriteShardFn(beam.DoFn):
         """The recipe of a published shard if it would be written again byte by byte.
 
         A file that was only copied or touched has another modification time, and its shard another
-        recipe: what that comes to is known when its images are converted, to nowhere. Where some
-        were rejected it stays unknown, for the manifest does not say which.
+        recipe: the result is known only after its images are converted, without writing. If some
+        were rejected it stays unknown, because the manifest does not say which.
         """
         published = self._published.get(name, {"recipe": recipe})
         if published["recipe"] == recipe or published["records"] != len(images):
@@ -217,12 +217,12 @@ class _WriteShardFn(beam.DoFn):
         return published["recipe"] if is_same else recipe
 
     def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
-        """A shard that a former run wrote with this recipe, if it is whole."""
+        """A complete shard that a former run wrote with this recipe, or None."""
         sidecar = read_sidecar(sidecar_path(self._output, name, recipe))
         if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
             return None
         summary = ShardSummary.from_text(sidecar.summary)
-        # What could not be read may be there again.
+        # Unreadable images may be readable again.
         if summary is None or not summary.is_of(name, recipe):
             return None
         if any(r.reason == Reason.UNREADABLE for r in summary.rejections):
@@ -271,7 +271,7 @@ class _WriteShardFn(beam.DoFn):
         examples: Iterable[bytes],
         shard_counter: ShardCounter,
     ) -> ShardSummary:
-        """Writes the shard to `partial`, and gives it the name under which it is staged."""
+        """Writes the shard to `partial`, and renames it to its staging name."""
         file = self._write_file(partial, examples)
         recipe = recipes.changed if shard_counter.is_changed else recipes.unchanged
         storage_of(partial).rename(partial, self._staged(name, recipe))
@@ -310,7 +310,7 @@ class _WriteShardFn(beam.DoFn):
 class _WriteImagesFn(_WriteShardFn):
     """Stages a file for each image of a shard; the shard stays the unit of work and of resume.
 
-    Nothing looks for the files until the sidecar names their folder, so they need no renaming.
+    Nothing reads the files before the sidecar names their folder, so they are not renamed.
     """
 
     _per_image = True

@@ -28,7 +28,7 @@ class RowImages:
         root: the common folder of the label files.
         key: kind of the join key.
         places: what local files may be in, see `top_folder`; None for anywhere.
-        rules: what an image's path says of its label and its split.
+        rules: how an image's path gives its label and its split.
     """
 
     def __init__(
