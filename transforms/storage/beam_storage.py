@@ -17,7 +17,7 @@ from transforms.storage.interface import FoundFile, Storage, Stored
 
 _AS_STORED = CompressionTypes.UNCOMPRESSED
 
-# What Beam's extras bring, by the schemes that need them.
+# The extras of Beam, by the schemes that need them.
 _EXTRAS = {
     "s3": ("aws", "boto3"),
     "hdfs": ("hadoop", "hdfs"),
@@ -28,9 +28,9 @@ _EXTRAS = {
 
 
 class BeamStorage(Storage):
-    """What Beam knows by its scheme. Some have folders, such as HDFS; Beam does not say which."""
+    """Storages that Beam supports by scheme. Some have folders (HDFS); Beam cannot say which."""
 
-    # Beam promises for none of them that a stream can go to a place without reading up to it.
+    # Beam does not promise that any of them can seek without reading up to the position.
     reads_ranges = False
 
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
@@ -54,10 +54,10 @@ class BeamStorage(Storage):
         return stream
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-        """The bytes of a file; its file system raises whatever its client does.
+        """The bytes of a file; translates whatever the file system's client raises.
 
         Raises:
-            OSError: of a kind that `is_final` knows.
+            OSError: with an errno that `is_final` understands.
         """
         try:
             return self.read_bytes(uri)
@@ -75,7 +75,7 @@ class BeamStorage(Storage):
         return stream
 
     def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
-        # Hadoop renames onto nothing that is there.
+        # Hadoop does not rename onto an existing file.
         self.remove(target)
         FileSystems.rename([source], [target])
 
@@ -92,7 +92,7 @@ class BeamStorage(Storage):
         return sorted(file.uri.removeprefix(prefix) for file in self.list_files(f"{prefix}**"))
 
     def name_problem(self, path: str) -> str:
-        """A scheme whose package is not installed; Beam would say that it knows no such path."""
+        """Reports a scheme whose package is not installed; Beam would call the path unknown."""
         extra, package = _EXTRAS.get(path.partition("://")[0].lower(), ("", ""))
         try:
             if package:
@@ -111,7 +111,7 @@ class BeamStorage(Storage):
 
     def remove_staging(self, staging: str) -> None:
         super().remove_staging(staging)
-        # What is a folder in some of them would stay.
+        # On storages with folders, empty ones would stay.
         self.remove(staging)
 
 

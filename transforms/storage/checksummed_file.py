@@ -1,4 +1,4 @@
-"""A file to write to, and the checksum of what was written."""
+"""A file that computes the checksum of what is written to it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import google_crc32c
 
 
 class Writable(Protocol):
-    """What takes bytes."""
+    """Anything that bytes can be written to."""
 
     def write(self, data: bytes) -> Any:
         """Takes all of `data`."""
 
 
 class ChecksummedFile:
-    """A file to write to that knows the CRC32C and the number of its bytes."""
+    """A writable file that computes the CRC32C and the number of its bytes."""
 
-    # Beam's compression asks whether it may write.
+    # Beam's compression checks whether the file is writable.
     mode = "wb"
 
     def __init__(self, file: Writable) -> None:
@@ -38,11 +38,11 @@ class ChecksummedFile:
         return len(data)
 
     def tell(self) -> int:
-        """Bytes written so far; compression asks for it."""
+        """Bytes written so far; compression needs it."""
         return self.bytes
 
     def flush(self) -> None:
-        """Nothing to do: closing the file flushes it."""
+        """Does nothing: closing the file flushes it."""
 
     def close(self) -> None:
-        """Nothing to do: whoever opened the file closes it; compression ends its stream."""
+        """Does nothing: the code that opened the file closes it; compression ends its stream."""

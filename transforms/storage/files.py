@@ -1,4 +1,4 @@
-"""Which storage a path is in, and the files of a dataset that are read back by their names."""
+"""Selects the storage of a path, and reads back files of a dataset by their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOCAL, _GCS, _BEAM = LocalStorage(), GcsStorage(), BeamStorage()
 
 
 def storage_of(path: str) -> Storage:
-    """Where a path or a glob is: the only place that reads its scheme."""
+    """The storage of a path or a glob; the only function that reads its scheme."""
     if "://" not in path:
         return _LOCAL
     return _GCS if path.startswith(SCHEME) else _BEAM
@@ -33,12 +33,12 @@ def join(directory: str, *names: str) -> str:
 
 
 def sidecar_path(output: str, shard: str, recipe: str) -> str:
-    """What describes a staged shard."""
+    """The path of the sidecar of a staged shard."""
     return join(output, STAGING, f"{shard}.{recipe}.json")
 
 
 def read_sidecar(path: str) -> Sidecar | None:
-    """What describes a staged shard; None when it is gone, cut or damaged."""
+    """The sidecar of a staged shard; None when it is missing, truncated or damaged."""
     try:
         text = storage_of(path).read_text(path, follow_links=False, max_bytes=_MAX_SIDECAR_BYTES)
     except (TooLargeError, UnicodeDecodeError):
@@ -50,7 +50,7 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     """The manifest in a file, or None when there is none.
 
     Raises:
-        ManifestError: it is no manifest, or of a version that this code does not know.
+        ManifestError: it is not a manifest, or its version is not supported.
     """
     text = storage_of(path).read_text(path, follow_links=False)
     return None if text is None else parse_manifest(text, path)

@@ -46,7 +46,7 @@ def client() -> Client:
     Raises:
         OSError: there are no credentials.
     """
-    # Its tracing would ask for the bucket's metadata beside the first requests.
+    # Its tracing would request the bucket's metadata in addition to the first requests.
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     from google.cloud import storage
     from requests.adapters import HTTPAdapter
@@ -72,7 +72,7 @@ def blob_of(uri: str) -> Blob:
 
 
 def get_media(uri: str, generation: int | None, max_stored: int | None = None) -> tuple[bytes, str]:
-    """One request for an object's bytes as stored, and their content encoding.
+    """Fetches an object's bytes as stored, and their content encoding, in one request.
 
     `Blob.download_as_bytes` makes the same request and takes twice as much of a core for it, which
     is what limits reading small objects (docs/performance.md).
@@ -91,7 +91,7 @@ def get_media(uri: str, generation: int | None, max_stored: int | None = None) -
             decode_content=False,
             retries=False,
             timeout=_TIMEOUT_SECONDS,
-            # Its size is seen before its bytes are read.
+            # Check the size before reading the bytes.
             preload_content=max_stored is None,
         )
         size = int(response.headers.get("Content-Length") or 0)
@@ -110,7 +110,7 @@ def get_media(uri: str, generation: int | None, max_stored: int | None = None) -
 
 @functools.lru_cache(maxsize=1)
 def _connections(made: Client) -> Any:
-    """A client's credentials on a connection for each reader, as the environment asks for."""
+    """A session with a client's credentials and a connection for each reader."""
     from google.auth.transport.urllib3 import AuthorizedHttp
     from requests.utils import get_environ_proxies, select_proxy
     from urllib3 import PoolManager, ProxyManager
@@ -126,7 +126,7 @@ def _connections(made: Client) -> Any:
 
 
 def _check_hash(data: bytes, hashes: str) -> None:
-    """Compares with the CRC32C that the service sends along.
+    """Compares bytes with the CRC32C that the service sends.
 
     Raises:
         ConnectionError: the bytes were damaged on their way; another try may help.

@@ -1,4 +1,4 @@
-"""What Google's packages raise, as an `OSError` that says in one line what to do."""
+"""Translates errors of Google's packages to an `OSError` that says in one line what to do."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from http import HTTPStatus
 
 from transforms.core.file_errors import ChangedError, FinalError
 
-# Seconds that failed requests are repeated for, with growing pauses.
+# Seconds for which failed requests are retried, with growing pauses.
 RETRY_SECONDS = 120
 
-# Answers that blame the request, and yet another try may help.
+# Client errors (4xx) for which a retry may still help.
 _MAY_PASS = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 @contextlib.contextmanager
 def translate_errors(uri: str, *, missing: str = "no such object") -> Iterator[None]:
-    """Turns what Google's packages raise into an `OSError` of one line."""
+    """Turns errors of Google's packages into an `OSError` of one line."""
     from google.api_core.exceptions import GoogleAPIError, from_http_response
     from google.auth.exceptions import GoogleAuthError
     from google.cloud.storage.exceptions import InvalidResponse
@@ -45,7 +45,7 @@ def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
     if isinstance(error, (exceptions.Forbidden, exceptions.Unauthorized)):
         return PermissionError(errno.EACCES, f"no permission: {text}", uri)
     if isinstance(error, (DefaultCredentialsError, RefreshError)) and not error.retryable:
-        # Without an errno: it says nothing of the object, and no other try helps.
+        # Without an errno: the error is not about the object, and a retry does not help.
         return OSError("no Google credentials: run `gcloud auth application-default login`")
     if isinstance(error, exceptions.RetryError):
         detail = f"no answer in {RETRY_SECONDS} s of retries: {first_line(error.cause)}"
@@ -57,7 +57,7 @@ def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
 
 
 def first_line(error: BaseException | None) -> str:
-    """What a service says, without the request."""
+    """The message of a service, without the request."""
     text = str(getattr(error, "message", None) or error)
     if "requester pays" in text.lower():
         return "the bucket is requester-pays: copy the objects to a bucket of your own"

@@ -1,8 +1,8 @@
-"""When a request to Google Cloud Storage is repeated, and how a process slows down together.
+"""Retries requests to Google Cloud Storage, and slows all threads of the process down together.
 
-A request that fails is repeated with growing pauses of its own. After 429 (too many requests) all
-threads of the process pause: if each one only knew of its own requests, the others would go on
-asking, and the service would refuse more and more of them.
+A failed request is retried with growing pauses. After 429 (too many requests) all
+threads of the process pause: if each thread only backed off for its own requests, the others
+would continue, and the service would refuse more and more of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _LONGEST_PAUSE = 32.0
 
 
 class ThrottleGate:
-    """Holds the requests of all threads back while a service refuses them.
+    """Pauses the requests of all threads while a service refuses them.
 
     Attributes:
-        shut_seconds: how long it was shut in the life of the process.
+        shut_seconds: how long it was shut during the life of the process.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ThrottleGate:
         Args:
             clock: seconds, of any origin.
             sleep: waits for some seconds.
-            spread: 0..1, when in the time of a pause after it a waiting thread goes on.
+            spread: 0..1, how far into the time after a pause a waiting thread continues.
         """
         self._clock = clock
         self._sleep = sleep
@@ -60,7 +60,7 @@ class ThrottleGate:
         """
         now = self._clock()
         while now < self._opens:
-            # All at once, they would be refused again.
+            # If all continued at once, they would be refused again.
             self._sleep(self._opens - now + self._spread() * self._pause)
             now = self._clock()
         return now
@@ -69,7 +69,7 @@ class ThrottleGate:
         """Shuts the gate, for longer each time.
 
         Args:
-            sent: when the request was; those that were under way together count once.
+            sent: when the request was sent; concurrent requests count once.
             retry_after: seconds that the service asks for.
         """
         with self._lock:
@@ -97,9 +97,9 @@ GATE = ThrottleGate()
 
 @functools.lru_cache(maxsize=1)
 def retry() -> Any:
-    """What Google's client repeats requests by, for `RETRY_SECONDS`.
+    """The retry policy of Google's client, for `RETRY_SECONDS`.
 
-    Every request of `transforms.storage.gcs_storage` names a generation or may be repeated.
+    Every request of `transforms.storage.gcs_storage` names a generation or is idempotent.
     """
     from google.api_core.retry import Retry
     from google.cloud.storage.retry import DEFAULT_RETRY
@@ -135,7 +135,7 @@ def gated(request: Callable[..., Any], gate: ThrottleGate = GATE) -> Callable[..
 
 
 def _answer(error: Exception) -> tuple[int, float]:
-    """The status that an exception of Google's packages stands for, and its `Retry-After`."""
+    """The HTTP status of an exception of Google's packages, and its `Retry-After`."""
     response = getattr(error, "response", None)
     status = getattr(error, "code", None) or getattr(response, "status_code", None)
     headers = getattr(response, "headers", None) or {}

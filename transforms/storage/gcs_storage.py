@@ -1,6 +1,6 @@
 """Objects of Google Cloud Storage: list, read, write, move; one client for a process.
 
-Beam's own file system asks for an object's metadata before every read and lists without saying
+Beam's own file system requests an object's metadata before every read and lists without saying
 which fields it wants. Here a read is one request, pinned to the generation that was listed, and
 every failure is an `OSError` that says in one line what to do.
 """
@@ -33,7 +33,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class GcsStorage(Storage):
-    """What begins with `gs://`; every version is a generation."""
+    """Paths that begin with `gs://`; every version is a generation."""
 
     has_generations = True
     keeps_checksums = True
@@ -41,7 +41,7 @@ class GcsStorage(Storage):
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
         """The objects that a glob matches, in the order of their names.
 
-        Placeholders of folders, whose names end with a slash, are none.
+        Folder placeholders, whose names end with a slash, are left out.
         """
         bucket, names = split_uri(pattern)
         if not bucket:
@@ -82,12 +82,12 @@ class GcsStorage(Storage):
         return stored.crc32c if stored.size <= size else ""
 
     def md5(self, uri: str, *, version: int) -> str | None:
-        """One request; None when the bucket does not know it (of objects composed of others).
+        """One request; None if the bucket has no MD5 (composite objects).
 
-        Also when it knows that of the compressed bytes.
+        Also None if it is the MD5 of the compressed bytes.
 
         Raises:
-            OSError: it is gone, was overwritten, or cannot be asked for.
+            OSError: the object is gone, was overwritten, or cannot be queried.
         """
         with translate_errors(uri):
             blob = blob_of(uri)
@@ -107,7 +107,7 @@ class GcsStorage(Storage):
     def read_text(
         self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
     ) -> str | None:
-        # One request: a bucket says itself that there is none.
+        # One request: the error of the bucket itself says that there is no such object.
         try:
             return self.read_bytes(path, max_bytes=max_bytes).decode()
         except FileNotFoundError:
@@ -144,7 +144,7 @@ class GcsStorage(Storage):
 
     @contextlib.contextmanager
     def open_writer(self, path: str) -> Iterator[Any]:
-        """A stream to a new object, sent in parts; nothing appears when the body raises."""
+        """A stream to a new object, sent in parts; no object is created if the body raises."""
         with translate_errors(path):
             stream = blob_of(path).open(
                 "wb",
@@ -158,7 +158,7 @@ class GcsStorage(Storage):
                 yield stream
                 stream.close()
             except BaseException:
-                # A stream that is only dropped uploads what it has when it is collected.
+                # A dropped stream would upload its data when it is garbage-collected.
                 stream.terminate()
                 raise
 
@@ -168,7 +168,7 @@ class GcsStorage(Storage):
             with translate_errors(path):
                 blob.upload_from_string(
                     data,
-                    # What a browser may show; everything else it saves.
+                    # A browser shows these types; it saves everything else.
                     content_type=(
                         "text/html" if path.endswith(".html") else "application/octet-stream"
                     ),
@@ -177,7 +177,7 @@ class GcsStorage(Storage):
                 )
             return int(blob.generation)
         except ChangedError as error:
-            # A retry of our own finds what its first try wrote.
+            # Our own retry finds the result of the first attempt.
             there = self.find(path)
             if there is None or _read(path, there.version) != data:
                 raise FileExistsError(errno.EEXIST, "another run wrote it", path) from error
@@ -198,13 +198,13 @@ class GcsStorage(Storage):
         self.move(source, target, there, former)
 
     def move(self, source: str, target: str, there: Stored, former: Stored | None) -> int:
-        """Puts one generation of `source` in the place of one of `target`; see `rename`.
+        """Replaces one generation of `target` by one of `source`; see `rename`.
 
         Args:
-            source: the object; moved onto itself, it gets another generation.
+            source: the object; moved onto itself, it gets a new generation.
             target: its new URI.
-            there: what is known of `source`.
-            former: what is known of `target`, None when there was none.
+            there: the metadata of `source`.
+            former: the metadata of `target`, None if it did not exist.
 
         Returns:
             the generation of `target`.
@@ -228,7 +228,7 @@ class GcsStorage(Storage):
             blob_of(path).delete(if_generation_match=generation, retry=retry())
 
     def name_problem(self, path: str) -> str:
-        # As a variable makes it that is not set.
+        # The result of an unset shell variable, as in gs://$BUCKET/x.
         return "" if split_uri(path)[0] else "names no bucket: write gs://BUCKET/NAME"
 
     def find_foreign(self, output: str) -> str | None:
@@ -242,9 +242,9 @@ def _list(folder: str, prefix: str, fields: str) -> Iterator[Blob]:
     """The objects of a folder's bucket whose names begin with a prefix.
 
     Args:
-        folder: or glob, for messages.
+        folder: the folder or glob, for messages.
         prefix: of the names.
-        fields: what is asked for of each.
+        fields: the fields to request for each object.
     """
     with translate_errors(folder, missing="no such bucket"):
         yield from client().list_blobs(
@@ -256,7 +256,7 @@ def _list(folder: str, prefix: str, fields: str) -> Iterator[Blob]:
 
 
 def _stored(blob: Blob) -> Stored:
-    """What the service said of an object."""
+    """The metadata of an object."""
     crc32c = base64.b64decode(blob.crc32c).hex()
     return Stored(int(blob.size or 0), int(blob.generation), crc32c)
 
@@ -284,13 +284,13 @@ def _read(
     max_bytes: int | None = None,
     max_stored: int | None = None,
 ) -> bytes:
-    """All bytes of an object in one request; what is stored with gzip encoding is decompressed.
+    """All bytes of an object in one request; gzip content encoding is decompressed.
 
     Args:
         uri: the object.
         generation: the generation that it must still have, or None for any.
         max_bytes: bytes that a compressed object may grow to; by default, a gigabyte.
-        max_stored: bytes that it may have as stored, for what was not listed; None for any number.
+        max_stored: limit for its stored bytes, if it was not listed; None for no limit.
 
     Raises:
         TooLargeError: it has more than `max_stored`.

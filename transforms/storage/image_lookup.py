@@ -1,4 +1,4 @@
-"""Looking up the images that rows list: sizes and versions, many at once."""
+"""Looks up the images that rows list: sizes and versions, many in parallel."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from transforms.storage.read_ahead import ReadAhead
 class RowImages:
     """Looks up the images of one dataset that rows list.
 
-    A local file is one `stat`, an object one request; as many wait at once as are read at once.
+    A local file takes one `stat`, an object one request; lookups run in parallel like reads.
 
     Attributes:
         root: the common folder of the label files.
         key: kind of the join key.
-        places: what local files may be in, see `top_folder`; None for anywhere.
+        places: folders that local files must be in, see `top_folder`; None for anywhere.
         rules: how an image's path gives its label and its split.
     """
 
@@ -67,7 +67,7 @@ class RowImages:
             yield key, row
 
     def _outside(self, uri: str) -> JoinSide:
-        """A file that is left alone: not even asked for its size."""
+        """A file outside the allowed places: not even its size is read."""
         return JoinSide(listed_path(uri, self._root), 0, OUTSIDE, "", "", is_image=True)
 
     def _image(self, uri: str) -> JoinSide:
@@ -78,9 +78,9 @@ class RowImages:
 
 
 def find_listed(uri: str) -> Stored:
-    """What is known of a file that a row lists; its version is `MISSING` when there is none.
+    """The metadata of a file that a row lists; its version is `MISSING` if it does not exist.
 
     Raises:
-        OSError: the bucket or the file system gives no answer.
+        OSError: the bucket or the file system does not answer.
     """
     return storage_of(uri).find(uri) or Stored(0, MISSING)

@@ -1,7 +1,7 @@
-"""What every place that holds files can do; `transforms.storage.files.storage_of` says which it is.
+"""The interface of all storages; `transforms.storage.files.storage_of` selects one from a path.
 
-Code outside of this room asks a storage for what it needs, by the name of a behaviour, and never
-for the scheme of a path.
+Code outside this package uses a storage by its behaviour, and never
+checks the scheme of a path.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ READERS = 32
 """Requests of one process that wait for a remote answer at the same time."""
 
 MAX_TEXT_BYTES = 1 << 30
-"""What a text that is read whole may have: 5 million lines of a manifest, or classes.
+"""The limit for a text that is read whole: 5 million lines of a manifest, or classes.
 
-A sparse file of a terabyte costs nobody anything.
+A sparse file of a terabyte costs nothing to create.
 """
 
 _CHUNK = 1 << 20
@@ -47,7 +47,7 @@ class FoundFile(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What is known of a stored file without reading it.
+    """The metadata of a stored file, known without reading it.
 
     Attributes:
         size: bytes.
@@ -61,22 +61,22 @@ class Stored(NamedTuple):
 
 
 class Storage(abc.ABC):
-    """One kind of place that holds files. It has no state: a worker may make one of its own.
+    """One kind of storage. It has no state: a worker may create its own.
 
-    What is implemented here is what holds where there are neither folders nor links.
+    The methods implemented here are right for storages without folders and links.
     """
 
     is_remote = True
-    """Whether an answer takes long, so that many are waited for at once."""
+    """Whether answers take long, so that many requests should run in parallel."""
 
     has_folders = False
-    """Whether folders are there by themselves: one can be missing, empty, locked or forbidden."""
+    """Whether folders exist on their own: one can be missing, empty, locked or forbidden."""
 
     has_generations = False
-    """Whether a change can name the generation that it replaces, and fails if there is another."""
+    """Whether a change can name the generation that it replaces, and fails if it is outdated."""
 
     keeps_checksums = False
-    """Whether `find` tells the CRC32C of a file without reading it."""
+    """Whether `find` returns the CRC32C of a file without reading it."""
 
     reads_ranges = True
     """Whether reading a part of a file costs no more than that part."""
@@ -86,15 +86,15 @@ class Storage(abc.ABC):
         """The ordinary files that a glob matches; `**` crosses folders, hidden files need a dot.
 
         Raises:
-            OSError: something cannot be listed; images would be missed in silence.
+            OSError: something cannot be listed; images would be missed silently.
         """
 
     @abc.abstractmethod
     def find(self, path: str) -> Stored | None:
-        """What is known of an ordinary file, None when there is none. One system call or request.
+        """The metadata of an ordinary file, or None. One system call or request.
 
         Raises:
-            OSError: there is no answer.
+            OSError: the storage does not answer.
         """
 
     @abc.abstractmethod
@@ -109,21 +109,21 @@ class Storage(abc.ABC):
 
         Args:
             path: the file.
-            follow_links: whether it may be a link: those that a user names, but none that is read
+            follow_links: whether it may be a link: True for paths that a user names, not for paths read
                 from a file in an output folder.
 
         Raises:
-            OSError: it cannot be read, or is no regular file.
+            OSError: it cannot be read, or is not a regular file.
         """
 
     @abc.abstractmethod
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-        """The bytes of a file as listed; what a bucket keeps with gzip encoding is decompressed.
+        """The bytes of a file as listed; gzip content encoding in a bucket is decompressed.
 
         Args:
             uri: the file.
             size: bytes, as listed.
-            version: as listed; 0 when the listing said nothing.
+            version: as listed; 0 if the listing had none.
             max_bytes: bytes that a compressed object may grow to.
 
         Raises:
@@ -132,21 +132,21 @@ class Storage(abc.ABC):
 
     @abc.abstractmethod
     def open_writer(self, path: str) -> AbstractContextManager[Any]:
-        """A new file to write bytes to; it follows no link, and its bytes are kept at the end."""
+        """A new file to write bytes to; it follows no link, and is synced to disk at the end."""
 
     @abc.abstractmethod
     def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
-        """Puts `source` in the place of `target`, which may exist.
+        """Moves `source` to `target`, which may exist.
 
         Args:
             source: the file.
             target: its new path.
-            is_synced: whether its name is kept, too, when this returns; see `sync_folder`.
+            is_synced: whether the new name is on disk, too, when this returns; see `sync_folder`.
         """
 
     @abc.abstractmethod
     def remove(self, path: str, *, generation: int | None = None) -> None:
-        """Removes a file, or only one generation of it; nothing there is fine."""
+        """Removes a file, or only one generation of it; a missing file is fine."""
 
     @abc.abstractmethod
     def names_below(self, folder: str) -> list[str]:
@@ -158,11 +158,11 @@ class Storage(abc.ABC):
         Args:
             path: the file.
             data: its content.
-            generation: of the file that it replaces, 0 for a new one, None for any; it counts only
+            generation: of the file that it replaces, 0 for a new one, None for any; used only
                 where there are generations.
 
         Returns:
-            the generation that was written, 0 where there are none.
+            the generation that was written, 0 where there are no generations.
 
         Raises:
             FileExistsError: another run wrote other bytes meanwhile.
@@ -175,12 +175,12 @@ class Storage(abc.ABC):
     def read_bytes(
         self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
     ) -> bytes:
-        """All bytes of a file; what a bucket keeps with gzip encoding is decompressed.
+        """All bytes of a file; gzip content encoding in a bucket is decompressed.
 
         Args:
             path: the file.
             follow_links: see `open_reader`.
-            max_bytes: bytes that it may have; None for any number.
+            max_bytes: limit for its bytes; None for no limit.
 
         Raises:
             TooLargeError: it has more than `max_bytes`.
@@ -192,8 +192,8 @@ class Storage(abc.ABC):
     def read_text(
         self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
     ) -> str | None:
-        """The content of a file, or None when there is none; see `read_bytes`."""
-        # What is raised when there is none, not all file systems agree on.
+        """The content of a file, or None if it does not exist; see `read_bytes`."""
+        # File systems raise different errors for a missing file.
         if not self.exists(path):
             return None
         try:
@@ -204,7 +204,7 @@ class Storage(abc.ABC):
     def read_range(
         self, path: str, offset: int, length: int, *, follow_links: bool = True
     ) -> bytes:
-        """A part of a file as stored; fewer bytes where it ends; see `open_reader`."""
+        """A part of a file as stored; fewer bytes at its end; see `open_reader`."""
         with self.open_reader(path, follow_links=follow_links) as file:
             file.seek(offset)
             return bytes(file.read(length))
@@ -214,11 +214,11 @@ class Storage(abc.ABC):
         return None
 
     def checksum(self, path: str, *, size: int) -> str | None:
-        """The CRC32C of a file, 8 hexadecimal digits; None when there is none.
+        """The CRC32C of a file, 8 hexadecimal digits; None if the file does not exist.
 
         Args:
             path: the file.
-            size: bytes that it should have. Of one with more, no more are read: empty.
+            size: bytes that it should have. Of a longer file, no more are read: empty.
 
         Raises:
             OSError: it cannot be read.
@@ -235,28 +235,28 @@ class Storage(abc.ABC):
         return f"{crc:08x}"
 
     def has_checksum(self, path: str, crc32c: str, size: int) -> bool:
-        """Whether a file is there with these bytes; a link, a FIFO or a folder is none."""
+        """Whether a file with these bytes exists; a link, a FIFO or a folder does not count."""
         return self.checksum(path, size=size) == crc32c
 
     def has_size(self, path: str, size: int) -> bool:
-        """Whether a file is there, no link, and has `size` bytes."""
+        """Whether a file exists, is not a link, and has `size` bytes."""
         found = self.find(path)
         return found is not None and found.size == size
 
     def is_ordinary(self, path: str) -> bool:
-        """Whether reading a path ends: it may be a FIFO, a device or a file of /proc."""
+        """Whether reading a path ends, unlike that of a FIFO, a device or a file of /proc."""
         return True
 
     def is_misplaced(self, path: str) -> bool:
-        """Whether a link, a folder, a FIFO or a device is where a dataset has a file."""
+        """Whether the path of a dataset's file is a link, a folder, a FIFO or a device."""
         return False
 
     def is_folder(self, path: str) -> bool:
-        """Whether a folder is there, or at least a file below it."""
+        """Whether a folder exists, or at least a file below it."""
         return next(self.list_files(f"{path.rstrip('/')}/**"), None) is not None
 
     def name_problem(self, path: str) -> str:
-        """What keeps a path or a glob from naming anything; empty when nothing does."""
+        """The reason why a path or a glob is not valid; empty if it is."""
         return ""
 
     def absolute(self, path: str) -> str:
@@ -264,13 +264,13 @@ class Storage(abc.ABC):
         return path
 
     def spellings(self, path: str) -> list[str]:
-        """How listings may spell a path, itself first."""
+        """The spellings of a path that listings may use, beginning with the path itself."""
         return [path]
 
     def top_folder(self, path: str) -> str:
-        """The place in the file system that a path is in, see `image_lists.top_folder`.
+        """The top folder that contains a path, see `image_lists.top_folder`.
 
-        Empty where there is none: what may be read is decided by a bucket's permissions.
+        Empty for buckets, whose permissions decide what may be read.
         """
         return ""
 
@@ -279,10 +279,10 @@ class Storage(abc.ABC):
         return
 
     def could_write(self, folder: str) -> bool:
-        """Writes to a folder in a way that leaves nothing, even of a run that is killed meanwhile.
+        """Tests writing to a folder without leaving anything behind, even if the run is killed.
 
         Returns:
-            False where there is no such way.
+            False if the storage has no such way.
 
         Raises:
             OSError: the folder cannot be written to.
@@ -290,18 +290,18 @@ class Storage(abc.ABC):
         return False
 
     def sync_folder(self, folder: str) -> None:
-        """Keeps the names in a folder, in the order in which they were given."""
+        """Syncs the names in a folder to disk, in the order in which they were given."""
         return
 
     def remove_if_empty(self, folder: str) -> None:
-        """Removes a folder that nothing is in."""
+        """Removes an empty folder."""
         return
 
     def staged_names(self, staging: str) -> list[str]:
         """All files below a staging folder, relative to it, sorted.
 
         Raises:
-            ForeignNameError: one is none that this tool writes there.
+            ForeignNameError: a file is not one that this tool writes there.
         """
         names = self.names_below(staging)
         if foreign := [name for name in names if not is_staged(name)]:
@@ -309,16 +309,16 @@ class Storage(abc.ABC):
         return names
 
     def remove_staging(self, staging: str) -> None:
-        """Removes a staging folder with what this tool writes there; nothing there is fine.
+        """Removes a staging folder and this tool's files in it; a missing folder is fine.
 
         Raises:
-            ForeignNameError: something else is in it; nothing was removed then.
+            ForeignNameError: something else is in it; in that case nothing was removed.
         """
         for name in self.staged_names(staging):
             self.remove(f"{staging}/{name}")
 
     def find_foreign(self, output: str) -> str | None:
-        """Something in an output folder that holds neither a dataset nor what a run staged.
+        """A foreign file in an output folder that holds neither a dataset nor staged files.
 
         Raises:
             NotADirectoryError: the folder is a file.
@@ -327,7 +327,7 @@ class Storage(abc.ABC):
         return None
 
     def check_folders(self, output: str, names: Iterable[str]) -> None:
-        """Checks that the folders of a dataset's files are in it, and no links that lead elsewhere.
+        """Checks that the folders of a dataset's files are in it, and are not links out of it.
 
         Args:
             output: the dataset's folder.
@@ -353,18 +353,18 @@ class Storage(abc.ABC):
     def for_each(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Results in the order of the items; many at once if answers take long.
+        """Results in the order of the items; computed in parallel if answers take long.
 
         Args:
-            function: asks for a file.
-            items: what to call it with.
+            function: called with each item.
+            items: the arguments of the calls.
         """
         with ThreadPoolExecutor(READERS) as pool:
             yield from pool.map(function, items)
 
 
 def foreign_name(path: str) -> ForeignNameError:
-    """What to raise for something in a staging folder that this tool does not write there."""
+    """The error for a file in a staging folder that this tool does not write there."""
     return ForeignNameError(
         f"{path!r:.300} is nothing that this tool writes into its staging folder: move it away"
     )
@@ -375,7 +375,7 @@ def read_up_to(file: BinaryIO, max_bytes: int | None, path: str) -> bytes:
 
     Args:
         file: at its beginning.
-        max_bytes: bytes that it may have; None for any number.
+        max_bytes: limit for its bytes; None for no limit.
         path: for messages.
 
     Raises:
@@ -386,7 +386,7 @@ def read_up_to(file: BinaryIO, max_bytes: int | None, path: str) -> bytes:
         return bytes(file.read())
     chunks: list[bytes] = []
     read = 0
-    # Not in one call, which would take as much memory as a file may have.
+    # Not in one call, which would take as much memory as the largest file.
     while chunk := file.read(_CHUNK):
         read += len(chunk)
         if read > max_bytes:

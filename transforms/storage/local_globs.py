@@ -1,4 +1,4 @@
-"""What a glob matches on local disk: folder by folder, and an unreadable folder is an error."""
+"""Expands globs on local disk, folder by folder; an unreadable folder is an error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import stat
 from collections import Counter
 from collections.abc import Iterator
 
-# Ways through links that lead to one folder; linked in a circle, a dozen folders have millions.
+# Limit for paths through links to one folder; a dozen folders linked in a circle have millions.
 _MAX_WAYS = 1000
 
 
 def expand_glob(pattern: str) -> Iterator[str]:
-    """What `glob.iglob(pattern, recursive=True)` gives, but an unreadable folder is an error."""
+    """Like `glob.iglob(pattern, recursive=True)`, but an unreadable folder is an error."""
     first, *parts = pattern.split("/")
     if first == "" and parts:
         yield from _match_parts("/", parts)
@@ -43,7 +43,7 @@ def _match_parts(folder: str, parts: list[str]) -> Iterator[str]:
 
 
 def _match_below(top: str, rest: list[str]) -> Iterator[str]:
-    """`**`: what the rest matches in `top` and in every folder below it that is not hidden.
+    """Expands `**`: matches the rest in `top` and in every folder below it that is not hidden.
 
     Links to folders are followed, unless they lead back to a folder above.
 
@@ -51,7 +51,7 @@ def _match_below(top: str, rest: list[str]) -> Iterator[str]:
         OSError: there are too many ways through links to one folder.
     """
     ways: Counter[str] = Counter()
-    # A folder, the same without links in it, and all those above it.
+    # A folder, its path without links, and all folders above it.
     todo: list[tuple[str, str, frozenset[str]]] = [(top, os.path.realpath(top), frozenset())]
     while todo:
         folder, real, above = todo.pop()
@@ -82,8 +82,8 @@ def _is_folder(path: str) -> bool:
     """Whether `path` is a folder, or a link to one.
 
     Raises:
-        OSError: it cannot be known, as in a folder that may be listed but not entered, and as with
-            a path that is too long; `os.path.isdir` says no, and images would be missed in silence.
+        OSError: that is unknown, for example in a folder that may be listed but not entered, or for
+            a path that is too long; `os.path.isdir` gives False, and images would be missed.
     """
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)

@@ -1,7 +1,7 @@
-"""Files on local disk, by names that somebody else may have written: nothing waits.
+"""Files on local disk, whose names may come from untrusted sources: no call blocks.
 
 A folder that was copied from elsewhere may hold links, FIFOs and devices under the names of a
-dataset's files. Opening a FIFO would wait for ever; through a link, a file elsewhere would be read
+dataset's files. Opening a FIFO would block forever; through a link, a file elsewhere would be read
 or overwritten.
 """
 
@@ -36,24 +36,24 @@ from transforms.storage.interface import (
 from transforms.storage.local_globs import expand_glob
 from transforms.storage.ordinary_files import is_ordinary, is_ordinary_file
 
-# Refused for a link in the last part of a path, by Linux and macOS.
+# The errno of Linux and macOS for a link in the last part of a path.
 _IS_LINK = errno.ELOOP
 
-# Nothing is at a path: a part of it is missing, or a file is where it names a folder.
+# The path does not exist: a part of it is missing, or a file is in place of a folder.
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError)
 
-# What opening something else than a file of the dataset ends with.
+# Errors from opening something other than a file of the dataset.
 _NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ENOTDIR)
 
-# The file system or the kernel has no files without a name.
+# The file system or the kernel does not support files without a name.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
-# Seconds between the tries to read a file that fails for a reason that may pass.
+# Seconds between attempts to read a file after a temporary failure.
 _PAUSES = (0.1, 0.5, 2.0)
 
 
 class LocalStorage(Storage):
-    """What has no scheme."""
+    """Paths without a scheme."""
 
     is_remote = False
     has_folders = True
@@ -64,7 +64,7 @@ class LocalStorage(Storage):
             try:
                 status = os.stat(path)
             except OSError as error:
-                # A dangling link, or gone since it was listed: reading it will say which.
+                # A dangling link, or a file removed since the listing: reading it will show which.
                 check_final(error, path)
                 yield FoundFile(path, 0, 0)
                 continue
@@ -88,8 +88,8 @@ class LocalStorage(Storage):
             descriptor = os.open(path, flags)
         except OSError as error:
             if error.errno == _IS_LINK and not follow_links and os.path.islink(path):
-                told = "it is a link, not a file of the dataset"
-                raise OSError(errno.EINVAL, told, path) from error
+                detail = "it is a link, not a file of the dataset"
+                raise OSError(errno.EINVAL, detail, path) from error
             if error.errno == errno.ENXIO:
                 raise OSError(errno.EINVAL, "it is no regular file", path) from error
             raise
@@ -102,7 +102,7 @@ class LocalStorage(Storage):
             raise
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-        # On a network file system, many an error passes.
+        # On a network file system, many errors are temporary.
         for pause in _PAUSES:
             try:
                 return _read_once(uri, size, version)
@@ -114,7 +114,7 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def open_writer(self, path: str) -> Iterator[Any]:
-        # On the disk before it gets its name, so that a crash cannot leave half.
+        # Synced before it gets its name, so that a crash cannot leave half a file.
         with _create(path) as stream:
             yield stream
             stream.flush()
@@ -184,7 +184,7 @@ class LocalStorage(Storage):
             os.makedirs(path, exist_ok=True)
 
     def could_write(self, folder: str) -> bool:
-        # A file that never gets a name.
+        # An anonymous file, which never appears in the folder.
         nameless = getattr(os, "O_TMPFILE", 0)
         if not nameless:
             return False
@@ -208,7 +208,7 @@ class LocalStorage(Storage):
             os.rmdir(folder)
 
     def staged_names(self, staging: str) -> list[str]:
-        """All that is in a staging folder; a link is refused, too."""
+        """All files in a staging folder; a link is refused, too."""
         _check_folder(staging)
         try:
             entries = sorted(os.scandir(staging), key=lambda entry: entry.name)
@@ -257,10 +257,10 @@ class LocalStorage(Storage):
 
 
 def _create(path: str) -> BinaryIO:
-    """A new file to write, in the place of what a killed run left there; makes its folder.
+    """A new file to write, replacing one of a killed run; creates its folder.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
@@ -268,7 +268,7 @@ def _create(path: str) -> BinaryIO:
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     except FileExistsError:
-        # Not truncated: a link would lead elsewhere, and a FIFO would wait for a reader.
+        # Not truncated on opening: a link would lead elsewhere, and a FIFO wait for a reader.
         _remove(path)
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
@@ -279,7 +279,7 @@ def _remove(path: str) -> None:
 
 
 def _read_once(path: str, size: int, version: int) -> bytes:
-    # Otherwise it would wait for somebody to write to what has become a FIFO.
+    # Otherwise it would block if the file has been replaced by a FIFO.
     with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
         _check_unchanged(file.fileno(), path, size, version)
         data = file.read(size + 1)
@@ -308,7 +308,7 @@ def _overwritten(path: str) -> OSError:
 
 
 def _check_folder(path: str) -> None:
-    """Checks that a folder of the output is one, if it is there, and not a link.
+    """Checks that a folder of the output, if it exists, is a folder and not a link.
 
     Raises:
         ForeignNameError: it is something else.
@@ -321,7 +321,7 @@ def _check_folder(path: str) -> None:
 
 
 def _check_file(path: str) -> None:
-    """Checks that what a file of the output replaces, if anything, is no folder.
+    """Checks that a file of the output does not replace a folder.
 
     Raises:
         ForeignNameError: it is a folder.
@@ -335,7 +335,7 @@ def _staged_name(entry: os.DirEntry[str], folder: str = "") -> str:
     """The path below the staging folder of something in it, or in a folder of it.
 
     Raises:
-        ForeignNameError: it is none that this tool writes, or is a link.
+        ForeignNameError: it is not a file that this tool writes, or is a link.
     """
     name = folder + entry.name
     if is_staged(name) and entry.is_file(follow_symlinks=False):

@@ -1,7 +1,7 @@
-"""Which local files are ordinary ones: reading them ends, and gives the bytes that were listed.
+"""Recognizes ordinary local files: reading them ends, and returns the listed bytes.
 
-A FIFO or a device may never end. Neither may a file of `/proc` or `/sys`, though it says that it is
-regular: the kernel makes its bytes while it is read, and reading can wait or change something.
+A FIFO or a device may never end. Neither may a file of `/proc` or `/sys`, although it claims to be
+regular: the kernel generates its bytes on reading, which can block or change something.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-# File systems whose files the kernel makes up.
+# File systems whose content the kernel generates.
 _MADE_UP = frozenset(
     "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs fusectl mqueue nfsd "
     "nsfs proc pstore rpc_pipefs securityfs selinuxfs smackfs sysfs tracefs".split()
@@ -22,7 +22,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def is_ordinary(status: os.stat_result) -> bool:
-    """Whether a file is regular and on a file system that keeps bytes. No system call."""
+    """Whether a file is regular and on a file system that stores bytes. No system call."""
     return stat.S_ISREG(status.st_mode) and status.st_dev not in _made_up_devices()
 
 
@@ -36,7 +36,7 @@ def is_ordinary_file(path: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _made_up_devices() -> frozenset[int]:
-    """The devices of such file systems, read once a process; none where there is no `/proc`."""
+    """The devices of such file systems, read once per process; none without `/proc`."""
     text = ""
     with contextlib.suppress(OSError):
         text = _MOUNTS.read_text(errors="replace")
@@ -44,7 +44,7 @@ def _made_up_devices() -> frozenset[int]:
 
 
 def _made_up_device(line: str) -> int:
-    """The device of a line of `mountinfo`, 0 when its files are ordinary.
+    """The device in a line of `mountinfo`, 0 if its files are ordinary.
 
     >>> _made_up_device("24 29 0:22 / /proc rw,relatime - proc proc rw") == os.makedev(0, 22)
     True

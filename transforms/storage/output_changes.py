@@ -1,10 +1,10 @@
-"""How the publishing step changes an output folder: a run that was taken over changes nothing.
+"""Changes of the publishing step to an output folder; a run that was taken over changes nothing.
 
 A local folder is locked for as long as its process lives, suspended or not. A bucket has no such
-lock: a run that gave no sign of life for a while is taken over, and may wake up in the middle of
-publishing. So it looks once at what is there, checks that the lock still names it, and from then on
+lock: a run without a heartbeat for a while is taken over, and may wake up in the middle of
+publishing. So it lists the folder once, checks that the lock still names it, and from then on
 names the generation of each object that it replaces, moves or removes. Its successor removes what
-it had staged and gives every object of its own dataset a new generation, so whatever the sleeper
+its staged files and gives every object of its own dataset a new generation, so whatever the sleeper
 does next fails.
 """
 
@@ -23,11 +23,11 @@ from transforms.storage.interface import Storage, Stored
 
 
 class Put(NamedTuple):
-    """A file that gets its last name.
+    """A file that is moved to its final name.
 
     Attributes:
         source: its path below the output folder while it is staged.
-        target: its last path below the output folder.
+        target: its final path below the output folder.
         bytes: its size.
         crc32c: its checksum, 8 hexadecimal digits.
     """
@@ -50,7 +50,7 @@ class OutputChanges:
         self._storage = storage
 
     def begin(self) -> None:
-        """Looks at what is there; changes that others make from now on are not overwritten.
+        """Lists the folder; changes that others make from now on are not overwritten.
 
         Raises:
             OSError: another run took the output over.
@@ -65,12 +65,12 @@ class OutputChanges:
         self._storage.write_whole(join(self.output, name), data)
 
     def move(self, source: str, target: str, *, is_synced: bool = True) -> None:
-        """Puts a file in the place of another, which may exist."""
+        """Moves a file to the path of another, which may exist."""
         ends = (join(self.output, source), join(self.output, target))
         self._storage.rename(*ends, is_synced=is_synced)
 
     def is_in_place(self, put: Put) -> bool:
-        """Whether a former try gave a file its last name."""
+        """Whether a former attempt gave a file its final name."""
         return self._storage.has_size(join(self.output, put.target), put.bytes)
 
     def remove(self, names: Iterable[str]) -> None:
@@ -100,12 +100,12 @@ class OutputChanges:
     def put_in_place(
         self, puts: Sequence[Put], staged: Sequence[bool], count: Callable[[], None]
     ) -> None:
-        """Gives staged files their last names, unless a former try did.
+        """Gives staged files their final names, unless a former attempt did.
 
         Args:
             puts: the files.
-            staged: what `find_staged` said of them.
-            count: called for each file that is in place.
+            staged: the result of `find_staged` for them.
+            count: called for each file once it is in place.
         """
 
         def place(each: tuple[Put, bool]) -> str:
@@ -121,7 +121,7 @@ class OutputChanges:
             self._storage.sync_folder(changed)
 
     renews = False
-    """Whether a file that is in place is moved onto itself, for a generation of this run."""
+    """Whether a file in place is moved onto itself, to get a generation of this run."""
 
     def remove_staging(self) -> None:
         """Removes the staging folder."""
@@ -132,7 +132,7 @@ class BucketChanges(OutputChanges):
     """Changes of a folder in a bucket of Google Cloud Storage.
 
     Attributes:
-        run: what the lock names this run; empty when it holds none.
+        run: the name of this run in the lock; empty without a lock.
     """
 
     renews = True
@@ -145,7 +145,7 @@ class BucketChanges(OutputChanges):
 
     def begin(self) -> None:
         there, former = self._objects.stored_below(self.output), self._there
-        # After the listing: whoever holds the lock now held it when that was made.
+        # Checked after the listing: if we hold the lock now, we held it during the listing.
         self._check_lock()
         if former and there.get(MANIFEST) != former.get(MANIFEST):
             raise self._taken_over()
@@ -196,11 +196,11 @@ class BucketChanges(OutputChanges):
 
 
 def changes_of(output: str, run: str) -> OutputChanges:
-    """How to change an output folder.
+    """The object that changes an output folder.
 
     Args:
         output: the folder.
-        run: what the lock of a bucket names this run; empty when it holds none.
+        run: the name of this run in a bucket's lock; empty without a lock.
     """
     storage = storage_of(output)
     if isinstance(storage, GcsStorage):

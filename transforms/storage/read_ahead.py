@@ -1,4 +1,4 @@
-"""Reading ahead: a function of files in the threads of the process, in order and bounded."""
+"""Reading ahead: applies a function to files in the process's threads, in order and bounded."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from transforms.storage.files import storage_of
 from transforms.storage.gcs_retry import GATE
 from transforms.storage.interface import READERS, Item, Result
 
-# Files in flight for each core: while the consumer works on a batch, no thread may run dry.
+# Files in flight per core, so that no thread is idle while the consumer works on a batch.
 _AHEAD_OF_CORE = 16
 
-# Files in flight for each thread that mostly waits for an answer.
+# Files in flight per thread that mostly waits for an answer.
 _AHEAD_OF_THREAD = 2
 
 # Bytes read ahead in this process, whatever the number of consumers.
@@ -26,7 +26,7 @@ _MAX_BYTES = 64 << 20
 
 
 def reading_threads(root: str, *, waits: bool = False) -> int:
-    """Threads that keep the cores busy with the files below `root`: remote ones are waited for.
+    """The number of threads that keep the cores busy; more for remote files, which are waited for.
 
     Args:
         root: a folder.
@@ -46,7 +46,7 @@ def _shared_pool(threads: int) -> ThreadPoolExecutor:
 
 
 class _Consumers:
-    """How many read ahead in this process right now; they share the bytes in flight."""
+    """The number of active readers in this process; they share the bytes in flight."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class ReadAhead:
 
     Attributes:
         max_bytes: bytes that all consumers of the process may have in flight at once; an item
-            larger than a consumer's share goes alone.
+            larger than a consumer's share is read alone.
         threads: threads of the pool, or None for the number of cores.
     """
 
@@ -88,12 +88,12 @@ class ReadAhead:
         *,
         size: Callable[[Item], int] = lambda _: 0,
     ) -> Iterator[Result]:
-        """Results in the order of the items; only so many of them wait to be taken.
+        """Results in the order of the items; a bounded number of them is buffered.
 
         Args:
             function: called in another thread.
-            items: what to call it with.
-            size: bytes that an item's result holds; by default, none worth counting.
+            items: the arguments of the calls.
+            size: bytes of an item's result; by default, too few to count.
         """
         pool = _shared_pool(self._threads)
         waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
