@@ -32,7 +32,7 @@ class DatasetDescriber:
         output: the dataset's folder, whose staging folder holds the sidecars.
         root: of the images' paths.
         shards: all of them, sorted by split and number.
-        data: what `data_files` gave for them.
+        data: the result of `data_files` for them.
     """
 
     def __init__(

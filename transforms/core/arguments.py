@@ -1,4 +1,4 @@
-"""Checks of arguments that a caller's own program gives: wrong ones fail where they are written.
+"""Checks arguments of the Python API, so that wrong ones fail in the caller's code.
 
 A wrong type is a `TypeError`, a wrong value a `ValueError`. Messages name the argument, never a
 flag of a command.
@@ -57,7 +57,7 @@ def path_texts(name: str, value: object) -> tuple[str, ...]:
     """Several paths or globs; a single one is refused, since its letters are a sequence too.
 
     Raises:
-        TypeError: it is no sequence of paths.
+        TypeError: it is not a sequence of paths.
         ValueError: it is empty, or one of them is.
 
     >>> path_texts("images", ["a/*.jpg", "b/*.jpg"])
@@ -73,8 +73,8 @@ def class_texts(name: str, value: object) -> tuple[str, ...] | None:
     """Names of classes in the order of their ids, or None.
 
     Raises:
-        TypeError: it is no sequence of texts.
-        ValueError: it is empty, or a name is, or stands there twice.
+        TypeError: it is not a sequence of texts.
+        ValueError: it is empty, or a name is empty or repeated.
     """
     if value is None:
         return None
@@ -92,7 +92,7 @@ def class_texts(name: str, value: object) -> tuple[str, ...] | None:
 
 
 def one_of(name: str, value: object, choices: Collection[str]) -> str:
-    """One of some words.
+    """One of several allowed words.
 
     Raises:
         ValueError: it is another.
@@ -109,8 +109,8 @@ def whole_number(name: str, value: object, lowest: int, highest: int | None = No
     """An `int` in a range, both ends included.
 
     Raises:
-        TypeError: it is no int; True is none.
-        ValueError: it is out of the range.
+        TypeError: it is not an int; bools are refused.
+        ValueError: it is out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is an int, not {_kind(value)}")
@@ -121,7 +121,7 @@ def whole_number(name: str, value: object, lowest: int, highest: int | None = No
 
 
 def truth(name: str, value: object) -> bool:
-    """True or False, and nothing that is merely true or false.
+    """A bool; other truthy or falsy values are refused.
 
     Raises:
         TypeError: it is neither.
@@ -135,17 +135,17 @@ def seed_number(value: object) -> int:
     """A seed of at most 128 bits.
 
     Raises:
-        TypeError: it is no int.
+        TypeError: it is not an int.
         ValueError: it is larger.
     """
     return whole_number("seed", value, -(2**127), 2**127 - 1)
 
 
 def split_shares(value: object) -> tuple[tuple[str, float], ...]:
-    """The shares of splits, from the text that says them.
+    """The shares of splits, parsed from text.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a str.
         ValueError: see `parse_splits`.
     """
     if isinstance(value, Mapping):
@@ -160,10 +160,10 @@ def split_shares(value: object) -> tuple[tuple[str, float], ...]:
 
 
 def shard_plan(num_shards: int | None, shard_size: int | None, gzip: bool) -> ShardPlan:
-    """How splits that the images name are cut: into a number of shards, or by bytes.
+    """How splits are divided into shards: by number of shards, or by bytes.
 
     Raises:
-        TypeError: one of them is no int.
+        TypeError: one of them is not an int.
         ValueError: one of them is below 1, or both are given.
     """
     if num_shards is not None and shard_size is not None:
@@ -175,11 +175,11 @@ def shard_plan(num_shards: int | None, shard_size: int | None, gzip: bool) -> Sh
 
 
 def label_rules(kind: object, class_names: object, dense: object) -> LabelRules:
-    """What labels are, and which ids they get.
+    """How labels become class ids.
 
     Raises:
-        TypeError: one of them has another type.
-        ValueError: there is no such kind, or the names are no names.
+        TypeError: one of them has the wrong type.
+        ValueError: there is no such kind, or the names are not valid.
     """
     kind = one_of("label_kind", kind, LABEL_KINDS)
     names = class_texts("class_names", class_names)
@@ -192,7 +192,7 @@ def optional_delimiter(name: str, value: object) -> str | None:
     """The character between cells of a CSV, or None.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a str.
         ValueError: it cannot separate cells.
 
     >>> optional_delimiter("csv_delimiter", "tab")
@@ -210,7 +210,7 @@ def rejection_limit(max_rejected: object) -> RejectionLimit:
     """How many images may be rejected.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a str.
         ValueError: see `RejectionLimit.parse`.
     """
     if not isinstance(max_rejected, str):
@@ -222,7 +222,7 @@ def rejection_limit(max_rejected: object) -> RejectionLimit:
 
 
 def own_words(text: str) -> str:
-    """A message of the commands for a program: arguments are named, not flags.
+    """Rewrites a message of the commands for the Python API: names arguments instead of flags.
 
     >>> own_words("no column 'x' (--label_key)")
     "no column 'x' (label_key)"

@@ -1,7 +1,7 @@
-"""What the tool decided by itself: the value, the evidence for it, and the flag that sets it.
+"""Decisions made by the tool: the value, the evidence for it, and the flag that sets it.
 
 Decisions are printed by `plan` and `convert` as the block "Decided", stored in the manifest under
-`decided` and shown in the report. They describe a dataset and never decide its bytes: no recipe
+`decided` and shown in the report. They describe a dataset and never affect its bytes: no recipe
 and no digest of options contains them.
 """
 
@@ -15,18 +15,18 @@ from transforms.core.shown_text import printable
 TITLE = "Decided"
 """The first line of the block."""
 
-# Columns of the block, in characters; what is longer moves the rest of its line.
+# Column widths of the block, in characters; longer text shifts the rest of its line.
 _WHAT, _VALUE = 14, 20
 
 
 class Decision(NamedTuple):
-    """One thing that was decided.
+    """One decision.
 
     Attributes:
-        what: what it is about, such as `label column`; at most 14 characters keep the block
+        what: its subject, such as `label column`; at most 14 characters keep the block
             aligned.
         value: what was chosen.
-        because: the evidence, in a few words; see `given` for what a flag set.
+        because: the evidence, in a few words; see `given` for decisions of a flag.
         flag: the flag that sets it, such as `--label_column`; empty when there is none.
     """
 
@@ -46,7 +46,7 @@ def given(what: str, value: str, flag: str) -> Decision:
 
 
 def decision_lines(decisions: Iterable[Decision]) -> list[str]:
-    """The block for people: its title and a line for each decision; empty without decisions.
+    """The block as text: its title and a line for each decision; empty without decisions.
 
     >>> print(*decision_lines([Decision("key", "stem", "default", "--key")]), sep="|")
     Decided|  key            stem                 default [--key]
@@ -64,12 +64,12 @@ def _line(decision: Decision) -> str:
 
 
 def to_manifest(decisions: Iterable[Decision]) -> list[dict[str, str]]:
-    """What the manifest lists under `decided`."""
+    """The entry `decided` of the manifest."""
     return [decision._asdict() for decision in decisions]
 
 
 def from_manifest(manifest: Mapping[str, Any]) -> list[Decision]:
-    """The decisions that a manifest lists; none in one that was written without them."""
+    """The decisions that a manifest lists; none if it has no such entry."""
     return [
         Decision(*(str(entry.get(name, "")) for name in Decision._fields))
         for entry in manifest.get("decided", ())
@@ -77,6 +77,6 @@ def from_manifest(manifest: Mapping[str, Any]) -> list[Decision]:
 
 
 def later(decisions: Iterable[Decision], earlier: Iterable[Decision]) -> list[Decision]:
-    """The decisions that were not among earlier ones: what only reading all inputs could tell."""
+    """The decisions that are new since earlier ones: they needed all inputs."""
     known = {decision.what for decision in earlier}
     return [decision for decision in decisions if decision.what not in known]

@@ -109,7 +109,7 @@ class Storage(abc.ABC):
 
         Args:
             path: the file.
-            follow_links: whether it may be a link: True for paths that a user names, not for paths read
+            follow_links: whether it may be a link: True for paths from a user, not for paths read
                 from a file in an output folder.
 
         Raises:

@@ -1,1 +1,1 @@
-"""The files of a finished dataset and what they count."""
+"""The files of a finished dataset, and the counts in them."""

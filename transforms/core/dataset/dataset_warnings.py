@@ -1,4 +1,4 @@
-"""Warnings: what makes a dataset a bad one to train on, without being an error.
+"""Warnings: problems that make a dataset bad for training but are not errors.
 
 `plan` and `convert` print them, the manifest lists them under `warnings`, and the report shows
 them. With `--strict` they end the run before anything is published.
@@ -16,7 +16,7 @@ TINY_SPLIT = 10
 """A split of fewer records than this is too small to measure anything."""
 
 MAX_CHANCE = 1e-6
-"""A share that chance meets less often than this differs from what was asked."""
+"""If chance alone explains a split's share with less than this probability, warn."""
 
 # Classes and problems named one by one in a message.
 _MAX_NAMED = 3
@@ -26,8 +26,8 @@ class DatasetWarning(NamedTuple):
     """One warning.
 
     Attributes:
-        code: what kind it is, for programs; it stays the same between versions.
-        text: for people: what, where, and what to do.
+        code: its kind, for programs; stable between versions.
+        text: for users: what, where, and what to do.
     """
 
     code: str
@@ -35,12 +35,12 @@ class DatasetWarning(NamedTuple):
 
 
 def warning_lines(warnings: Iterable[DatasetWarning]) -> list[str]:
-    """A line for each warning, for people."""
+    """A line of text for each warning."""
     return [f"warning  {warning.text}" for warning in warnings]
 
 
 def strict_message(warnings: Sequence[DatasetWarning]) -> str:
-    """Why `--strict` ends a run that has warnings.
+    """The message with which `--strict` ends a run that has warnings.
 
     >>> strict_message([DatasetWarning("a", "x is empty"), DatasetWarning("b", "y")])
     '--strict: x is empty (and 1 more warning); nothing published'
@@ -51,12 +51,12 @@ def strict_message(warnings: Sequence[DatasetWarning]) -> str:
 
 
 def to_manifest(warnings: Iterable[DatasetWarning]) -> list[dict[str, str]]:
-    """What the manifest lists under `warnings`."""
+    """The entry `warnings` of the manifest."""
     return [warning._asdict() for warning in warnings]
 
 
 def from_manifest(manifest: Mapping[str, Any]) -> list[DatasetWarning]:
-    """The warnings that a manifest lists; none in one that was written without them."""
+    """The warnings that a manifest lists; none if it has no such entry."""
     return [
         DatasetWarning(str(entry.get("code", "")), str(entry.get("text", "")))
         for entry in manifest.get("warnings", ())
@@ -71,14 +71,14 @@ def split_warnings(
     options: Mapping[str, Any],
     what: str = "image",
 ) -> list[DatasetWarning]:
-    """What is wrong with the sizes and the classes of the splits.
+    """Warnings about the sizes and the classes of the splits.
 
     Args:
-        records: of each split, in their order; with a split that was asked for and is empty.
-        classes: records of each class in each split; the class without a name does not count.
-        planned: images that were given to each split before any was checked.
+        records: of each split, in order, including requested splits that are empty.
+        classes: records of each class in each split; the class without a name is ignored.
+        planned: images assigned to each split, before images were checked.
         options: those of the dataset: `splits`, `split_from` and `group_by` are read.
-        what: what a record is made of.
+        what: a record's source, for messages: image or row.
     """
     total = sum(records.values())
     if len(records) < 2 or not total:
@@ -127,10 +127,10 @@ def _shares(
 
 
 def tail_bound(count: int, total: int, share: float) -> float:
-    """How likely a binomial count is to be as far off as `count`, at most, on either side.
+    """An upper bound on the probability that a binomial count is as far off as `count`.
 
-    It is Chernoff's bound, 2 exp(-n D), with the divergence D of the share that came out from the
-    one that was asked for; the exact probability is below it.
+    This is Chernoff's bound, 2 exp(-n D), with the divergence D of the actual share from the
+    requested one; the exact probability is lower.
 
     >>> tail_bound(60, 100, 0.6), tail_bound(0, 20, 0.6) < 1e-6
     (1.0, True)

@@ -1,7 +1,7 @@
 """`--files per_image`: the name of the file that holds one image's record, after the image's key.
 
-`SPLIT/KEY.tfrecord`. A character that some file system or glob takes for something else is written
-as `%` and two hexadecimal digits for each of its bytes, the `/` of a path too, so that a split is
+`SPLIT/KEY.tfrecord`. A character with a special meaning in some file system or glob is written
+as `%` and two hexadecimal digits for each of its bytes, including `/`, so that a split is
 one folder. A name that is too long, or that differs from another one in upper and lower case only,
 ends in `~` and a digest of its key, so that no two keys share a file on any file system.
 """
@@ -18,9 +18,9 @@ from transforms.core.planning.keys import nfc
 from transforms.core.planning.splits import is_split_name
 
 FILES = ("sharded", "per_image")
-"""What a file holds: a shard, or the record of one image."""
+"""The content of a file: a shard, or the record of one image."""
 
-# What file systems take, in bytes.
+# The limit of file systems for a name, in bytes.
 _MAX_NAME = 255
 
 _ESCAPED = frozenset('/\\:*?"<>|[]%~')
@@ -48,12 +48,12 @@ class ImageFile(NamedTuple):
 
 
 def file_stem(text: str, *, max_bytes: int, is_marked: bool = False) -> str:
-    """A text as a file name without its extension; two texts never get the same.
+    """A file name for a text, without extension; different texts get different names.
 
     Args:
         text: any.
         max_bytes: bytes that the name may have, 40 or more.
-        is_marked: whether it gets its digest in any case.
+        is_marked: whether the name always gets its digest.
 
     >>> file_stem("cat/1.jpg", max_bytes=99), file_stem("..", max_bytes=99)
     ('cat%2F1.jpg', '%2E.')
@@ -116,7 +116,7 @@ def image_files(images: Sequence[tuple[str, str]], *, gzip: bool) -> list[str]:
 
 
 def _folded(name: str) -> str:
-    """A name without what some file systems do not tell apart."""
+    """A name in the form in which some file systems compare names."""
     return nfc(name.casefold())
 
 

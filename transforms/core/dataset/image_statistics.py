@@ -1,4 +1,4 @@
-"""What the images of a dataset are like: accumulators that merge in any order, exactly."""
+"""Statistics of images: accumulators that merge exactly, in any order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.labels.label_kinds import class_order
 
-# Records of one class, and of all classes, that are named to be looked at.
+# Limits for sample records: per class, and in total.
 SAMPLES_OF_CLASS = 6
 MAX_SAMPLES = 600
 
@@ -20,7 +20,7 @@ _MILLION = 1_000_000
 
 @functools.lru_cache(maxsize=4096)
 def quarter_octave(numerator: int, denominator: int = 1) -> int:
-    """The bin `b` in which a ratio is: from `2**(b/4)` up to, but not with, `2**((b+1)/4)`.
+    """The bin `b` of a ratio: from `2**(b/4)` inclusive to `2**((b+1)/4)` exclusive.
 
     >>> quarter_octave(1), quarter_octave(1024), quarter_octave(3, 4)
     (0, 40, -2)
@@ -57,7 +57,7 @@ class Histogram:
         self.bins[bin_] += 1
 
     def merge(self, other: Histogram) -> None:
-        """Adds what `other` counted."""
+        """Adds the counts of `other`."""
         if other.minimum is None or other.maximum is None:
             return
         self.minimum = other.minimum if self.minimum is None else min(self.minimum, other.minimum)
@@ -66,7 +66,7 @@ class Histogram:
         self.bins.update(other.bins)
 
     def to_json(self, unit: int = 1) -> dict[str, Any]:
-        """Its numbers as JSON; values are divided by `unit`."""
+        """The numbers as JSON; values are divided by `unit`."""
         values = {"min": self.minimum, "max": self.maximum, "sum": self.total}
         shown: dict[str, Any] = dict(values)
         if unit != 1:
@@ -75,13 +75,13 @@ class Histogram:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Histogram:
-        """Reads what `to_json` gave without a unit."""
+        """Reads the result of `to_json` without a unit."""
         bins = Counter({int(bin_): count for bin_, count in data["bins"].items()})
         return cls(data["min"], data["max"], data["sum"], bins)
 
 
 class Sample(NamedTuple):
-    """A record to look at: its place in the dataset's order, its shard, its number there."""
+    """A sample record: its position in the dataset's order, its shard, its number there."""
 
     order: int
     file: str
@@ -92,8 +92,8 @@ class Sample(NamedTuple):
 class Samples:
     """The first few records of each class; bounded, whatever the number of classes.
 
-    Classes share `MAX_SAMPLES` evenly. There are only more classes after a merge, and so only fewer
-    records of each: what was dropped before would be dropped in the end.
+    Classes share `MAX_SAMPLES` evenly. A merge only adds classes, which leaves fewer
+    records of each: a dropped record would not have been kept in the end.
     """
 
     classes: dict[str, list[Sample]] = dataclasses.field(default_factory=dict)
@@ -105,13 +105,13 @@ class Samples:
             kept.append(sample)
 
     def merge(self, other: Samples) -> None:
-        """Offers what `other` holds."""
+        """Offers the records of `other`."""
         for class_, samples in other.classes.items():
             self.classes[class_] = sorted([*self.classes.get(class_, []), *samples])
         self.shrink()
 
     def shrink(self) -> None:
-        """Drops what is over the bounds."""
+        """Drops records over the limits."""
         names = sorted(self.classes, key=class_order)[:MAX_SAMPLES]
         each = min(SAMPLES_OF_CLASS, MAX_SAMPLES // max(1, len(names)))
         self.classes = {name: self.classes[name][:each] for name in names}
@@ -122,7 +122,7 @@ _HISTOGRAMS = ("width", "height", "bytes", "aspect")
 
 @dataclasses.dataclass
 class Statistics:
-    """What was seen of images while they were written; sizes are those of the stored images.
+    """Statistics of images, collected while they are written; sizes are of the stored images.
 
     Attributes:
         formats: images of each stored format.
@@ -131,7 +131,7 @@ class Statistics:
         height: in pixels.
         bytes: of the stored image.
         aspect: width over height, in millionths.
-        samples: records to look at.
+        samples: sample records.
     """
 
     formats: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -162,7 +162,7 @@ class Statistics:
         self.aspect.add(aspect, quarter_octave(width, height))
 
     def merge(self, other: Statistics) -> None:
-        """Adds what `other` counted."""
+        """Adds the counts of `other`."""
         self.formats.update(other.formats)
         self.orientations.update(other.orientations)
         for name in _HISTOGRAMS:
@@ -181,7 +181,7 @@ class Statistics:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Statistics:
-        """Reads what `to_json` gave; an empty mapping is a shard that was not described."""
+        """Reads the result of `to_json`; an empty mapping means a shard without statistics."""
         if not data:
             return cls()
         samples = {
@@ -208,7 +208,7 @@ def describe(
     Args:
         statistics: of all shards.
         records: in all shards.
-        samples: the records to look at, with all that tells where they are.
+        samples: the sample records, with their positions.
         duplicates: the section of that name, or None when nothing was compared.
     """
     counted = statistics.to_json()

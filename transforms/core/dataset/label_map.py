@@ -1,4 +1,4 @@
-"""`label_map.pbtxt`: names and ids of classes, as the Object Detection API reads them."""
+"""`label_map.pbtxt`: names and ids of classes for the Object Detection API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was counted: totals of the plan, summaries of shards, and the ledger over all of it."""
+"""Counts: totals of the plan, summaries of shards, and the ledger of the whole run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class PlanTotals:
         images: images of each split.
         bytes: listed bytes of each split's images.
         labels: images with each label text, also an empty one.
-        rows_used: label rows that gave an image its label, or what the layout asks of rows.
-        rows_repeated: further rows that said the same.
-        cells: how many labels are integers, text or missing, as they were read.
+        rows_used: label rows that gave an image its label, or the cells that the layout needs.
+        rows_repeated: further rows with the same content.
+        cells: how many of the labels read are integers, text or missing.
         label_kind: `integer`, `text` or `none`; `auto` before it is decided.
     """
 
@@ -65,7 +65,7 @@ class PlanTotals:
 
 @dataclasses.dataclass(frozen=True)
 class ShardSummary:
-    """What is in one shard file.
+    """The content of one shard file.
 
     Attributes:
         file: its name.
@@ -76,12 +76,12 @@ class ShardSummary:
         image_bytes: bytes of the images in it.
         labels: records of each label text.
         rejections: its images that are not in it.
-        pixels: records of each change, names from `pixel_options.CHANGES`; empty when no option
-            asks for any.
-        files: of the images, in the order of the records, when each has a file of its own; None
-            when they are in one.
-        folder: these files are staged there, below the staging folder.
-        statistics: of its images, see `Statistics.to_json`; empty when it was not described.
+        pixels: records of each change, names from `pixel_options.CHANGES`; empty if no option
+            changes pixels.
+        files: of the images, in the order of the records, if each has its own file; None
+            if they are in one file.
+        folder: the folder of these files, below the staging folder.
+        statistics: of its images, see `Statistics.to_json`; empty if there are none.
     """
 
     file: str
@@ -121,7 +121,7 @@ class ShardSummary:
 
     @classmethod
     def from_text(cls, text: str) -> ShardSummary | None:
-        """Reads what `to_text` gave; None when it is cut or damaged."""
+        """Reads the result of `to_text`; None if it is truncated or damaged."""
         try:
             data = parse_json(text)
             rejections = tuple(Rejection(*fields) for fields in data["rejections"])
@@ -134,12 +134,12 @@ class ShardSummary:
 
 
 class LedgerError(RuntimeError):
-    """The counts do not add up: something was lost or counted twice."""
+    """The counts do not add up: an item was lost or counted twice."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ledger:
-    """What went in and where all of it went.
+    """All inputs and what became of them.
 
     Attributes:
         images_matched: distinct images that the globs matched.
@@ -147,7 +147,7 @@ class Ledger:
         images_rejected: images with a line in `rejected.jsonl`.
         rows_read: label rows in the CSV files, without headers and blank lines.
         rows_used: rows that gave an image its label.
-        rows_repeated: further rows that said the same of the same image.
+        rows_repeated: further rows with the same content for the same image.
         rows_unmatched: rows without an image.
         rows_rejected: rows that are malformed, that contradict each other, or that name
             several images at once.
@@ -168,7 +168,7 @@ class Ledger:
         """Checks that nothing was lost.
 
         Raises:
-            LedgerError: when what went in is not what came out.
+            LedgerError: inputs and outputs do not balance.
         """
         written = self.records_written - self.rows_written
         images_out = written + self.images_rejected
@@ -208,6 +208,6 @@ def count_changes(shards: Iterable[ShardSummary]) -> dict[str, int]:
 
 
 def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
-    """How many rejections each reason has, the most frequent first."""
+    """The number of rejections for each reason, the most frequent first."""
     counts = Counter(rejection.reason for rejection in rejections)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,4 +1,4 @@
-"""`manifest.json`: what a finished dataset consists of. It is written last, and so marks it."""
+"""`manifest.json` describes a finished dataset. It is written last: it marks it as complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from transforms.core.planning.recipes import distribution_version
 from transforms.core.planning.shards import ShardName
 from transforms.core.rejections import Rejection
 
-# Raise it when the same options and inputs give other bytes, or the manifest another shape.
+# Raise it if the same options and inputs give different bytes, or the manifest's structure changes.
 FORMAT_VERSION = 2
 
 _SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
@@ -40,7 +40,7 @@ _VERSIONED = (
 
 
 class ManifestError(ValueError):
-    """A manifest that is damaged or of another version, in one line."""
+    """A manifest is damaged or of another version; the message is one line."""
 
 
 def crc32c_hex(data: bytes) -> str:
@@ -57,14 +57,14 @@ class Dataset:
     """The fixed description of a dataset that its run knows before it starts.
 
     Attributes:
-        options: options that decide bytes, by flag name.
+        options: options that affect output bytes, by flag name.
         inputs: where images and labels came from, by flag name.
         root: common root of the globs; record paths are below it.
         features: features of the Examples.
-        splits: names of the splits in their order; empty when the images tell which there are.
+        splits: names of the splits in their order; empty if the inputs define them.
         of_rows: whether records are made of rows, without images.
-        decisions: what the tool decided by itself, as far as it is known before the run.
-        warnings: likewise.
+        decisions: decisions made by the tool before the run.
+        warnings: warnings given before the run.
         is_strict: whether warnings keep it from being published.
     """
 
@@ -108,12 +108,12 @@ class DataFile(NamedTuple):
     crc32c: str
 
     def to_manifest(self) -> dict[str, Any]:
-        """What the manifest lists of it."""
+        """Its entry in the manifest."""
         return {name: getattr(self, name) for name in _SHARD_KEYS}
 
 
 def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
-    """The files of the shards, in their order: one of each, or one of each image."""
+    """The files of the shards, in order: one per shard, or one per image."""
     found: list[DataFile] = []
     keys: list[tuple[str, str]] = []
     gzip = False
@@ -135,7 +135,7 @@ def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
 
 
 def possible_files(shard: ShardSummary) -> set[str]:
-    """The names that the files of one shard may have, whatever the other shards hold."""
+    """The names that the files of one shard may have, regardless of the other shards."""
     if shard.files is None:
         return {shard.file}
     split, *_, gzip = ShardName.parse(shard.file)
@@ -147,7 +147,7 @@ def possible_files(shard: ShardSummary) -> set[str]:
 
 
 def dataset_recipe(shards: Iterable[ShardSummary], rejections: Iterable[Rejection]) -> str:
-    """The digest of a whole dataset: of its shards' recipes and of what no shard got to see.
+    """The digest of a whole dataset: of its shards' recipes and of the rejections before them.
 
     Args:
         shards: sorted by split and number.
@@ -172,17 +172,17 @@ def build_manifest(
     label_kind: str,
     files: Mapping[str, bytes],
 ) -> dict[str, Any]:
-    """The manifest of a dataset as a JSON object; nothing in it tells when it was written.
+    """The manifest of a dataset as a JSON object; it has no timestamps.
 
     Args:
-        dataset: what was known before the run.
+        dataset: the description made before the run.
         shards: all shards, sorted by split and number.
-        ledger: what went in and came out.
-        data: what `data_files` gave for the shards.
+        ledger: the counts of inputs and outputs.
+        data: the result of `data_files` for the shards.
         recipe: see `dataset_recipe`.
         rejected: rejections of each reason.
         label_kind: `text`, `integer` or `none`.
-        files: the small files beside the shards: name to content.
+        files: the small files next to the shards: name to content.
     """
     classes = split_classes(shards)
     changes = count_changes(shards)
@@ -224,21 +224,21 @@ def _split(
 
 
 def to_text(manifest: Mapping[str, Any]) -> str:
-    """The manifest as it stands in its file, with a digest of all that is in it."""
+    """The manifest as the text of its file, with a digest of its content."""
     sealed = {**manifest, "digest": content_digest(manifest)}
     return json.dumps(sealed, indent=1, ensure_ascii=False) + "\n"
 
 
 def content_digest(manifest: Mapping[str, Any]) -> str:
-    """The digest of a manifest but for its own `digest`, which tells whether it was edited.
+    """The digest of a manifest without its `digest` entry, used to detect edits.
 
-    Empty when it cannot be told.
+    Empty if it cannot be computed.
     """
     content = {name: value for name, value in manifest.items() if name != "digest"}
     try:
         text = json.dumps(content, sort_keys=True)
     except RecursionError:
-        # Nested just as deeply as can be read: nobody but an editor writes that.
+        # Nested as deeply as can just be read: only an edited file is like that.
         return ""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -247,8 +247,8 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
     """Reads a manifest.
 
     Raises:
-        ManifestError: when it is no manifest, was edited so that it cannot be used, names files
-            that no dataset has, or is of a version that this code does not know.
+        ManifestError: it is not a manifest, was edited so that it cannot be used, names files
+            that no dataset has, or has an unsupported version.
     """
     try:
         manifest = parse_json(text)
@@ -256,11 +256,11 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
     if version != FORMAT_VERSION:
-        told = f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
+        found = f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
         if isinstance(version, int) and version > FORMAT_VERSION:
-            raise ManifestError(f"{told}a newer image-tfrecords wrote it; install that one")
+            raise ManifestError(f"{found}a newer image-tfrecords wrote it; install that one")
         raise ManifestError(
-            f"{told}an older image-tfrecords wrote it; use that one, or convert again into "
+            f"{found}an older image-tfrecords wrote it; use that one, or convert again into "
             "another folder"
         )
     for problem in damage(manifest):
@@ -273,10 +273,10 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
 
 
 def check_digest(manifest: Mapping[str, Any], path: str) -> None:
-    """Checks that a manifest is as it was written, before files are removed by it.
+    """Checks that a manifest was not edited, before files that it lists are removed.
 
     Raises:
-        ManifestError: somebody edited it.
+        ManifestError: it was edited.
     """
     if manifest.get("digest") != content_digest(manifest):
         raise ManifestError(f"{path} was edited since the dataset was written: restore it")

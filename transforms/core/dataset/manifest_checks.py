@@ -1,4 +1,4 @@
-"""Whether a manifest that was read has the shape of one that was written."""
+"""Checks that a manifest has the expected structure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Check = Callable[[Any], bool]
 
 _CRC32C = re.compile("[0-9a-f]{8}")
 _DTYPES = ("bytes", "int64", "float")
-# Files and images are fewer; larger numbers only take time and memory.
+# Real files and images are fewer; larger numbers would only take time and memory.
 _MOST = 1 << 62
 
 
 def damage(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What keeps a manifest from being used: `its 'ledger' cannot be read` and the like.
+    """The problem of an unusable manifest, such as `its 'ledger' cannot be read`.
 
     Args:
         manifest: a JSON object, of this format version.
@@ -38,7 +38,7 @@ def damage(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The names in a manifest that are no files of a dataset; see `output_names`.
+    """The names in a manifest that are not files of a dataset; see `output_names`.
 
     Args:
         manifest: one without `damage`.

@@ -1,7 +1,7 @@
 """The names of all files that this tool writes into an output folder, and of nothing else.
 
-Names are read back from the manifest, from the staging folder and from sidecars. Somebody else may
-have written these, so a name decides about a file only if it is of a kind that stands here: such a
+Names are read back from the manifest, from the staging folder and from sidecars. These may be
+untrusted, so a name is used only if it is of a kind that this module defines: such a
 name has no `..`, is never absolute, and never leaves its folder.
 """
 
@@ -24,32 +24,32 @@ SCHEMA = "schema.pbtxt"
 LABEL_MAP = "label_map.pbtxt"
 FEATURES = "features.json"
 INFO = "dataset_info.json"
-# Next to a dataset, no part of it: it can be made again from the rest.
+# Not part of the dataset: the report can be made again from the rest.
 REPORT = "report.html"
 
-# How the names of the files end that hold the names of classes for TensorFlow Datasets.
+# The end of the names of files that hold class names for TensorFlow Datasets.
 CLASS_NAMES = ".labels.txt"
 
-# The folder in an output folder where a dataset waits until it is whole.
+# The folder in an output folder where a dataset is staged until it is complete.
 STAGING = ".staging"
 
-# Why a run did not publish, left in the staging folder for its launcher to read.
+# The reason why a run did not publish, written to the staging folder for its launcher.
 OUTCOME = "outcome.json"
 
 # The manifest of the dataset that is being replaced, in the staging folder.
 FORMER = "former.json"
 
-# The names of the small files that are being written, in the staging folder: those of a run that
-# is killed meanwhile are of no use to one with other options, which may write fewer.
+# The names of the small files that are being written, in the staging folder: files of a run that
+# was killed must be removed by a run with other options, which may write fewer.
 SMALL = "small_files.json"
 
 # The object of a bucket's lock, in the staging folder.
 LOCK = "lock.json"
 
-# What `check_writable` writes and removes.
+# The file that `check_writable` writes and removes.
 PROBE = "probe"
 
-# What follows the name of a local file while it is written.
+# The suffix of a local file while it is written.
 PARTIAL = ".partial"
 
 _LONGEST = 255
@@ -62,15 +62,15 @@ _STAGED = re.compile(
     rf"(?P<shard>{_SHARD}\.(?P<recipe>{_DIGEST}))"
     rf"(?:\.json(?:\.partial)?|(?P<attempt>\.{_DIGEST}\.partial))?"
 )
-# The file of one image, in the folder of an attempt to write its shard.
+# The file of one image, in the folder of one attempt at its shard.
 _NUMBER = re.compile(r"\d{7,}")
-# A small file that waits for the shards to be in place, by the attempt that wrote it.
+# A small file that is staged until the shards are in place, by the attempt that wrote it.
 _WAITING = re.compile(rf"small\.(?P<attempt>{_DIGEST})\.\d{{3,}}(?:\.partial)?")
 _PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
 
 
 class ForeignNameError(FinalError):
-    """A file that was read back names, or the output folder holds, what this tool never writes."""
+    """A file that was read back names, or a folder contains, a file that this tool never writes."""
 
 
 def is_shard(name: str) -> bool:
@@ -96,7 +96,7 @@ def is_data_file(name: object) -> bool:
 
 
 def is_small_file(name: object) -> bool:
-    """Whether a file next to the shards, that the manifest lists, can have this name.
+    """Whether a file next to the shards that the manifest lists can have this name.
 
     >>> is_small_file("labels.txt"), is_small_file("x.labels.txt"), is_small_file("/labels.txt")
     (True, True, False)
@@ -117,9 +117,9 @@ def _is_plain(name: str) -> bool:
 
 
 def staged_shard(name: str) -> tuple[str, str] | None:
-    """The shard that something in the staging folder is of, as its file and its recipe.
+    """The shard to which a file in the staging folder belongs, as its file and its recipe.
 
-    None when it is of none.
+    None if it belongs to no shard.
 
     >>> staged_shard("a-00000-of-00001.tfrecord." + 32 * "0" + ".json")[0]
     'a-00000-of-00001.tfrecord'
@@ -129,7 +129,7 @@ def staged_shard(name: str) -> tuple[str, str] | None:
 
 
 def is_attempt(name: str) -> bool:
-    """Whether this is what an attempt to write a shard wrote: a file, or a folder of files."""
+    """Whether this is the output of an attempt at a shard: a file, or a folder of files."""
     match = _STAGED.fullmatch(name)
     return bool(match and match["attempt"]) and staged_shard(name) is not None
 
@@ -156,7 +156,7 @@ def waiting_file(attempt: str, number: int) -> str:
     """The name of a small file in the staging folder, until the shards are in place.
 
     Args:
-        attempt: of publishing, 32 hexadecimal digits.
+        attempt: at publishing, 32 hexadecimal digits.
         number: of the file.
     """
     return f"small.{attempt}.{number:03d}"
@@ -168,12 +168,12 @@ def is_source(name: str, *, shards: Container[tuple[str, str]], attempt: str) ->
     Args:
         name: of a staged file.
         shards: those of this run, as file and recipe.
-        attempt: this one of publishing.
+        attempt: the current attempt at publishing.
     """
     if match := _WAITING.fullmatch(name):
         return match["attempt"] != attempt
     shard = staged_shard(name.partition("/")[0])
-    # A sidecar tells what its shard was called; it gets no other name itself.
+    # A sidecar gives its shard's name; it is never renamed itself.
     return shard is not None and shard not in shards and not name.endswith(".json")
 
 
@@ -183,10 +183,10 @@ def check_names(data: Iterable[object], small: Iterable[object], path: str) -> N
     Args:
         data: of files of records.
         small: of files next to them.
-        path: of the file that they stand in.
+        path: of the file that contains them.
 
     Raises:
-        ForeignNameError: one is none that this tool gives.
+        ForeignNameError: one is not a name that this tool gives.
     """
     for names, is_ours in ((data, is_data_file), (small, is_small_file)):
         for name in names:

@@ -1,4 +1,4 @@
-"""Does a record hold what the manifest says it does? Every difference is one `Problem`."""
+"""Compares records with the manifest; every difference is one `Problem`."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class Problem(NamedTuple):
 
 @dataclasses.dataclass
 class Verified:
-    """What reading some shards showed; mergeable.
+    """The result of reading some shards; mergeable.
 
     Attributes:
-        split: the split that they are of; empty when it does not matter.
+        split: their split; empty when it does not matter.
         shards: how many they are.
         damaged: how many of them have a problem.
         records: records that could be read.
         bytes: bytes of the files.
-        problems: those of each shard, the first ones.
+        problems: the first problems of each shard.
         labels: records of each class.
     """
 
@@ -87,7 +87,7 @@ class Verified:
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def merge(self, other: Verified) -> None:
-        """Adds what was found in other shards."""
+        """Adds the results of other shards."""
         self.shards += other.shards
         self.damaged += other.damaged
         self.records += other.records
@@ -101,14 +101,14 @@ class Verified:
 
     @classmethod
     def from_text(cls, text: str) -> Verified:
-        """Reads what `to_text` gave."""
+        """Reads the result of `to_text`."""
         data = json.loads(text)
         problems = [Problem(*fields) for fields in data["problems"]]
         return cls(**{**data, "problems": problems, "labels": Counter(data["labels"])})
 
 
 class RecordCheck(NamedTuple):
-    """What one record turned out to be: its problems, and the classes that it counts for."""
+    """The result of checking one record: its problems, and the classes that it counts for."""
 
     problems: tuple[str, ...]
     labels: tuple[str, ...]
@@ -122,7 +122,7 @@ class RecordVerifier:
         features: those of the manifest.
         labels: the names in labels.txt by class id; None when class ids have no lines there.
         limits: those of the conversion.
-        first_id: the lowest id that a label may have; None when it may be any.
+        first_id: the lowest id that a label may have; None for any.
     """
 
     features: tuple[Feature, ...]
@@ -154,7 +154,7 @@ class RecordVerifier:
 
     @property
     def tells_classes(self) -> bool:
-        """Whether records say which class they are of."""
+        """Whether records contain their class."""
         return any(feature.from_label for feature in self.features)
 
     def check(self, record: bytes, *, decode: ImageCheck = check_image) -> RecordCheck:
@@ -189,8 +189,8 @@ class RecordVerifier:
             if feature.shape and not feature.encoding:
                 if values is None or len(values) != math.prod(feature.shape):
                     count = 0 if values is None else len(values)
-                    told = f"{math.prod(feature.shape)} of shape {list(feature.shape)}"
-                    yield f"feature {feature.name!r} has {count} values, not {told}"
+                    wanted = f"{math.prod(feature.shape)} of shape {list(feature.shape)}"
+                    yield f"feature {feature.name!r} has {count} values, not {wanted}"
                     continue
             elif values is None or (len(values) != 1 and not feature.is_list):
                 yield f"feature {feature.name!r} has no single value"
@@ -207,8 +207,8 @@ class RecordVerifier:
             if feature.encoding:
                 data = array[0]
                 if len(data) != _ITEM_BYTES[feature.encoding] * math.prod(feature.shape):
-                    told = f"{feature.encoding} of shape {list(feature.shape)}"
-                    yield f"feature {feature.name!r} has {len(data)} bytes, not those of {told}"
+                    wanted = f"{feature.encoding} of shape {list(feature.shape)}"
+                    yield f"feature {feature.name!r} has {len(data)} bytes, not those of {wanted}"
                     continue
                 if feature.encoding == RAW:
                     continue
@@ -217,7 +217,7 @@ class RecordVerifier:
                 yield f"feature {feature.name!r} has values that are not finite"
 
     def _class_problems(self, held: _Held) -> Iterator[str]:
-        """Class ids and their texts that are not as labels.txt has them."""
+        """Class ids and texts that differ from labels.txt."""
         for source, ids in _with_role(held, Role.CLASS_ID):
             texts = held.get(source.texts)
             if texts is not None and len(ids) != len(texts):
@@ -270,7 +270,7 @@ class RecordVerifier:
 
 
 def _held(example: Mapping[str, Any], name: str) -> Sequence[Any]:
-    """The values of a feature; of a list that is not set, none."""
+    """The values of a feature; none for a list that is not set."""
     values: Sequence[Any] | None = example.get(name)
     return () if values is None else values
 
@@ -283,7 +283,7 @@ def _with_role(held: _Held, role: Role) -> Iterator[tuple[Source, Sequence[Any]]
 
 
 def _box_problems(held: _Held) -> Iterator[str]:
-    """Boxes of no sense, and lists of other lengths."""
+    """Invalid boxes, and lists of different lengths."""
     boxes = [sides for _, sides in _with_role(held, Role.COORDINATE)]
     sizes = {len(sides) for sides in boxes}
     if len(sizes) > 1:
@@ -296,7 +296,7 @@ def _box_problems(held: _Held) -> Iterator[str]:
 
 
 def ledger_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Whether the manifest's own numbers add up."""
+    """Checks that the manifest's own numbers add up."""
     ledger = Ledger(**manifest["ledger"])
     try:
         ledger.check()

@@ -1,4 +1,4 @@
-"""Everything that a run counted, in a fixed order, when all of it is there."""
+"""All counts of a finished run, in a fixed order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transforms.core.rejections import Reason, Rejection
 
 
 class Gathered(NamedTuple):
-    """Everything a run counted, in a fixed order.
+    """All counts of a run, in a fixed order.
 
     Attributes:
         splits: names of the splits in their order.
@@ -25,7 +25,7 @@ class Gathered(NamedTuple):
         planned: rejections of the join and the plan, sorted.
         rejections: all of them, sorted.
         counts: numbers of the listing, the reading and the join.
-        statistics: of the images in all shards; those of `shards` are taken out.
+        statistics: of the images in all shards; moved here from `shards`.
         of_rows: whether records are made of rows, without images.
     """
 
@@ -40,9 +40,9 @@ class Gathered(NamedTuple):
 
     @property
     def failed(self) -> tuple[int, int]:
-        """How many were rejected, and of how many: rows where there are no images.
+        """The number of rejections, and the total: of images, or of rows without images.
 
-        Equal images with one label were to be left out: that they are is no failure.
+        Exact duplicates that were dropped as requested do not count as rejected.
         """
         ledger = self.ledger
         if self.of_rows:
@@ -53,11 +53,11 @@ class Gathered(NamedTuple):
     def warnings(
         self, options: Mapping[str, Any], shards: Mapping[str, int]
     ) -> list[DatasetWarning]:
-        """What is wrong with the splits and their shards.
+        """Warnings about the splits and their shards.
 
         Args:
             options: those of the dataset, by flag name.
-            shards: of each split, with empty ones; none when every record has a file of its own.
+            shards: of each split, including empty ones; none if every record has its own file.
         """
         records = dict.fromkeys(self.splits, 0)
         for shard in self.shards:
@@ -74,7 +74,7 @@ class Gathered(NamedTuple):
 
     @property
     def ledger(self) -> Ledger:
-        """What went in and where it went."""
+        """All inputs and what became of them."""
         rows = Counter(r.reason for r in self.rejections if r.subject == "row")
         unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
         records = sum(shard.records for shard in self.shards)
@@ -94,10 +94,10 @@ class Gathered(NamedTuple):
 def in_order(
     splits: Iterable[str], everything: Mapping[str, list[Any]], *, of_rows: bool = False
 ) -> Gathered:
-    """Puts what arrives in any order into its fixed order.
+    """Sorts counts that arrive in any order.
 
     Args:
-        splits: the splits in order; if there is none, those that occur in the totals.
+        splits: the splits in order; if empty, those that occur in the totals.
         everything: `totals`, one `PlanTotals`; `shards`, all `ShardSummary`; `rejections`, those of
             the join and the plan; `counts` of the listing, the reading and the join.
         of_rows: whether records are made of rows, without images.

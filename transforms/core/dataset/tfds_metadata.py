@@ -1,7 +1,7 @@
-"""What TensorFlow Datasets reads of a folder: `tfds.builder_from_directory(FOLDER)`.
+"""The metadata that TensorFlow Datasets reads: `tfds.builder_from_directory(FOLDER)`.
 
-The files are those of `tfds.folder_dataset.write_metadata`, written as plain JSON, so nobody who
-converts needs tensorflow-datasets. Numbers of 64 bits are texts in them, as protobuf has it.
+The files are those of `tfds.folder_dataset.write_metadata`, written as plain JSON, so converting
+does not need tensorflow-datasets. Numbers of 64 bits are strings in them, as in protobuf's JSON.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from transforms.core.features.feature_sources import Role
 from transforms.core.features.layouts import Feature
 from transforms.core.planning.shards import ShardName
 
-# What `tfds.features.Image` decodes to pixels of one rank and the channels asked for. A GIF and a
-# WebP get one more dimension there, a JPEG XL is refused unless it has that many channels.
+# Formats that `tfds.features.Image` decodes to pixels of one rank and the given channels. GIF and
+# WebP get one more dimension there; a JPEG XL is refused unless it has that many channels.
 DECODED = frozenset({"bmp", "jpeg", "png"})
 
 _MODULE = "tensorflow_datasets.core.features."
@@ -36,9 +36,9 @@ def tfds_files(
     formats: Collection[str],
     image_shape: tuple[int | None, int | None, int],
 ) -> dict[str, bytes]:
-    """The files by name; none where TensorFlow Datasets does not read the records.
+    """The files by name; none if TensorFlow Datasets cannot read the records.
 
-    It reads no compressed shards, and its names of files have no room for keys.
+    It does not read compressed shards or files named after keys.
 
     Args:
         features: of the Examples.
@@ -46,7 +46,7 @@ def tfds_files(
         splits: names in their order.
         class_names: of the class ids from 0, or None when ids leave gaps.
         id_count: lines of `labels.txt`, or None when the ids have none.
-        formats: that the images have.
+        formats: the formats of the images.
         image_shape: height, width and channels that images are decoded to, None for any.
     """
     if any(ShardName.parse(each.file).gzip or each.files is not None for each in shards):
@@ -66,7 +66,7 @@ def tfds_files(
 
 
 def _connector(name: str, **content: Any) -> dict[str, Any]:
-    # `features` is the field of a FeaturesDict; the others hold their content themselves.
+    # `features` is the field of a FeaturesDict; the others contain their data directly.
     if "featuresDict" in content:
         content = {"featuresDict": {"features": content["featuresDict"]}}
     return {"pythonClassName": _MODULE + name, **content}
@@ -79,7 +79,7 @@ def _feature(
     image_shape: tuple[int | None, ...],
 ) -> dict[str, Any]:
     if feature.encoding:
-        # Pixels of which each image has another size stay flat.
+        # Pixels of images that differ in size stay flat.
         return _tensor(feature.encoding, feature.shape or (None,), encoding="bytes")
     if feature.shape:
         return _tensor(_DTYPES[feature.dtype], feature.shape)
@@ -150,7 +150,7 @@ def _split(split: str, shards: Sequence[ShardSummary]) -> dict[str, Any]:
 
 
 def supervised_keys(features: Sequence[Feature]) -> tuple[str, str] | None:
-    """The names of what a classifier sees and of what it learns, if there is one of each.
+    """The names of a classifier's input and target features, if there is one of each.
 
     >>> from transforms.core.features.layouts import LAYOUTS
     >>> supervised_keys(LAYOUTS["slim"])

@@ -1,4 +1,4 @@
-"""`schema.pbtxt`: the features as TFX knows them, a `tensorflow_metadata` schema."""
+"""`schema.pbtxt`: the features for TFX, as a `tensorflow_metadata` schema."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def schema_text(
 ) -> str:
     """The schema of Examples, as protobuf's text.
 
-    What every Example has is of a fixed shape and becomes a dense tensor, a list becomes a sparse
-    or a ragged one.
+    A feature that every Example has is of fixed shape and becomes a dense tensor; a list becomes a
+    sparse or a ragged one.
 
     Args:
         features: of the Examples.
@@ -51,7 +51,7 @@ def schema_text(
 def _add_domain(
     entry: Any, role: Role, class_names: Sequence[str], id_count: int | None, first_id: int
 ) -> None:
-    """Says what the values are, as far as their role tells it."""
+    """Sets the domain of the values, if their role defines one."""
     if role is Role.IMAGE:
         entry.image_domain.SetInParent()
     elif role is Role.CLASS_ID:

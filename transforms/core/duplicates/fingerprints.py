@@ -78,7 +78,7 @@ class ShardIndex:
 
     @classmethod
     def from_text(cls, text: str) -> ShardIndex | None:
-        """Reads what `to_text` gave; None when it is cut or damaged."""
+        """Reads the result of `to_text`; None if it is truncated or damaged."""
         try:
             return cls(**parse_json(text))
         except (ValueError, TypeError):
@@ -159,7 +159,7 @@ class Sidecar:
 
     @classmethod
     def from_text(cls, text: str) -> Sidecar | None:
-        """Reads what `to_text` gave; None when it is cut or damaged."""
+        """Reads the result of `to_text`; None if it is truncated or damaged."""
         lines = text.split("\n")
         sealed = text[: -len(lines[-2]) - 1] if len(lines) == 4 else ""
         if not sealed or content_hash(sealed.encode()) != lines[2]:

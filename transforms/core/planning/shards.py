@@ -124,7 +124,7 @@ class ShardPlan(NamedTuple):
     """How a dataset is cut into shards.
 
     Attributes:
-        splits: names of the splits, in the order given; empty when the images tell which there are.
+        splits: names of the splits, in the order given; empty if the inputs define them.
         shard_size: bytes a shard should hold.
         num_shards: shards of each split, or None to plan them from the bytes.
         gzip: whether the files are compressed.
