@@ -1,4 +1,4 @@
-"""Equal and similar images, found from fingerprints alone."""
+"""Finds exact and near-duplicates from fingerprints alone."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from transforms.core.records import BucketDuplicates, FingerprintBatch
 
 MODES = ("off", "report", "drop")
 
-# What `statistics.json` lists.
+# Limits for the lists in `statistics.json`.
 MAX_GROUPS = 100
 MAX_IMAGES = 20
 MAX_PAIRS = 100
 
-# Bits in which the perceptual hashes of similar images differ at most: a photo and its half differ
-# in 0 to 3, two photos in 8 and more. Four bands of 16 bits: one of them is then equal.
+# Maximum Hamming distance of near-duplicates' perceptual hashes: a photo and its half size differ
+# in 0 to 3 bits, two photos in 8 or more. With four bands of 16 bits, at least one band is equal.
 MAX_DISTANCE = 3
 _BANDS = (0, 16, 32, 48)
 _BAND_MASK = np.uint64(0xFFFF)
 
-# Images that are compared by their perceptual hashes; of more, a fair sample.
+# Limit for images to compare by their perceptual hashes; above it, a fair sample is used.
 MAX_COMPARED = 1_000_000
 
-# Images with one equal band that each is compared with.
+# Images with the same band with which each image is compared.
 _WINDOW = 100
 
 _HASHED = np.dtype([("content", "<u8"), ("hash", "<u8"), ("file", "<u4"), ("record", "<u4")])
@@ -45,9 +45,9 @@ class Equal(NamedTuple):
         images: in all buckets.
         across_splits: groups with images of several splits.
         conflicts: groups whose images have different classes.
-        dropped: images that were left out because another one is equal.
+        dropped: images that were left out as exact duplicates.
         listed: groups as JSON objects: `conflict`, `across_splits`, and `images`, which are either
-            records `[file, number]` or, outside of all shards, what `statistics.json` says of them.
+            records `[file, number]` or, outside of all shards, their entries in `statistics.json`.
     """
 
     groups: int = 0
@@ -64,11 +64,11 @@ class Equal(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Pairs of similar images with unequal content.
+    """Pairs of near-duplicates whose content differs.
 
     Attributes:
         pairs: how many were found.
-        across_splits: of two splits.
+        across_splits: pairs whose images are in different splits.
         compared: images that have a perceptual hash and were compared.
         listed: `(distance, record, record)` of the first `MAX_PAIRS`.
     """
@@ -80,7 +80,7 @@ class Near(NamedTuple):
 
 
 def find_equal(batches: Iterable[FingerprintBatch]) -> BucketDuplicates:
-    """Finds equal images in one bucket; the order of the batches makes no difference."""
+    """Finds exact duplicates in one bucket; the order of the batches does not matter."""
     in_order = sorted(batches)
     files = tuple(dict.fromkeys(batch.file for batch in in_order))
     number = {file: at for at, file in enumerate(files)}
@@ -129,14 +129,14 @@ def equal_group(
         size: how many there are.
         across: whether they are of several splits.
         conflict: whether they have different classes.
-        dropped: how many of them were left out for the sake of another.
+        dropped: how many of them were left out as duplicates.
     """
     listed = {"conflict": conflict, "across_splits": across, "images": list(images)}
     return Equal(1, size, int(across), int(conflict), dropped, (listed,))
 
 
 def merge_equal(parts: Iterable[Equal]) -> Equal:
-    """Adds groups up; of those that are listed, conflicts and groups across splits come first."""
+    """Adds up groups; conflicts and groups across splits are listed first."""
     counts = [0] * 5
     listed: list[dict[str, Any]] = []
     for part in parts:
@@ -162,15 +162,15 @@ def equal_of(bucket: BucketDuplicates) -> Equal:
 def find_near(
     buckets: Iterable[BucketDuplicates], *, images: int, max_compared: int = MAX_COMPARED
 ) -> Near:
-    """Finds similar images among the perceptual hashes of all buckets, in any order.
+    """Finds near-duplicates among the perceptual hashes of all buckets, in any order.
 
-    Two images are similar when their hashes differ in `MAX_DISTANCE` bits at most; all such
-    pairs are found, but for more than `_WINDOW` images that share 16 bits of their hashes.
+    Near-duplicates have hashes that differ in at most `MAX_DISTANCE` bits; all such
+    pairs are found, except among more than `_WINDOW` images that share 16 bits of their hashes.
 
     Args:
         buckets: all of them.
         images: in all buckets.
-        max_compared: how many are compared at most; of more, those whose content's hash is
+        max_compared: limit for the images to compare; above it, those whose content's hash is
             smallest: a fair sample, and the same in every run.
     """
     files: dict[str, int] = {}
@@ -180,7 +180,7 @@ def find_near(
         hashes = unpack(bucket.hashes, _HASHED).copy()
         numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
         hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
-        # The low bits chose the bucket; those that count here are shared evenly by all buckets.
+        # The low bits select the bucket, so other bits are used, which are uniform in every bucket.
         parts.append(hashes if limit is None else hashes[hashes["content"] < np.uint64(limit)])
     return _similar(np.concatenate(parts), list(files))
 
@@ -194,7 +194,7 @@ def _similar(hashes: Any, files: Sequence[str]) -> Near:
     splits = np.unique(
         [ShardName.parse(name).split for name in names] or [""], return_inverse=True
     )[1]
-    # One image of each content and split stands for all.
+    # One image of each content and split represents all of them.
     own = np.rec.fromarrays([hashes["content"], splits[place]])
     kept = np.sort(np.unique(own, return_index=True)[1])
     compared = len(hashes)
@@ -212,7 +212,7 @@ def _similar(hashes: Any, files: Sequence[str]) -> Near:
 
 
 class _Pairs:
-    """Pairs that were found: their numbers, and the first ones of them.
+    """The pairs found: their number, and the first ones.
 
     Attributes:
         count: all of them.
@@ -237,11 +237,11 @@ class _Pairs:
 
 
 def _pairs(hashes: Any, contents: Any, splits: Any) -> _Pairs:
-    """All pairs in which one band is equal; a pair counts where the first such band is."""
+    """All pairs with the same value of one band; a pair counts at its first such band."""
     pairs = _Pairs()
     bands = [(hashes >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
     for at, band in enumerate(bands):
-        # Among those that share the band, those that share the bits below it are close.
+        # Sorted within the band, images that share the bits below it are close together.
         turn = np.uint64(_BANDS[at])
         turned = (hashes >> turn) | (hashes << ((np.uint64(64) - turn) & np.uint64(63)))
         order = np.argsort((turned << np.uint64(48)) | (turned >> np.uint64(16)), kind="stable")

@@ -1,7 +1,7 @@
-"""Fingerprints of images: what is in a file and what it looks like, in a few bytes that can move.
+"""Fingerprints of images: a content hash and a perceptual hash, small enough to shuffle.
 
-What one shard holds is kept in its sidecar (`ShardIndex`), so that a shard that is taken over
-brings its fingerprints along. What crosses the shuffle is `FingerprintBatch`: 37 bytes an image,
+Those of one shard are kept in its sidecar (`ShardIndex`), so that a reused shard
+has its fingerprints. A packed `FingerprintBatch` crosses the shuffle: 37 bytes per image.
 packed.
 """
 
@@ -21,10 +21,10 @@ from transforms.core.json_text import parse_json
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch
 
-# Groups of the shuffle; each is a share of all contents.
+# Number of groups in the shuffle; each has a share of all contents.
 BUCKETS = 32
 
-# A TFRecord's length, its checksum, and that of its data.
+# The bytes of a TFRecord's frame: its length, the length's checksum, and the data's.
 _FRAME_BYTES = 16
 
 _FINGERPRINT = np.dtype(
@@ -42,19 +42,19 @@ _FINGERPRINT = np.dtype(
 def content_hash(data: bytes) -> str:
     """128 bits of a file's content, as 32 hexadecimal digits.
 
-    XXH3 and not SHA-256, which would take 30 times as long and a twentieth of a conversion.
+    XXH3, because SHA-256 would take 30 times as long and 5% of a conversion.
     """
     return xxhash.xxh3_128_hexdigest(data)
 
 
 def md5_hash(data: bytes) -> str:
-    """The MD5 of a file's content, as 32 hexadecimal digits: the hash that buckets know."""
+    """The MD5 of a file's content, as 32 hexadecimal digits: the hash that buckets store."""
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 @dataclasses.dataclass
 class ShardIndex:
-    """The records of one shard, column by column, in their order.
+    """The records of one shard as columns, in order.
 
     Attributes:
         keys: join keys.
@@ -116,7 +116,7 @@ class ShardIndex:
 
 
 def described(key: str, path: str, classes: Sequence[str]) -> dict[str, Any]:
-    """An image as `statistics.json` names it, wherever it is."""
+    """An image as `statistics.json` names it, in a shard or not."""
     return {"key": key, "path": path, "class": ", ".join(classes)}
 
 
@@ -136,16 +136,16 @@ def pack(rows: Any) -> str:
 
 
 def unpack(text: str, dtype: Any) -> Any:
-    """What `pack` packed."""
+    """The array that `pack` packed."""
     return np.frombuffer(base64.b64decode(text), dtype)
 
 
 @dataclasses.dataclass(frozen=True)
 class Sidecar:
-    """What lies beside a staged shard: its summary's line, and its index.
+    """The sidecar of a staged shard: the line of its summary, and its index.
 
     Attributes:
-        summary: what `ShardSummary.to_text` gave.
+        summary: the result of `ShardSummary.to_text`.
         index: of its records.
     """
 

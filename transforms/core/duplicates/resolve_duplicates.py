@@ -1,4 +1,4 @@
-"""What becomes of images with equal content when duplicates are dropped."""
+"""Decides which images with equal content are dropped."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MAX_NAMED = 5
 
 
 class Decision(NamedTuple):
-    """What becomes of the images that share one content.
+    """The decision for images with the same content.
 
     Attributes:
-        kept: the image that stays, None when there is none.
+        kept: the image that is kept, or None.
         rejections: one for each other image.
-        rows: label rows of those.
-        equal: the group, None when it is a single image.
+        rows: label rows of the rejected images.
+        equal: the group, or None for a single image.
     """
 
     kept: LabelledImage | None
@@ -36,7 +36,7 @@ def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision
 
     Args:
         images: all images with one content.
-        md5: of that content, by which a file can be told that was overwritten since.
+        md5: of that content, to detect a file that was overwritten since.
     """
     first, *others = sorted(images, key=lambda image: image.key)
     if not others:
@@ -79,7 +79,7 @@ def labels_of(image: LabelledImage) -> list[str]:
 
 
 def _named(image: LabelledImage, md5: str, *, is_kept: bool) -> dict[str, object]:
-    """The image for `statistics.json`; of one that is kept, the order says where it will be."""
+    """The image for `statistics.json`; the order gives the future position of a kept image."""
     return {
         **described(image.key, image.path, labels_of(image)),
         "split": image.split,

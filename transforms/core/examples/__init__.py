@@ -1,1 +1,1 @@
-"""Examples: made of images or rows, and read back from TFRecord files."""
+"""Examples: made from images or rows, and read back from TFRecord files."""

@@ -1,4 +1,4 @@
-"""All that is decoded of one image file, in one call: what is stored, its pixels, a model's input.
+"""Decodes one image file in one call: the stored image, its pixels and a model's input.
 
 A pure function of bytes and options, so that it can be called in another process.
 """
@@ -15,13 +15,13 @@ from transforms.core.rejections import Reason, RejectedImageError
 
 
 class Decoding(NamedTuple):
-    """What is made of each image.
+    """What to decode from each image.
 
     Attributes:
         features: of the Examples.
         limits: bytes and pixels an image may have.
         check: `full` or `header`.
-        pixels: what is done to the pixels.
+        pixels: the changes to the pixels.
         with_hash: whether to hash the pixels that are decoded.
         model_shape: height, width and channels of a model's input, or None without a model.
     """
@@ -40,7 +40,7 @@ class Decoding(NamedTuple):
 
     @property
     def stores_files(self) -> bool:
-        """Whether image files are stored; they are where pixels are not."""
+        """Whether image files are stored, which they are unless pixels are."""
         roles = {feature.role for feature in self.features}
         return Role.IMAGE in roles or Role.PIXELS not in roles
 
@@ -50,7 +50,7 @@ def decode_image(data: bytes, decoding: Decoding) -> StoredImage:
 
     Args:
         data: the file, whole.
-        decoding: what to make of it.
+        decoding: what to decode.
 
     Raises:
         RejectedImageError: see `check_image`, `change_pixels`, `raw_pixels` and `input_pixels`;
@@ -76,7 +76,7 @@ def decode_image(data: bytes, decoding: Decoding) -> StoredImage:
 def _stored(data: bytes, decoding: Decoding) -> StoredImage:
     pixels, limits = decoding.pixels, decoding.limits
     if not decoding.stores_files:
-        # Nothing is encoded only to be decoded again.
+        # Skips encoding an image only to decode it again.
         from transforms.core.images.pixels import raw_pixels
 
         return raw_pixels(data, pixels, limits=limits)
@@ -85,7 +85,7 @@ def _stored(data: bytes, decoding: Decoding) -> StoredImage:
             data, limits=limits, mode=decoding.check, with_hash=decoding.with_hash
         )
         return StoredImage(data, info, Original(info.height, info.width, 1), (), perceptual_hash)
-    # It brings Pillow, which other runs do without.
+    # This imports Pillow, which other runs do not need.
     from transforms.core.images.pixels import change_pixels
 
     return change_pixels(
@@ -94,7 +94,7 @@ def _stored(data: bytes, decoding: Decoding) -> StoredImage:
 
 
 def _check_shape(decoding: Decoding, info: ImageInfo) -> None:
-    """Rejects an image whose pixels have not the shape of their feature."""
+    """Rejects an image whose pixels do not have the shape of their feature."""
     for feature in decoding.features:
         if feature.source == PIXELS and feature.shape not in ((), info[1:]):
             wanted = f"{feature.name!r} has shape {list(feature.shape or ())}"

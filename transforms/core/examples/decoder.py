@@ -14,9 +14,9 @@ def decode_example(example: bytes) -> dict[str, Any]:
         name to a numpy array of one dimension: `object` (bytes), `int64` or `float32`.
 
     Raises:
-        ValueError: when the bytes are no Example.
+        ValueError: the bytes are not an Example.
     """
-    # The decoder skips what it does not know, and finds an Example without features in much.
+    # The decoder skips unknown fields, so it takes many inputs for an Example without features.
     if example[:1] == b"\x12" or _tag_after_first_field(example) == 0x12:
         raise ValueError("it is a tf.train.SequenceExample, not a tf.train.Example")
     try:
@@ -26,7 +26,7 @@ def decode_example(example: bytes) -> dict[str, Any]:
 
 
 def _tag_after_first_field(example: bytes) -> int:
-    """The tag after the field `features`, or 0 where the record ends with it."""
+    """The tag after the field `features`, or 0 if the record ends with it."""
     try:
         length, body = _read_varint(example, 1)
         return example[body + length]

@@ -19,18 +19,18 @@ from transforms.core.records import ShardImage
 
 
 class CheckedImage(NamedTuple):
-    """An image that may land in a shard.
+    """An image that may become a record.
 
     Attributes:
         image: its plan.
         data: the bytes to store.
-        info: what they hold.
-        original: what the file held.
-        changes: what was done to its pixels, names from `pixel_options.CHANGES`.
-        values: of the features that nothing else here fills, by name; a list for a list.
-        pixels: float32 `[height, width, channels]` for a model that has not seen it yet.
+        info: format and size of these bytes.
+        original: the image in the file.
+        changes: the changes to its pixels, names from `pixel_options.CHANGES`.
+        values: of all other features, by name; a list for a list feature.
+        pixels: float32 `[height, width, channels]` for a model, before it runs.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
-        raw: what is decoded, for a layout that asks for it: see `pixels.raw_pixels`.
+        raw: the decoded pixels, for a layout with them: see `pixels.raw_pixels`.
         orientation: of the file's EXIF tag, 1 to 8; 0 when it has none.
         content: `content_hash` of the file; empty when nothing is compared.
         perceptual_hash: of the pixels; None when it is unknown.
@@ -50,7 +50,7 @@ class CheckedImage(NamedTuple):
     perceptual_hash: int | None = None
 
 
-# The value of a feature; an embedding is packed already.
+# The value of a feature; an embedding is already packed.
 VALUES: dict[str, Callable[[CheckedImage], bytes | int | float]] = {
     "image.bytes": lambda checked: checked.data,
     "image.format": lambda checked: checked.info.format.encode(),
@@ -66,7 +66,7 @@ VALUES: dict[str, Callable[[CheckedImage], bytes | int | float]] = {
     "label.text": lambda checked: checked.image.label.encode(),
 }
 
-# The field of `tf.train.Feature` that is the list of each type.
+# The field of `tf.train.Feature` that holds the list of each type.
 _LISTS = {"bytes": 1, "float": 2, "int64": 3}
 
 
@@ -93,7 +93,7 @@ class ExampleEncoder:
 
 
 def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]:
-    """A function that gives a feature's map entry in two parts: the values, and what is before."""
+    """A function that returns a feature's map entry in two parts: the values, and the bytes before."""
     name, dtype = feature.name, feature.dtype
     key, number, pack = _field(1, name.encode()), _LISTS[dtype], _PACKERS[dtype]
     value_of = VALUES.get(feature.source) or (lambda image: image.values[name])

@@ -1,4 +1,4 @@
-"""Which features of a record hold its image, its class and its key; guessed without a manifest."""
+"""Finds the features with a record's image, class and key; guesses without a manifest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transforms.core.formats.headers import image_format
 
 _CLASSES = (Role.CLASS_ID, Role.CLASS_TEXT)
 
-# Names that other writers of TFRecords give to such features.
+# Names of such features in TFRecords of other programs.
 _CLASS_NAME = re.compile(r"(?:^|[/_])(?:label|class|category)s?(?:$|[/_])", re.IGNORECASE)
 _KEY_NAME = re.compile(
     r"(?:^|[/_])(?:id|key|name|file_?name|path|source_id|uri|url)$", re.IGNORECASE
@@ -19,10 +19,10 @@ _KEY_NAME = re.compile(
 
 
 class RecordFields(NamedTuple):
-    """How to look into the records of one dataset.
+    """The meaning of the features in the records of one dataset.
 
     Attributes:
-        sources: source of each feature by its name, None when no manifest says it.
+        sources: source of each feature by its name, None without a manifest.
         labels: class names by class id; empty when they are not known.
     """
 
@@ -30,13 +30,13 @@ class RecordFields(NamedTuple):
     labels: Mapping[int, str] = {}
 
     def class_features(self, names: Sequence[str]) -> list[str]:
-        """Those of the features that hold a class: its id or its text."""
+        """The features that hold a class: its id or its text."""
         if self.sources is None:
             return [name for name in names if _CLASS_NAME.search(name)]
         return [name for name in names if self._role(name) in _CLASSES]
 
     def key_features(self, names: Sequence[str]) -> list[str]:
-        """Those of the features that name the record: the join key, the image's path or an id."""
+        """The features that identify the record: the join key, the image's path or an id."""
         if self.sources is None:
             return [n for n in names if _KEY_NAME.search(n) and not _CLASS_NAME.search(n)]
         known = [name for name in names if self._role(name) is Role.KEY]
@@ -59,7 +59,7 @@ class RecordFields(NamedTuple):
         )
 
     def has_key(self, example: Mapping[str, Any], wanted: str) -> bool:
-        """Whether a record has a key: one of its names, or that without folder or extension."""
+        """Whether a record has a key: one of its names, with or without folder and extension."""
         return any(
             wanted in _spellings(value)
             for name in self.key_features(list(example))
@@ -67,13 +67,13 @@ class RecordFields(NamedTuple):
         )
 
     def name_feature(self) -> str | None:
-        """The feature that names the image, if a manifest says so: its path, otherwise its key."""
+        """The feature with the image's path, or else its key, according to the manifest."""
         names = {source: name for name, source in (self.sources or {}).items()}
         keys = (each.name for each in SOURCES.values() if each.role is Role.KEY)
         return next((names[key] for key in keys if key in names), None)
 
     def image_feature(self, example: Mapping[str, Any]) -> str | None:
-        """The feature that holds the image, None when there is none."""
+        """The feature that holds the image, or None."""
         if self.sources is not None:
             return next((name for name in self.sources if self._role(name) is Role.IMAGE), None)
         found = (name for name, values in sorted(example.items()) if _is_image(values))

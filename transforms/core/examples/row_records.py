@@ -1,8 +1,8 @@
-"""Rows that are records themselves: a CSV without images.
+"""Rows that become records: a CSV without images.
 
 Rows travel in batches of one file, each a JSON text, `[path, [row, ...]]`: one element for each row
-would cost more than everything that is done with it. A row is `[split, order, key, line, cells]`,
-as in `ShardRow`, and has no split any more once it is planned.
+would cost more than its processing. A row is `[split, order, key, line, cells]`,
+as in `ShardRow`, and has no split once it is planned.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import find_column
 
 BATCH_ROWS = 2048
-"""Rows that travel together."""
+"""The number of rows in a batch."""
 
-# Bytes that TFRecord adds to an Example, and an Example to a feature's name and values; about.
+# Approximate overhead in bytes: of TFRecord per Example, and of an Example per feature.
 _RECORD_BYTES = 20
 _FEATURE_BYTES = 10
 
@@ -34,15 +34,15 @@ _NO_IMAGE = (ShardImage(0, "", "", 0, 0, "", 0), b"", ImageInfo("", 0, 0, 0), Or
 
 
 def table_features(header: Sequence[str], but: str | None, *, path: str) -> tuple[Feature, ...]:
-    """A feature for each column, whose type is still to be told.
+    """A feature for each column, with the type still open.
 
     Args:
         header: the names of the columns.
-        but: the column that is none, or None.
-        path: what to call the file in messages.
+        but: a column to leave out, or None.
+        path: the name of the file for messages.
 
     Raises:
-        LabelsError: a column has no name, or the name of another one.
+        LabelsError: a column has no name, or the same name as another.
     """
     for at, name in enumerate(header, 1):
         if not name:
@@ -56,23 +56,23 @@ def table_features(header: Sequence[str], but: str | None, *, path: str) -> tupl
 
 
 def row_bytes(features: Iterable[Feature]) -> int:
-    """About how many bytes a record takes besides the text of its cells."""
+    """The approximate size of a record without the text of its cells, in bytes."""
     return _RECORD_BYTES + sum(len(f.name.encode()) + _FEATURE_BYTES for f in features)
 
 
 def to_batch(path: str, rows: Sequence[Sequence[Any]]) -> str:
-    """Rows of one file as they travel."""
+    """Serializes rows of one file as a batch."""
     return json.dumps([path, rows], ensure_ascii=False, separators=(",", ":"))
 
 
 def from_batch(batch: str) -> tuple[str, list[list[Any]]]:
-    """Reads what `to_batch` gave."""
+    """Reads the result of `to_batch`."""
     path, rows = json.loads(batch)
     return path, rows
 
 
 def planned_rows(batches: Iterable[str]) -> list[ShardRow]:
-    """The rows of one shard, in no order."""
+    """The rows of one shard, unordered."""
     return [
         ShardRow(order, key, path, line, cells)
         for path, rows in map(from_batch, batches)
@@ -87,14 +87,14 @@ class RowChecker:
         """Describes the rows.
 
         Args:
-            values: makes features of cells.
+            values: makes features from cells.
             root: common folder of the files.
         """
         self._values = values
         self._root = root
 
     def check(self, row: ShardRow) -> CheckedImage | Rejection:
-        """A row whose cells all fit their types, or why it is left out."""
+        """A row whose cells all fit their types, or its rejection."""
         try:
             values = self._values.of_row((row.path, row.line), row.cells.split("\0"))
         except RejectedImageError as error:

@@ -1,4 +1,4 @@
-"""Reading TFRecord framing, with the number and the place of a record that is damaged.
+"""Reads TFRecord framing, and reports the number and the offset of a damaged record.
 
 The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
 """
@@ -14,7 +14,7 @@ from typing import BinaryIO
 import google_crc32c
 
 LARGEST_RECORD = 512 << 20
-"""The most bytes of a record that is read, unless its dataset was made with larger limits.
+"""The maximum size of a record to read, unless its dataset was made with larger limits.
 
 A gzip file of 2 MB can hold a record of 2 GB, which is held in memory.
 """
@@ -22,15 +22,15 @@ A gzip file of 2 MB can hold a record of 2 GB, which is held in memory.
 # A length above this is damage, not a record: protobuf messages end at 2 GiB.
 _MAX_RECORD_BYTES = 2**31
 
-# A record is read in pieces: memory grows with what is there, not with what its header says.
+# A record is read in pieces: memory grows with its actual bytes, not with its declared length.
 _PIECE = 16 << 20
 
-# What a record may hold besides the file and the pixels of an image.
+# Bytes of a record in addition to the file and the pixels of an image.
 _OTHER_FEATURES = 64 << 20
 
 
 def largest_record(max_pixels: int, max_bytes: int) -> int:
-    """The most bytes of a record of a dataset whose images have these limits.
+    """The maximum size of a record of a dataset whose images have these limits.
 
     >>> largest_record(1000, 1000) == LARGEST_RECORD, largest_record(400_000_000, 0)
     (True, 1667108864)
@@ -63,7 +63,7 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
         max_bytes: of a record.
 
     Raises:
-        TFRecordError: at the first record whose length, bytes or checksums do not hold, or that
+        TFRecordError: at the first record whose length, bytes or checksums are wrong, or that
             is larger than `max_bytes`.
     """
     record = offset = 0
@@ -107,6 +107,6 @@ def _read(stream: BinaryIO, size: int, record: int, offset: int) -> bytes:
         return stream.read(size)
     except (zlib.error, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            # Of the file system or the bucket, not of the bytes.
+            # An error of the file system or the bucket, not of the bytes.
             raise
         raise TFRecordError(record, offset, f"cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""Which columns of a CSV hold boxes, and what their numbers are: told from headers and rows."""
+"""Infers the box columns of a CSV and their units from headers and rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ AUTOML_WIDTH = 11
 """Cells in a row of AutoML's CSV for detection: split, image, label, and four corners."""
 
 AUTOML_BOXES = (3, 4, 7, 8)
-"""Where the upper left and the lower right corner are in it, from 0."""
+"""The indexes of the upper left and the lower right corner in it."""
 
-# What tools put before the name of each column.
+# Prefixes that tools add to the names of box columns.
 _PREFIXES = ("", "bbox", "box", "bndbox", "boundingbox")
 
 _SIZES = (("w", "h"), ("width", "height"))
@@ -34,14 +34,14 @@ _CORNERS = (
 _CENTERS = (("xcenter", "ycenter"), ("centerx", "centery"), ("cx", "cy"), ("xc", "yc"))
 _STARTS = (("x", "y"), ("xmin", "ymin"), ("left", "top"), ("x1", "y1"), ("x0", "y0"))
 
-# Corners come first: a file with corners often has the size of the image as `width` and `height`.
+# Corners come first: a file with corners often has the image size as `width` and `height`.
 _KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
     *(("corners", names) for names in _CORNERS),
     *(("center", (*start, *size)) for start in _CENTERS for size in _SIZES),
     *(("xywh", (*start, *size)) for start in _STARTS for size in _SIZES),
 )
 
-# Of so many boxes, none with its far corner within 1 is what pixels are like.
+# With this many boxes, all with far corners above 1, the units must be pixels.
 _MANY = 0.5
 
 
@@ -49,7 +49,7 @@ class FoundBoxes(NamedTuple):
     """Where boxes are in a CSV.
 
     Attributes:
-        form: of `boxes.FORMS`.
+        form: one of `boxes.FORMS`.
         columns: indexes of the four columns, in the order of the form.
     """
 
@@ -58,21 +58,21 @@ class FoundBoxes(NamedTuple):
 
 
 class BoxUnits(NamedTuple):
-    """Units of boxes, and what shows them."""
+    """Units of boxes, and the evidence for them."""
 
     units: str
     because: str
 
 
 def find_boxes(names: Sequence[str], path: str) -> FoundBoxes:
-    """The columns of boxes, by the headers of common tools, whatever their case and punctuation.
+    """The box columns, by the headers of common tools, ignoring case and punctuation.
 
     Args:
         names: the header's.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
 
     Raises:
-        LabelsError: there are none, one is missing, or one is there twice.
+        LabelsError: there are none, or one is missing or repeated.
 
     >>> find_boxes(["id", "bbox_x", "bbox_y", "bbox_width", "bbox_height"], "a.csv")
     FoundBoxes(form='xywh', columns=(1, 2, 3, 4))
@@ -112,7 +112,7 @@ def _folded(name: str) -> str:
 
 
 def form_of(names: Sequence[str]) -> str:
-    """The form that four given columns have by their names; `corners` when these tell nothing.
+    """The form that the names of four given columns suggest; `corners` for other names.
 
     >>> form_of(["X", "Y", "W", "H"]), form_of(["a", "b", "c", "d"])
     ('xywh', 'corners')
@@ -140,7 +140,7 @@ def parse_box_columns(text: str) -> tuple[str, ...]:
 
 
 def is_automl(row: Sequence[str], is_image: Callable[[str], bool]) -> bool:
-    """Whether a row is of AutoML: split, image and label, and in detection four corners.
+    """Whether a row has the AutoML form: split, image and label, and for detection, four corners.
 
     >>> is_automl(["TRAIN", "gs://b/1.jpg", "cat"], lambda cell: cell.endswith(".jpg"))
     True
@@ -158,11 +158,11 @@ def _is_number(text: str) -> bool:
 
 
 def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, int]:
-    """The columns that say more of each object, by source; without those that are not there.
+    """The further columns of objects that the CSV has, by source.
 
     Args:
         names: the header's.
-        sources: those that have columns and that the layout asks for.
+        sources: those with columns that the layout needs.
 
     >>> further_columns(["XMin", "IsGroupOf"], ["object.area", "object.group_of"])
     {'object.group_of': 1}
@@ -179,13 +179,13 @@ def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, i
 def guess_units(
     boxes: Iterable[Sequence[str]], form: str, where: Callable[[int], str], path: str
 ) -> BoxUnits:
-    """The units of boxes, by their far corners: nearly no box in pixels ends within 1.
+    """Infers the units of boxes from their far corners: almost no pixel box ends within 1.
 
     Args:
         boxes: the four cells of each of the first rows.
         form: of the boxes.
         where: the place of a row by its number from 0, for messages.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
 
     Raises:
         LabelsError: most boxes are normalized, and some cannot be.

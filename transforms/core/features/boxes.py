@@ -15,13 +15,13 @@ FORMS: dict[str, tuple[str, str, str, str]] = {
     "xywh": ("x", "y", "width", "height"),
     "center": ("center x", "center y", "width", "height"),
 }
-"""What the four numbers of a box are: two corners; the upper left corner and the size, as in COCO;
+"""The forms of a box: two corners; the upper left corner and the size, as in COCO;
 or the center and the size, as in YOLO."""
 
 ROUNDING = {"pixel": 0.5, "normalized": 1e-6}
-"""How far outside of the image a side may be, by units: rounding explains that much."""
+"""How far outside of the image a side may be because of rounding, by units."""
 
-# The orientation that undoes another one.
+# The inverse of each orientation.
 _UNDONE = {6: 8, 8: 6}
 
 
@@ -35,14 +35,14 @@ class Box(NamedTuple):
 
 
 class BoxRules(NamedTuple):
-    """What the four columns of a dataset's boxes hold.
+    """The meaning of the box columns of a dataset.
 
     Attributes:
         columns: their names, in the order of the form.
         form: one of `FORMS`.
         units: one of `UNITS`; empty until the rows are known.
-        orientation: `stored` when boxes are of the pixels in the file, `upright` when they are of
-            the picture that its EXIF orientation makes of them.
+        orientation: `stored` if boxes refer to the pixels in the file, `upright` if they refer to
+            the image after EXIF rotation.
         further: sources, each with the column that fills it.
     """
 
@@ -59,13 +59,13 @@ class BoxRules(NamedTuple):
 
 
 class BoxError(ValueError):
-    """A box that is not in its image, or has no area: what is wrong, in one line."""
+    """A box is not in its image, or has no area; the message is one line."""
 
 
 def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
     """A box in normalized coordinates: 0 to 1, of the image's width and height.
 
-    A side that is outside by no more than `ROUNDING` is put on the image's edge.
+    A side that is outside by at most `ROUNDING` is moved to the image's edge.
 
     Args:
         box: of the image in the file, before anything turns or resizes it.
@@ -99,7 +99,7 @@ def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
 
 
 def turned(box: Box, orientation: int) -> Box:
-    """Where a normalized box is once an EXIF orientation was applied to the pixels.
+    """A normalized box after an EXIF orientation was applied to the pixels.
 
     Args:
         box: in normalized coordinates of the image before it was turned.
@@ -141,11 +141,11 @@ def located(
     tagged: int = 1,
     applied: int = 1,
 ) -> Box:
-    """Where a box is in the pixels that are stored in the dataset, in normalized coordinates.
+    """A box in the pixels stored in the dataset, in normalized coordinates.
 
     Args:
         numbers: of the box, in the order of the form.
-        rules: what they are.
+        rules: their form, units and orientation.
         height: of the image in the file, before anything turns or resizes it, in pixels.
         width: likewise.
         tagged: EXIF orientation of the file, 1 to 8.

@@ -1,4 +1,4 @@
-"""The cells of a column: their types, the values they stand for, and which of them are missing."""
+"""Parses the cells of a column: types, values and missing values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES: dict[str, str] = {
     "string": "bytes",
     "bytes": "bytes",
 }
-"""The types a column may have, as the guide of `tf.train.Example` calls them, and the dtype each is
+"""The types of a column, named as in the `tf.train.Example` guide, and the dtype in which each is
 stored as."""
 
 # Smallest and largest of each; an enum is an int32 (protobuf.dev/programming-guides/proto3/#enum).
@@ -58,7 +58,7 @@ def parse_cell(text: str, type_: str) -> bytes | int | float:
     """The value of a cell.
 
     Args:
-        text: not empty.
+        text: the cell; not empty.
         type_: one of `TYPES`. `true` and `false` are a bool, or the int64 1 and 0.
 
     Raises:
@@ -80,7 +80,7 @@ def parse_cell(text: str, type_: str) -> bytes | int | float:
 
 @functools.lru_cache(maxsize=4096)
 def parse_again(text: str, type_: str) -> bytes | int | float:
-    """`parse_cell` for cells that are there many times."""
+    """`parse_cell` with a cache, for repeated cells."""
     return parse_cell(text, type_)
 
 
@@ -97,7 +97,7 @@ def _parse_integer(text: str, type_: str) -> int:
 
 
 def in_shape(feature: Feature, values: list[Any], where: str) -> list[Any]:
-    """The values, which are as many as the shape of their feature has, if it has one."""
+    """The values, after checking that their number fits the shape of their feature, if any."""
     if feature.shape and len(values) != math.prod(feature.shape):
         wanted = f"{math.prod(feature.shape)} of shape {list(feature.shape)}"
         detail = f"{where}, column {feature.column!r}: {len(values)} values, not {wanted}"
@@ -106,9 +106,9 @@ def in_shape(feature: Feature, values: list[Any], where: str) -> list[Any]:
 
 
 def is_missing(feature: Feature, cell: str) -> bool:
-    """Whether a cell holds no value, so that the default takes its place.
+    """Whether a cell has no value, so that the default is used.
 
-    `NA` and such are missing numbers. A text may be so, unless there is a default.
+    `NA` and the like are missing numbers. A text may be `NA`, unless there is a default.
 
     >>> [is_missing(Feature("a", "csv.a", dtype), "NA") for dtype in ("int64", "bytes")]
     [True, False]
@@ -119,12 +119,12 @@ def is_missing(feature: Feature, cell: str) -> bool:
 
 
 def cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | float]:
-    """The values in one cell; none in an empty one that is a list.
+    """The values in one cell; none for an empty list.
 
     Args:
         feature: of the column.
         where: the row, for messages.
-        cell: without blanks at its ends.
+        cell: without whitespace at its ends.
 
     Raises:
         RejectedImageError: with reason `BAD_CELL`.

@@ -1,4 +1,4 @@
-"""The types of columns that nobody gave: the narrowest that fits, and the cell that decided it."""
+"""Infers column types: the narrowest type that fits, and the cell that decided it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class TypedRow(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """What the first cells of a column say.
+    """The evidence from the first cells of a column.
 
     Attributes:
-        dtype: the narrowest that they fit.
-        decided: the first value that is nothing narrower, with its line.
+        dtype: the narrowest type that they fit.
+        decided: the first value that does not fit a narrower type, with its line.
         first: the first value.
         zeros: the first integer whose leading zeros are lost, with its line.
     """
@@ -43,10 +43,10 @@ class _Column(NamedTuple):
 def infer_types(
     features: Iterable[Feature], rows: Iterable[TypedRow], columns: Sequence[str]
 ) -> tuple[tuple[Feature, ...], list[Decision]]:
-    """The features with the types of columns that were not given, and why they are so.
+    """The features with inferred column types, and the decisions.
 
-    A type is the narrowest that all cells fit, a default among them. Cells that hold no value do
-    not count: empty ones, `NA` and such. Cells that will be rejected are counted.
+    A type is the narrowest that all cells fit, including a default. Cells without a value do
+    not count: empty ones, `NA` and the like. Cells that will be rejected are counted.
 
     Args:
         features: of a layout.
@@ -77,13 +77,13 @@ def infer_types(
 
 
 def column_parts(feature: Feature, cells: Iterable[str]) -> set[str]:
-    """The values in some cells of a column that are not empty."""
+    """The non-empty values in some cells of a column."""
     parts = {part for cell in cells for part in _parts(feature, cell)}
     return parts - {""}
 
 
 def fits(value: str, type_: str) -> bool:
-    """Whether a value is of a type."""
+    """Whether a value has a type."""
     try:
         parse_cell(value, type_)
     except ValueError:
@@ -112,7 +112,7 @@ def _column(feature: Feature, rows: Sequence[TypedRow], at: int) -> _Column:
 
 
 def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tuple[str, str]]:
-    """The values of a column with their places, its default first; missing ones left out."""
+    """The values of a column with their lines, its default first, without missing ones."""
     for part in _parts(feature, feature.default or ""):
         if part:
             yield part, f"{part[:40]!r} (default)"
@@ -133,7 +133,7 @@ def _because(column: _Column) -> str:
 
 
 def _lost(feature: Feature, rows: Sequence[TypedRow], at: int) -> Iterator[str]:
-    """How many cells hold no value, and how many do not fit the type, with what becomes of them."""
+    """How many cells have no value or do not fit the type, and how they are handled."""
     problems: dict[str, bool] = {}
     missing = unfit = 0
     first = ""
@@ -156,7 +156,7 @@ def _lost(feature: Feature, rows: Sequence[TypedRow], at: int) -> Iterator[str]:
 
 
 def _is_rejected(feature: Feature, cell: str) -> bool:
-    """Whether a cell rejects its image or row."""
+    """Whether a cell causes its image or row to be rejected."""
     try:
         values = cell_values(feature, "", cell)
         # Without a separator, the cells of several rows make up the shape.

@@ -1,4 +1,4 @@
-"""The sources of features: each is declared here once, with all that its readers ask of it."""
+"""The sources of features: each is declared here once, with all of its properties."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transforms.core.features.boxes import SIDES
 
 
 class Role(enum.Enum):
-    """What the values of a source are; one that is nothing of this is `OTHER`."""
+    """The role of a source's values; `OTHER` if none of these applies."""
 
     IMAGE = "a whole image file"
     PIXELS = "decoded pixels"
@@ -25,7 +25,7 @@ class Role(enum.Enum):
 
 
 class Needs(enum.Flag):
-    """What a source needs besides an image."""
+    """What a source needs in addition to an image."""
 
     NOTHING = 0
     LABEL = enum.auto()
@@ -35,18 +35,18 @@ class Needs(enum.Flag):
 
 
 class Source(NamedTuple):
-    """What may fill a feature.
+    """A source of the values of a feature.
 
     Attributes:
         name: as layouts and the manifest have it.
-        dtype: `bytes`, `int64` or `float` (32 bits); empty when the source does not decide it.
-        role: what the values are.
-        needs: what else has to be there.
+        dtype: `bytes`, `int64` or `float` (32 bits); empty if the source does not determine it.
+        role: the role of the values.
+        needs: further requirements.
         is_list: whether an image has any number of values.
         of_object: whether there is a value for each object in an image.
         encoding: of an array in one bytes value, as `tf.io.decode_raw` names it; else empty.
-        texts: of class ids, the source of their names.
-        columns: of what a column fills if a CSV has it, its names without case and punctuation.
+        texts: the source of the names, for class ids.
+        columns: names of an optional CSV column that fills it, without case and punctuation.
     """
 
     name: str
@@ -64,13 +64,13 @@ EMBEDDING = "image.embedding"
 """The source that a model fills."""
 
 PIXELS = "image.pixels"
-"""The source that is what is decoded: height x width x channels bytes."""
+"""The source of decoded pixels: height x width x channels bytes."""
 
 SIZES = ("image.height", "image.width", "image.channels")
-"""The sources that tell the shape of `PIXELS`, in its order."""
+"""The sources of the shape of `PIXELS`, in its order."""
 
 COLUMN = "csv."
-"""How the source begins that is a column of the CSV."""
+"""The prefix of a source that is a column of the CSV."""
 
 RAW = "uint8"
 """The encoding of `PIXELS`."""
@@ -119,14 +119,14 @@ SOURCES: dict[str, Source] = {source.name: source for source in _DECLARED}
 
 
 def source_of(name: str) -> Source:
-    """The source of this name: of `SOURCES`, a column, or one that only a manifest knows."""
+    """The source of this name: one of `SOURCES`, a column, or an unknown one from a manifest."""
     if name.startswith(COLUMN):
         return Source(name, "", needs=Needs.ROWS)
     return SOURCES.get(name) or Source(name, "")
 
 
 def with_role(features: Iterable[Mapping[str, Any]], role: Role) -> list[str]:
-    """The names of those of a manifest's features whose source has a role.
+    """The names of a manifest's features whose source has a role.
 
     >>> with_role([{"name": "a", "source": "image.key"}, {"name": "b", "source": "-"}], Role.KEY)
     ['a']

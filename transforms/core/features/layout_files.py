@@ -1,4 +1,4 @@
-"""Layouts of a user's own, from YAML, checked line by line."""
+"""Reads user-defined layouts from YAML, and checks them line by line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYS = ("source", "type", "list", "separator", "default", "shape")
 
 
 class LayoutError(ValueError):
-    """A layout that cannot be used: file, line, what is wrong and what to do, in one line."""
+    """An invalid layout; the message has file, line, problem and remedy in one line."""
 
 
 def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
@@ -31,13 +31,13 @@ def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
 
     Args:
         text: YAML.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
 
     Returns:
         The features in their order; the dtype of a column whose type is not given is empty.
 
     Raises:
-        LayoutError: it is no YAML, or no layout.
+        LayoutError: it is not valid YAML, or not a layout.
 
     >>> parse_layout("features: {height: image.height}", "a.yaml")[0].dtype
     'int64'
@@ -154,7 +154,7 @@ class _Reader:
         return tuple(map(int, sides))
 
     def _items(self, node: yaml.Node, what: str) -> list[tuple[str, tuple[yaml.Node, yaml.Node]]]:
-        """Key to its node and the value's; no key is there twice."""
+        """Maps each key to its node and the value's node; repeated keys are refused."""
         if not isinstance(node, yaml.MappingNode):
             raise self._error(node, f"{what} must be written as NAME: VALUE")
         found: dict[str, tuple[yaml.Node, yaml.Node]] = {}

@@ -1,4 +1,4 @@
-"""Feature layouts: which features an Example has, and where each comes from."""
+"""Feature layouts: the features of an Example and their sources."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Feature(NamedTuple):
 
     Attributes:
         name: the feature's name in the Example.
-        source: what fills it: of `feature_sources.SOURCES`, or `csv.COLUMN`.
+        source: one of `feature_sources.SOURCES`, or `csv.COLUMN`.
         dtype: `bytes`, `int64` or `float` (32 bits).
         shape: `()` for a single value, None for a list of any length, otherwise that of the
-            array whose values it holds, flat. Of `PIXELS`, `()` when each image has its own.
-        default: the text that stands for an empty cell of a column, or None.
-        separator: between the values in one cell of a column; empty when it holds a single one.
+            array whose flat values it holds. For `PIXELS`, `()` if images differ in shape.
+        default: the text to use for an empty cell of a column, or None.
+        separator: between the values in one cell of a column; empty for single values.
         encoding: `bfloat16` or `uint8` when one bytes value holds an array, empty otherwise.
-        type: of a column, one of `cells.TYPES`, when it says more than the dtype; else empty.
+        type: of a column, one of `cells.TYPES`, if more specific than the dtype; else empty.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Feature(NamedTuple):
 
     @property
     def holds_many(self) -> bool:
-        """Whether it is a list of values: of any length, or as many as its shape has."""
+        """Whether it is a list of values: of any length, or of the size of its shape."""
         return self.shape != () and not self.encoding
 
     @property
@@ -58,12 +58,12 @@ class Feature(NamedTuple):
 
     @property
     def role(self) -> Role:
-        """What its values are."""
+        """The role of its values."""
         return source_of(self.source).role
 
     @property
     def needs(self) -> Needs:
-        """What has to be there besides an image."""
+        """What it needs in addition to an image."""
         return source_of(self.source).needs
 
     @property
@@ -83,7 +83,7 @@ class Feature(NamedTuple):
 
     @classmethod
     def of_source(cls, name: str, source: str) -> Feature:
-        """The feature of a source that is no column.
+        """The feature of a source that is not a column.
 
         >>> Feature.of_source("height", "image.height").dtype
         'int64'
@@ -93,7 +93,7 @@ class Feature(NamedTuple):
         return cls(name, source, described.dtype, shape, encoding=described.encoding)
 
     def to_manifest(self) -> dict[str, Any]:
-        """Name, source and dtype, and of the rest what it does not share with most features.
+        """Name, source and dtype, and further attributes that differ from their defaults.
 
         >>> Feature("age", "csv.age", "int64").to_manifest()
         {'name': 'age', 'source': 'csv.age', 'dtype': 'int64'}
@@ -110,7 +110,7 @@ class Feature(NamedTuple):
 
     @classmethod
     def from_manifest(cls, described: Mapping[str, Any]) -> Feature:
-        """Reads what `to_manifest` gave."""
+        """Reads the result of `to_manifest`."""
         shape = described.get("shape", ())
         return cls(
             described["name"],
@@ -148,9 +148,9 @@ _LAYOUTS = {
     },
     # Landmark recognition competitions: the image's id and its landmark's.
     "landmark": {"image_raw": "image.bytes", "landmark_id": "label.id", "id": "image.key"},
-    # What a frozen backbone makes of each image, flat, for a head to be trained on.
+    # The flat output of a frozen backbone for each image, to train a head on.
     "embedding": {"Feature": EMBEDDING, "Label": "label.id"},
-    # What two decoders read: official/vision/dataloaders/tf_example_decoder.py of the Model Garden,
+    # Read by two decoders: official/vision/dataloaders/tf_example_decoder.py of the Model Garden,
     # and research/object_detection/data_decoders/tf_example_decoder.py.
     "detection": {
         **_SLIM_IMAGE,
@@ -173,10 +173,10 @@ LAYOUTS: dict[str, tuple[Feature, ...]] = {
     layout: tuple(Feature.of_source(name, source) for name, source in features.items())
     for layout, features in _LAYOUTS.items()
 }
-"""The presets of `--layout` that have images."""
+"""The presets of `--layout` with images."""
 
 DETECTION = "detection"
-"""The layout whose readers keep the class id 0 for the background."""
+"""The layout whose readers reserve the class id 0 for the background."""
 
 ROWS = "rows"
 """The layout of rows without images: every column of the CSV is a feature."""
@@ -190,7 +190,7 @@ def needs_model(features: Sequence[Feature]) -> bool:
 def with_embedding(
     features: Sequence[Feature], shape: tuple[int, ...], dtype: str
 ) -> tuple[Feature, ...]:
-    """The features, in which those that a model fills get the shape and type of its output.
+    """The features, with the shape and type of a model's output set for embeddings.
 
     Args:
         features: of a layout.
@@ -209,14 +209,14 @@ def with_embedding(
 def with_pixels(
     features: Sequence[Feature], shape: tuple[int, int, int] | None
 ) -> tuple[Feature, ...]:
-    """The features, in which `PIXELS` has the shape that all images get.
+    """The features, with the common shape of all images set for `PIXELS`.
 
     Args:
         features: of a layout.
-        shape: height, width and channels, or None when the options fix none.
+        shape: height, width and channels, or None if the options do not fix it.
 
     Raises:
-        ValueError: the layout gives another shape, or nothing would tell a reader which it is.
+        ValueError: the layout gives another shape, or a reader could not know the shape.
 
     >>> with_pixels([Feature.of_source("a", PIXELS)], (2, 3, 1))[0].shape
     (2, 3, 1)
@@ -242,7 +242,7 @@ def with_pixels(
 
 
 def is_layout_file(layout: str) -> bool:
-    """Whether `--layout` is a file and no preset.
+    """Whether `--layout` is a file, not a preset.
 
     >>> is_layout_file("my.yaml"), is_layout_file("slim")
     (True, False)

@@ -1,4 +1,4 @@
-"""The objects in an image: boxes and what else its rows say of each, as values of features."""
+"""The objects in an image: boxes and further columns of its rows, as values of features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObjectValues:
     """Makes the values of `box.*` and of the sources with columns from the rows of an image."""
 
     def __init__(self, rules: BoxRules, at: Mapping[str, int]) -> None:
-        """Takes what the columns hold.
+        """Sets the columns.
 
         Args:
             rules: of the boxes.
@@ -37,13 +37,13 @@ class ObjectValues:
     def values(
         self, rows: Sequence[Row], original: Original, *, tagged: int, stored: tuple[int, int]
     ) -> dict[str, list[Any]]:
-        """The lists by source, with a value for each object.
+        """Lists by source, with a value for each object.
 
-        A row without a label, a box and the rest lists an image without objects.
+        A row without a label, a box and further values lists an image without objects.
 
         Args:
             rows: of the image.
-            original: size and turn of its pixels.
+            original: size and rotation of its pixels.
             tagged: EXIF orientation of the file, 1 to 8.
             stored: height and width of the pixels in the dataset.
 
@@ -99,7 +99,7 @@ class ObjectValues:
             raise RejectedImageError(Reason.BAD_BOX, f"{where}: {error}{hint}") from None
 
     def _area(self, text: str, box: Box, original: Original) -> float:
-        """The area of an object as a fraction of its image's; that of its box in an empty cell.
+        """The area of an object as a fraction of its image's; for an empty cell, that of its box.
 
         Raises:
             ValueError: the cell is not a number from 0.
@@ -118,12 +118,12 @@ class ObjectValues:
 
 
 def parse_mark(text: str) -> int:
-    """What a cell says of an object, such as that it is a crowd: 1 if so, 0 if not or not known.
+    """The flag of an object in a cell, such as crowd: 1 if true, 0 if false or unknown.
 
-    Open Images writes -1 for what is not known.
+    Open Images writes -1 for unknown.
 
     Raises:
-        ValueError: it says neither.
+        ValueError: it is not a flag.
 
     >>> [parse_mark(text) for text in ("1", "0.0", "-1", "", "True")]
     [1, 0, 0, 0, 1]

@@ -1,4 +1,4 @@
-"""The rows of an image: what a layout needs of them, and the features they become."""
+"""Features from the rows of an image."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 
 Values = dict[str, Any]
-"""What rows fill: a feature's name to its value, or to the list of its values."""
+"""The values from rows: a feature's name to its value, or to the list of its values."""
 
 
 def row_requirements(
     features: Iterable[Feature], *, boxes: BoxRules | None = None, separator: str = ""
 ) -> RowRequirements:
-    """What the features of a layout ask of the rows.
+    """The requirements of a layout's features for rows.
 
     Args:
         features: of the layout.
@@ -46,7 +46,7 @@ def row_requirements(
 
 
 class RowValues:
-    """Makes the values of a layout's features from the rows of an image.
+    """Computes the values of a layout's features from the rows of an image.
 
     Picklable.
     """
@@ -58,12 +58,12 @@ class RowValues:
         *,
         boxes: BoxRules | None = None,
     ) -> None:
-        """Takes a layout.
+        """Sets the layout.
 
         Args:
             features: of the layout.
-            requirements: what `row_requirements` gave for them.
-            boxes: what the columns of boxes hold, when there are any.
+            requirements: the result of `row_requirements` for them.
+            boxes: the meaning of the box columns, if there are any.
         """
         self._features = tuple(feature for feature in features if feature.from_rows)
         self._at = {name: at for at, name in enumerate(requirements.columns)}
@@ -72,7 +72,7 @@ class RowValues:
                 feature,
                 self._at[feature.column],
                 feature.type or feature.dtype,
-                # Numbers with a point are seldom there twice.
+                # Floats are seldom repeated.
                 parse_cell if feature.dtype == "float" else parse_again,
             )
             for feature in self._features
@@ -93,7 +93,7 @@ class RowValues:
 
         Args:
             image: with its rows.
-            original: size and turn of the pixels, for boxes.
+            original: size and rotation of the pixels, for boxes.
             tagged: EXIF orientation of the file, 1 to 8, for boxes.
             stored: height and width of the pixels in the dataset, for areas; None when they are
                 those of the original.
@@ -139,7 +139,7 @@ class RowValues:
                     raise ValueError("the cell is empty")
                 values[feature.name] = parse(cells[at], type_)
             except ValueError:
-                # It knows of defaults, and how to say what is wrong.
+                # That function handles defaults and error messages.
                 values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
         for feature in self._others:
             values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
@@ -180,5 +180,5 @@ def _is_plain(feature: Feature) -> bool:
 
 
 def _where(place: tuple[str, int]) -> str:
-    """A row for messages; the folder of a CSV does not change what is written."""
+    """A row for messages, without the folder of its CSV, which must not change the output."""
     return f"{os.path.basename(place[0])}:{place[1]}"

@@ -139,8 +139,8 @@ class StoredImage(NamedTuple):
 
     Attributes:
         data: the bytes to store; `tf.io.decode_image` decodes them.
-        info: what they hold.
-        original: what the file held.
+        info: format and size of these bytes.
+        original: the image in the file.
         changes: what was done, names from `pixel_options.CHANGES`.
         perceptual_hash: of the stored pixels; None when it is unknown.
         tagged: the EXIF orientation of the file, whether it was applied or not; 0 when it was not

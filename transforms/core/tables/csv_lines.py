@@ -46,7 +46,7 @@ def read_lines(binary_file: ReadableBytes, *, encoding: str = "utf-8", path: str
     Args:
         binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
         encoding: a Python codec name; a byte order mark is always dropped.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
 
     Raises:
         LabelsError: an unknown encoding, a workbook, damaged gzip, bytes that do not decode, or a

@@ -136,7 +136,7 @@ def first_rows(
         n: how many rows.
         encoding: a Python codec name; a byte order mark is always dropped.
         delimiter: between cells; None to find it.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
 
     Raises:
         LabelsError: the file cannot be read as CSV, as far as these rows go.
@@ -167,7 +167,7 @@ def read_rows(
         binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
         columns: what `label_columns.resolve_columns` gives.
         encoding: a Python codec name; a byte order mark is always dropped.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
 
     Raises:
         LabelsError: the file cannot be read as CSV, or lacks a column.

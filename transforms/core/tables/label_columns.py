@@ -58,7 +58,7 @@ def resolve_columns(
         key: `--label_key`: a header name, or a number counted from 1; None to infer it.
         label: `--label_column`, the same way.
         is_image_key: whether a cell is the key of some image; settles what names cannot.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
         label_required: without it, no label is looked for unless `label` says which.
 
     Raises:
@@ -123,7 +123,7 @@ def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, 
         first: what it was given.
         wanted: a header name, or a number counted from 1.
         flag: the flag, for messages.
-        path: what to call the file in messages.
+        path: the name of the file for messages.
 
     Raises:
         LabelsError: there is no such column.
