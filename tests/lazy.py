@@ -20,7 +20,7 @@ class Lazy:
 
     def __getattr__(self, name: str) -> Any:
         # What collects tests asks each object of a module for such names.
-        if name.startswith("__"):
+        if name.startswith(("_", "pytest")):
             raise AttributeError(name)
         return getattr(self._make(), name)
 
