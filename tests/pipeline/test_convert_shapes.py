@@ -135,7 +135,6 @@ def test_a_fixed_size_and_color_fix_the_shape(folder: Path) -> None:
     assert dataset.manifest["pixels"] == {"resized": 3, "recolored": 1}
 
 
-@pytest.mark.slow
 def test_another_shape_than_that_of_the_layout_is_rejected(folder: Path) -> None:
     text = "  pixels: {source: image.pixels, shape: [12, 16, 3]}\n"
     dataset = make(folder, text, max_rejected=1)
@@ -178,7 +177,6 @@ def test_pixels_without_a_shape_are_refused(
     assert not (folder / "out").exists()
 
 
-@pytest.mark.slow
 def test_verify_sees_pixels_of_another_size(folder: Path) -> None:
     dataset = make(folder, "  pixels: image.pixels\n", resize="8x6", color="rgb")
     manifest = dataset.manifest

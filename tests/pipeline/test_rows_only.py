@@ -189,7 +189,6 @@ def test_lists_and_defaults_of_a_layout(tmp_path: Path) -> None:
     assert records == {3: [b"a", b"b"], -1: []}
 
 
-@pytest.mark.slow
 def test_lists_of_a_fixed_shape(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text(
         "features:\n  point: {source: csv.point, type: float, separator: ';', shape: [2]}\n"
