@@ -35,6 +35,9 @@ _GRACE_SECONDS = 10.0
 # Beam's name of the thread that waits for a worker process; it fails when the process does.
 _BEAM_WORKER_THREAD = "run_worker"
 
+# What other threads raise when a worker ends; its name, because gRPC is not imported here.
+_LOST_CONNECTION = "RpcError"
+
 # How often the parent reads which images the child decodes.
 _WATCH_SECONDS = 10.0
 
@@ -182,7 +185,7 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
             return
         if failure.thread is not None and failure.thread.name == _BEAM_WORKER_THREAD:
             _end_after(_GRACE_SECONDS, lambda: _end_without_worker(failure.exc_value))
-        else:
+        elif failure.exc_type.__name__ != _LOST_CONNECTION:
             threading.__excepthook__(failure)
 
     sys.unraisablehook = unraisable

@@ -117,6 +117,32 @@ def is_running(process: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize(("error", "is_printed"), [("RpcError", False), ("KeyError", True)])
+def test_threads_that_lose_a_worker_print_nothing(error: str, is_printed: bool) -> None:
+    """Beam's threads that read from it fail, too; what the run says of it is one line."""
+    code = f"""
+import threading
+from pipeline.run.supervise import supervise
+
+RpcError = type("RpcError", (Exception,), {{}})
+
+def fail():
+    raise {error}("x")
+
+def command():
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    return 0
+
+raise SystemExit(supervise(command))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, is_printed), done.stderr
+
+
 @pytest.mark.parametrize("closed", rest_slow(["<&- >&- 2>&-", "<&-", ">&-", "2>&-"]))
 def test_closed_standard_streams(photos: Path, tmp_path: Path, closed: str) -> None:
     """A file that is opened next would get their numbers, and what libraries print."""
