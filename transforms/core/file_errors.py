@@ -1,11 +1,11 @@
-"""Which failures of a read are final, and which may pass."""
+"""Classifies failures of a read as final or temporary."""
 
 from __future__ import annotations
 
 import errno
 
-# What another try ends with again: the file is gone, closed to us, or no file; or, where one is to
-# be written, there is no room.
+# Errors that a retry would repeat: the file is missing, forbidden, or not a file; or, when writing,
+# the disk is full.
 _FINAL = frozenset(
     {
         errno.ENOENT,
@@ -29,7 +29,7 @@ _FINAL = frozenset(
 
 
 class FinalError(OSError):
-    """What is wrong with one file itself, whatever its errno: its bytes are damaged."""
+    """The file itself is damaged, whatever the errno."""
 
 
 class ChangedError(FinalError):
@@ -37,22 +37,22 @@ class ChangedError(FinalError):
 
 
 class TooLargeError(FinalError):
-    """A file that is read whole, and has more bytes than such a file may have."""
+    """A file that is read whole has more bytes than allowed."""
 
     def __init__(self, size: int, most: int, path: str) -> None:
         name = path.rpartition("/")[2]
-        told = f"{name} has at least {size} bytes, more than {most}: it is not read"
-        super().__init__(errno.EFBIG, told, path)
+        problem = f"{name} has at least {size} bytes, more than {most}: it is not read"
+        super().__init__(errno.EFBIG, problem, path)
 
 
 class TransientError(OSError):
-    """A read that failed and may succeed later; the message says what to do."""
+    """A read failed but may succeed later; the message says what to do."""
 
 
 def is_final(error: OSError) -> bool:
-    """Whether another try would fail too, so that an image can be rejected for it.
+    """Whether a retry would fail too, so that an image can be rejected for it.
 
-    Everything else may pass: 429 and 5xx of a service, a time-out, credentials that ended, and the
+    Everything else may be temporary: 429 and 5xx of a service, a time-out, expired credentials, the
     errors of a network file system, which reports many kinds of trouble as `EIO`.
 
     >>> is_final(FileNotFoundError(errno.ENOENT, "no such file"))
@@ -66,14 +66,14 @@ def is_final(error: OSError) -> bool:
 
 
 def check_final(error: OSError, uri: str) -> None:
-    """Lets a final error pass.
+    """Returns for a final error, and raises for a temporary one.
 
     Args:
-        error: why `uri` could not be read.
+        error: the reason why `uri` could not be read.
         uri: a path or a URL.
 
     Raises:
-        TransientError: another try may succeed.
+        TransientError: a retry may succeed.
     """
     if is_final(error):
         return

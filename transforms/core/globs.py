@@ -1,17 +1,17 @@
-"""Globs over names that no file system expands, such as those of objects in a bucket."""
+"""Globs for names that no file system expands, such as objects in a bucket."""
 
 from __future__ import annotations
 
 import re
 
 WILDCARD = re.compile(r"[*?\[]")
-"""What makes a path a glob."""
+"""The characters that make a path a glob."""
 
 _TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def literal_prefix(pattern: str) -> str:
-    """What every name that a glob matches begins with.
+    """The common beginning of all names that a glob matches.
 
     >>> literal_prefix("photos/2024-*/x.jpg")
     'photos/2024-'
@@ -20,7 +20,7 @@ def literal_prefix(pattern: str) -> str:
 
 
 def glob_regex(pattern: str) -> re.Pattern[str]:
-    """A regular expression for `fullmatch` that matches what a glob means for local files.
+    """A regular expression for `fullmatch` that matches like a glob of local files.
 
     `*`, `?` and `[a-z]` stay within a folder, `**` crosses folders, and names with a leading dot
     need one in the pattern.
@@ -58,6 +58,6 @@ def _token_regex(token: str) -> str:
 def _class_regex(body: str) -> str:
     """A character class, as `fnmatch` reads it."""
     negated = body[0] == "!"
-    # `fnmatch` knows ranges; everything else in the brackets stands for itself.
+    # `fnmatch` supports ranges; everything else in the brackets is literal.
     members = re.sub(r"([\\^\]\[&~|])", r"\\\1", body[1:] if negated else body)
     return f"(?!/)[{'^' if negated else ''}{members}]"

@@ -93,7 +93,7 @@ class ExampleEncoder:
 
 
 def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]:
-    """A function that returns a feature's map entry in two parts: the values, and the rest before."""
+    """A function that returns a feature's map entry in two parts: the values, and what precedes."""
     name, dtype = feature.name, feature.dtype
     key, number, pack = _field(1, name.encode()), _LISTS[dtype], _PACKERS[dtype]
     value_of = VALUES.get(feature.source) or (lambda image: image.values[name])

@@ -1,1 +1,1 @@
-"""Image files before any pixel is decoded: headers, tags and orientation."""
+"""Headers, tags and orientation of image files, read before any pixel is decoded."""

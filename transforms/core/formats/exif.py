@@ -1,7 +1,7 @@
-"""The orientation that the metadata of an image file gives, from its bytes alone.
+"""Reads the orientation from the metadata of an image file.
 
-Pillow copies every tag of a block before it gives one, and a block of kilobytes can point thousands
-of tags at the same bytes. Here nothing is copied but the blocks themselves.
+Pillow copies every tag of a block before it returns one, and a block of kilobytes can point
+thousands of tags at the same bytes. This module copies only the blocks themselves.
 
 References: EXIF 2.32 (CIPA DC-008), the W3C PNG and WebP container specifications, XMP part 1.
 """
@@ -40,7 +40,7 @@ class _Metadata(NamedTuple):
 def orientation_tag(data: bytes, format_: str) -> int:
     r"""The orientation in the metadata of a JPEG, PNG or WebP, 1 to 8; 0 when there is none.
 
-    EXIF comes first; XMP counts where EXIF has no such tag. It never raises: a damaged tag is none.
+    EXIF comes first, then XMP. It never raises: damaged tags are ignored.
 
     >>> orientation_tag(b"\xff\xd8\xff\xd9", "jpeg")
     0
@@ -103,7 +103,7 @@ def _read_png(data: bytes) -> _Metadata:
 
 
 def _png_text(kind: bytes, body: bytes) -> bytes:
-    """The value of a text chunk, nothing when it inflates to more than a megabyte."""
+    """The value of a text chunk; empty if it inflates to more than a megabyte."""
     _, value = body.split(b"\0", 1)
     if kind == b"tEXt":
         return value

@@ -1,10 +1,10 @@
-"""What an image file says about itself before any pixel is decoded.
+"""Reads headers of image files before any pixel is decoded.
 
 Each reader walks its format just as far as TensorFlow's decoder would walk it to learn the size,
 and needs only the standard library. A file whose header cannot be read here cannot be read by
 `tf.io.decode_image` either, so it is never decoded to find out.
 
-What makes a small file very slow to decode is found on the way: `CostlyImageError`.
+The readers also detect small files that are very slow to decode: `CostlyImageError`.
 
 Layout references: ISO/IEC 10918-1 (JPEG), W3C PNG, GIF89a, BITMAPINFOHEADER, the WebP container
 specification.
@@ -49,16 +49,16 @@ _JXL_CONTAINER = b"\x00\x00\x00\x0cJXL \r\n\x87\n"
 
 
 class Header(NamedTuple):
-    """What the header of an image says.
+    """The header of an image.
 
     Attributes:
         format: `jpeg`, `png`, `gif`, `bmp`, `webp` or `jxl`.
         height: in pixels; for a GIF, of its highest frame.
         width: in pixels; for a GIF, of its widest frame.
-        channels: of the image that TensorFlow would make of it.
-        frames: images in the file; 1 but for animations.
-        plain: nothing unusual about it; a decoder other than TensorFlow may vouch for it.
-        planes: how often a decoder goes over all pixels; extra channels of a JPEG XL count.
+        channels: of the image as TensorFlow decodes it.
+        frames: images in the file; above 1 only for animations.
+        plain: nothing unusual; a decoder other than TensorFlow may check the file.
+        planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count.
     """
 
     format: str
@@ -71,7 +71,7 @@ class Header(NamedTuple):
 
     @property
     def pixels(self) -> int:
-        """Pixels of all frames and planes, as a decoder goes through them."""
+        """Pixels of all frames and planes, as a decoder processes them."""
         return self.height * self.width * self.frames * self.planes
 
 
@@ -80,11 +80,11 @@ class BrokenHeaderError(Exception):
 
 
 class CostlyImageError(BrokenHeaderError):
-    """The file is made so that decoding takes far longer than its size in bytes and pixels says."""
+    """Decoding the file takes far longer than its size in bytes and pixels suggests."""
 
 
 def image_format(data: bytes) -> str:
-    r"""The format of `data` by its first bytes, as TensorFlow tells it; empty when unknown.
+    r"""The format of `data` by its first bytes, as TensorFlow detects it; empty if unknown.
 
     >>> image_format(b"\xff\xd8\xff\xe0"), image_format(b"II*\0")
     ('jpeg', '')
@@ -144,8 +144,8 @@ def _read_jpeg(data: bytes) -> Header:
 def jpeg_markers(data: bytes) -> Iterator[tuple[int, int]]:
     """Each marker of a JPEG and where the length of its segment is.
 
-    What is between segments is passed over, entropy-coded data as well as junk, and so is, as
-    libjpeg does it, an APPn that is shorter than its length.
+    Data between segments is skipped, both entropy-coded data and junk, and so is, like in
+    libjpeg, an APPn that is shorter than its length.
 
     Raises:
         CostlyImageError: there are more than `MAX_PARTS`.
@@ -218,7 +218,7 @@ def _read_png(data: bytes) -> Header:
 
 
 def _ihdr_of(data: bytes) -> int:
-    """Where the IHDR chunk begins. libpng skips chunks before it that need not be understood.
+    """Where the IHDR chunk begins. libpng skips ancillary chunks before it.
 
     Raises:
         BrokenHeaderError: there is none, or another critical chunk comes first.
@@ -283,7 +283,7 @@ def _read_gif(data: bytes) -> Header:
 
 
 def _skip_gif_blocks(data: bytes, position: int, blocks: Iterator[int]) -> int:
-    """Where what follows a chain of blocks begins; `blocks` has an item for each one allowed."""
+    """The position after a chain of blocks; `blocks` has an item for each allowed block."""
     for _ in blocks:
         if position >= len(data) or not data[position]:
             return position + 1

@@ -1,4 +1,4 @@
-"""What a JPEG 2000 codestream says about its tiles.
+"""Reads the number of tiles from a JPEG 2000 codestream.
 
 Reference: ISO/IEC 15444-1, annex A.5.1 (SIZ).
 """

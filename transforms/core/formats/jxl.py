@@ -1,4 +1,4 @@
-"""What a JPEG XL file (ISO/IEC 18181) says about itself before any pixel is decoded."""
+"""Reads the header of a JPEG XL file (ISO/IEC 18181) before any pixel is decoded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 _RATIOS = ((1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
 _HEADER_BYTES = 1 << 16
 
-# Boxes of a container that are looked at for the codestream.
+# Limit for boxes of a container that are searched for the codestream.
 _MAX_BOXES = 1 << 20
 
 
@@ -38,7 +38,7 @@ class _Bits:
 
 
 class JxlSize(NamedTuple):
-    """What the header of a JPEG XL says.
+    """The header of a JPEG XL.
 
     Attributes:
         height: in pixels, upright.
@@ -123,7 +123,7 @@ def _size(stream: _Bits) -> tuple[int, int]:
 
 
 def _orientation(stream: _Bits) -> int:
-    """The EXIF orientation (1..8); passes over the intrinsic size, preview and animation."""
+    """The EXIF orientation (1..8); skips the intrinsic size, preview and animation."""
     orientation = stream.take(3) + 1
     if stream.take(1):
         _size(stream)
@@ -152,7 +152,7 @@ def _bit_depth(stream: _Bits) -> None:
 
 
 def _is_alpha(stream: _Bits) -> bool:
-    """Passes over one extra channel."""
+    """Skips one extra channel."""
     if stream.take(1):
         return True
     kind = stream.choose((0, 0), (1, 0), (2, 4), (18, 6))

@@ -32,7 +32,7 @@ def check_header(data: bytes) -> None:
     """
     if _MAGIC.match(data) and len(data) > MAX_HEADER_BYTES:
         words = _COMMENT.sub(b"", data[:MAX_HEADER_BYTES]).split(maxsplit=4)
-        # The kind of map, its width, its height, and of all but bitmaps the largest value.
+        # The kind of map, its width and height, and, except for bitmaps, the largest value.
         if len(words) < (3 if data.startswith((b"P1", b"P4")) else 4):
             raise CostlyImageError(f"a header of more than {MAX_HEADER_BYTES} bytes")
 

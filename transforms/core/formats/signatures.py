@@ -1,10 +1,10 @@
-"""What a file is that TensorFlow does not read, by its first bytes: its name, and what reads it."""
+"""Names formats that TensorFlow does not read, by a file's first bytes, with a remedy."""
 
 from __future__ import annotations
 
 import re
 
-# Bytes that are looked at: the box that names the brands of HEIC and AVIF is seldom longer.
+# Bytes to inspect: the box with the brands of HEIC and AVIF is seldom longer.
 _START = 64
 
 _READ = ", which --transcode auto reads"
@@ -14,7 +14,7 @@ _SIGNATURES = [
     (re.compile(pattern, re.DOTALL | re.IGNORECASE), name)
     for pattern, name in (
         (rb"II\*\0|MM\0\*", "TIFF" + _READ),
-        # A brand of both formats comes first in some files, so that of AVIF is searched for.
+        # Some files begin with a brand of both formats, so the brand of AVIF is searched for.
         (rb".{4}ftyp(?=.*avi[fs])", "AVIF" + _READ),
         (rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)", _HEIC),
         (rb".{4}ftyp", "a video of the MP4 family"),
@@ -31,7 +31,7 @@ _SIGNATURES = [
 
 
 def describe_start(data: bytes) -> str:
-    r"""How a file begins, and what it is where that is known, for the detail of a rejection.
+    r"""The first bytes of a file and its format, if known, for the detail of a rejection.
 
     >>> describe_start(b"II*\0rest")
     'begins with the bytes 49 49 2a 00 72 65 73 74: TIFF, which --transcode auto reads'

@@ -1,4 +1,4 @@
-"""What a TIFF structure says before a decoder copies its tags: of files and of EXIF blocks.
+"""Reads TIFF structures of files and EXIF blocks before a decoder copies their tags.
 
 A tag is twelve bytes and may point at any part of the file, so a megabyte can hold thousands of
 tags that each claim all of it. Decoders copy every one of them.
@@ -22,10 +22,10 @@ MAX_NUMBERS = 1 << 18
 libtiff writes them, are 65,000; each costs a decoder about 8 microseconds and 450 bytes."""
 
 MAGIC = (b"II*\0", b"MM\0*", b"MM*\0", b"II\0*", b"II+\0", b"MM\0+")
-"""How a TIFF structure begins; Pillow forgives an order of bytes that contradicts itself."""
+"""The first bytes of a TIFF structure; Pillow accepts a contradictory byte order."""
 
 ORIENTATION = 0x0112
-"""The tag that says how an image is turned."""
+"""The tag of the orientation of an image."""
 
 _WIDTH, _HEIGHT, _SAMPLES, _ROWS_PER_STRIP, _PLANAR = 256, 257, 277, 278, 284
 _TILE_WIDTH, _TILE_HEIGHT = 322, 323
@@ -35,7 +35,7 @@ _SEPARATE_PLANES = 2
 _SIZES = {
     1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8
 }  # fmt: skip
-# Of these a decoder makes a number for each value; the others stay bytes.
+# Types whose values a decoder turns into numbers; the others stay bytes.
 _NUMBERS = frozenset(_SIZES) - {1, 2, 7}
 _WHOLE = {3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I"}
 
@@ -59,7 +59,7 @@ class _Structure(NamedTuple):
     first: int
 
     def tags(self) -> Iterator[_Tag]:
-        """The entries of the first directory, of types that are known; it ends where they are cut.
+        """The entries of the first directory with known types; ends at a truncated entry.
 
         Raises:
             CostlyImageError: there are more than `MAX_TAGS`.
@@ -100,9 +100,9 @@ def _structure(data: bytes) -> _Structure | None:
 
 
 def read_orientation(block: bytes) -> int | None:
-    """The orientation tag of an EXIF block as it stands there, None when there is none.
+    """The orientation tag of an EXIF block, unchecked; None if there is none.
 
-    A tag that is no single number gives 0. More tags than `MAX_TAGS` give None: nobody reads them.
+    A tag that is not a single number gives 0. More than `MAX_TAGS` tags give None.
 
     Raises:
         struct.error: the block is cut.
@@ -121,9 +121,9 @@ def read_orientation(block: bytes) -> int | None:
 
 
 def check_tiff(data: bytes) -> None:
-    """Refuses a TIFF file that is made to be slow or large.
+    """Refuses a TIFF file that is crafted to be slow or large to decode.
 
-    Only the first page is read: nobody decodes another one.
+    Only the first page is read, since no other page is decoded.
 
     Args:
         data: the file, whole.
@@ -131,7 +131,7 @@ def check_tiff(data: bytes) -> None:
     Raises:
         BrokenHeaderError: it has no directory.
         CostlyImageError: more tags, numbers in a tag, strips or tiles than any image needs, or tags
-            that say to hold more bytes than the file has.
+            that claim more bytes than the file has.
     """
     try:
         structure = _structure(data)

@@ -1,1 +1,1 @@
-"""Decoders that crash or hang cost one image, not the run."""
+"""Limits the damage of a decoder that crashes or hangs to one image."""

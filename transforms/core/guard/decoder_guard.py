@@ -1,8 +1,8 @@
-"""Calls decoders so that one that crashes or hangs costs its image, not the run.
+"""Calls decoders so that a crash or a hang costs one image, not the run.
 
-A decoder is called in this process, under a note of its image. When the process dies over it, the
+A decoder is called in this process, with a note of its image. If the process dies, the
 next one decodes that image in a child process with limits: see `transforms.core.guard.in_flight`
-and `transforms.core.guard.decoding_child`. Other images never pay for it.
+and `transforms.core.guard.decoding_child`. Other images have no overhead.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from transforms.core.rejections import RejectedImageError
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-# Images of this process whose pixels are in memory at once: the threads that wait for a remote
-# file are many more than the cores, and an image is many times as large as its file.
+# Maximum number of images decoded at once in this process: there are many more threads that wait
+# for remote files than cores, and an image is many times as large as its file.
 _DECODING = threading.BoundedSemaphore(os.cpu_count() or 1)
 
-# How many times the processor time of its budget an image is waited for on the clock: it shares
-# the processors with others. In a supervised run its process is ended then.
+# Ratio of the wall-clock limit to the CPU budget of an image, because it shares
+# the CPUs with others. A supervised run ends the process at this limit.
 _PATIENCE = 2
 
 
 class DecoderGuard:
-    """Calls decoders so that one that crashes costs its image, on the next try.
+    """Calls decoders so that a crash costs only its image, on the next try.
 
-    Made before the threads that share it; it knows what had crashed by then.
+    Created before the threads that share it; it knows the crashes up to then.
     """
 
     def __init__(self, max_pixels: int) -> None:
-        """Reads what dead processes noted.
+        """Reads the notes of dead processes.
 
         Args:
             max_pixels: of the images; the budget of a suspect grows with it.
@@ -52,16 +52,16 @@ class DecoderGuard:
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Result:
-        """Calls a function under the note of its image, or in the child if that is a suspect.
+        """Calls a function with a note of its image, or in the child if the image is a suspect.
 
-        The function does all that is decoded of an image: a suspect is cleared when it returns.
+        The function must do all decoding of an image: a suspect is cleared when it returns.
 
         Raises:
-            RejectedImageError: what the function raises, or see `DecodingChild.call`.
+            RejectedImageError: raised by the function, or see `DecodingChild.call`.
         """
         if note in self._suspects:
             return self._call_in_child(note, function, *args, **kwargs)
-        # A thread that waits for its turn decodes nothing: it takes no note.
+        # No note while a thread waits for its turn, since it decodes nothing.
         with _DECODING, self._in_flight.noted(note):
             return function(*args, **kwargs)
 

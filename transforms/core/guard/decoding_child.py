@@ -1,6 +1,6 @@
-"""A child process that decodes foreign files with limits on memory and time, one after the other.
+"""A child process that decodes untrusted files one by one, with limits on memory and time.
 
-What a decoder does there costs the image that it decodes: it may crash, hang, or fill the memory.
+There, a decoder that crashes, hangs or fills the memory costs only its image.
 The limits are set in the child by itself, for each call, so that the kernel enforces them in
 whatever code the decoder is:
 
@@ -36,13 +36,13 @@ _MODULE = "transforms.core.guard.decoding_child"
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-# Address space of a call for each pixel that an image may have, and besides.
+# Address space of a call: bytes per allowed pixel, and a constant.
 _PIXEL_BYTES = 16
 _LEAST_BYTES = 512 << 20
 _TIMES_OF_ARGUMENTS = 8
 _TENSORFLOW_BYTES = 2 << 30
 
-# Processor seconds of a call for as many pixels as are allowed by default, and for fewer; for more
+# CPU seconds of a call for up to the default limit of pixels; for more
 # they grow in proportion, up to an hour.
 _SECONDS = 60.0
 _PIXELS_IN_TIME = 178_956_970
@@ -56,18 +56,18 @@ _ENVIRONMENT = {
     "TF_NUM_INTEROP_THREADS": "1",
 }
 
-# Starts a child with the modules of this process, whatever its working directory holds.
+# Starts a child with the modules of this process, regardless of its working directory.
 _START = "import sys; sys.path[:] = sys.argv[1:]; from {} import answer; answer()"
 
-# Signals of the limits. SIGXCPU is sent where an administrator limits processor time, too.
+# Signals of the limits. SIGXCPU comes from a limit that an administrator sets.
 _TIME_LIMITS = {signal.SIGPROF, signal.SIGALRM, signal.SIGXCPU}
 
 
 class Budget(NamedTuple):
-    """What one call may take.
+    """The limits of one call.
 
     Attributes:
-        bytes: of address space, besides what the process has and the arguments take.
+        bytes: of address space, in addition to that of the process and the arguments.
         seconds: of processor time.
     """
 
@@ -76,19 +76,19 @@ class Budget(NamedTuple):
 
     @classmethod
     def of_pixels(cls, max_pixels: int) -> Budget:
-        """What decoding an image of at most so many pixels may take.
+        """The limits for decoding an image of at most this many pixels.
 
         >>> Budget.of_pixels(1_000_000)
         Budget(bytes=552870912, seconds=60.0)
         """
-        # A number out of a manifest need not make sense.
+        # A number from a manifest may be invalid.
         size = min(_PIXEL_BYTES * max_pixels, _physical_memory()) + _LEAST_BYTES
         seconds = _SECONDS * max(1.0, max_pixels / _PIXELS_IN_TIME)
         return cls(size, min(seconds, _MOST_SECONDS))
 
     @property
     def clock_seconds(self) -> float:
-        """How long it may take on the clock."""
+        """The wall-clock limit."""
         return _TIMES_ON_THE_CLOCK * self.seconds
 
 
@@ -100,11 +100,11 @@ def _physical_memory() -> int:
 
 
 class DecoderFailure(RejectedImageError):
-    """What a decoder did to its process, not what it said of the image."""
+    """A decoder harmed its process; not an error that the decoder reported."""
 
 
 class DecodingChild:
-    """A process that is started for the first call, and again after one that ended it.
+    """A process that is started at the first call, and again after a call that ended it.
 
     It ends with this process. Threads take turns.
 
@@ -127,7 +127,7 @@ class DecodingChild:
         """Calls a function of a module in the child.
 
         Raises:
-            RejectedImageError: what the function raises.
+            RejectedImageError: raised by the function.
             DecoderFailure: with reason `TOO_COSTLY` when it exceeds the budget, with
                 `DECODER_CRASH` when the process dies otherwise.
             Exception: any other that the function raises.
@@ -151,7 +151,7 @@ class DecodingChild:
             self._forget()
             return _explained(code, task[0])
         except BaseException:
-            # Interrupted between question and answer: the next answer would be that of this one.
+            # Interrupted before the answer: the next call would get the answer of this one.
             self._end()
             raise
 
@@ -162,7 +162,7 @@ class DecodingChild:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **_ENVIRONMENT},
-                # What interrupts this process must not interrupt its imports, with a traceback.
+                # An interrupt of this process must not cause a traceback in the child's imports.
                 start_new_session=True,
             )
             if not self.started:
@@ -171,13 +171,13 @@ class DecodingChild:
         return self._process
 
     def kill(self) -> None:
-        """Ends the process, even in the middle of a call; the next call starts another."""
+        """Ends the process, even during a call; the next call starts another."""
         process = self._process
         if process is not None:
             process.kill()
 
     def close(self) -> None:
-        """Ends the process after the call that is under way."""
+        """Ends the process after the current call."""
         with self._lock:
             self._end()
 
@@ -201,7 +201,7 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _explained(code: int, budget: Budget) -> Exception:
-    """Why there is no answer of a process that ended with this code."""
+    """The error for a process that ended with this code instead of an answer."""
     if code >= 0:
         return RuntimeError(f"the process of {_MODULE} ended with {code}")
     number = signal.Signals(-code)
@@ -222,7 +222,7 @@ def decoding_child() -> DecodingChild:
 
 
 class _RoomForTensorFlow(importlib.abc.MetaPathFinder):
-    """Widens the limit of memory when TensorFlow is imported, and finds no module."""
+    """An import hook that raises the memory limit when TensorFlow is imported."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         """Called with the name of each module that is not imported yet."""
@@ -233,14 +233,14 @@ class _RoomForTensorFlow(importlib.abc.MetaPathFinder):
 
 
 def _limit_memory(size: int | None) -> None:
-    """Sets the limit of the address space, which what limits this process from outside may cut."""
+    """Sets the limit of the address space, within any limit set from outside."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     known = [each for each in (size, hard) if each not in (None, resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_AS, (min(known, default=resource.RLIM_INFINITY), hard))
 
 
 def _mapped_bytes() -> int | None:
-    """The address space that this process has mapped; None where the system does not say."""
+    """The address space that this process has mapped; None if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -281,17 +281,17 @@ def _result(budget: Budget, function: Callable[..., Any], args: Any, kwargs: Any
 
 
 def answer() -> None:
-    """Does what `DecodingChild` asks for on the standard input until it ends."""
+    """Serves the calls of `DecodingChild` from standard input until it ends."""
     for number in _TIME_LIMITS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _TIME_LIMITS)
-    # A decoder that crashes leaves no file of its memory: the image is what tells.
+    # No core dump of a crashing decoder: the image reproduces the crash.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     sys.meta_path.insert(0, _RoomForTensorFlow())
-    # What libraries print must not get into the answers.
+    # Output of libraries must not get into the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # Whoever asks may be gone meanwhile.
+    # The parent may be gone.
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             result = _result(*pickle.load(sys.stdin.buffer))
@@ -303,7 +303,7 @@ def _pickled(result: Any) -> bytes:
     try:
         data = pickle.dumps(result)
         if isinstance(result, Exception):
-            # Some exceptions cannot be made again of their arguments.
+            # Some exceptions cannot be recreated from their arguments.
             pickle.loads(data)
         return data
     except Exception:

@@ -1,14 +1,14 @@
-"""Remembers the images that were being decoded when a process died.
+"""Records which images were being decoded when a process died.
 
-A decoder that crashes takes its process along, and a rerun would meet the same image again. So
+A crashing decoder ends its process, and a rerun would decode the same image again. So
 each process notes in a memory-mapped file which images its threads decode right now: the kernel
-keeps that file when the process dies, whatever killed it. The next process on the machine finds
-the notes of dead ones and decodes those few images in a child process, where a crash costs one
-image (`transforms.core.guard.decoder_guard`). An image that decodes soundly there is cleared.
+keeps that file when the process dies, for any reason. The next process on the machine finds
+the notes of dead ones and decodes those images in a child process, where a crash costs one
+image (`transforms.core.guard.decoder_guard`). An image that decodes there is cleared.
 
 The owner of a file holds a lock on it (`flock`), which the kernel releases with the process. The
-files are in a folder that only this user may enter, below the folder for temporary files. Whatever
-else is found there or in its place is neither opened, followed nor removed.
+files are in a folder that only this user may enter, below the folder for temporary files. Other
+files there or in its place are neither opened, followed nor removed.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# Bytes of a note, and how many threads can leave one at a time.
+# Bytes of a note, and the maximum number of threads with a note.
 _NOTE = 16
 _THREADS = 256
 _NOTHING = bytes(_NOTE)
 
-# Behind the notes: after how many seconds one of them is of a decoder that hangs.
+# Stored after the notes: the age in seconds at which a note means a hanging decoder.
 _PATIENCE = struct.Struct("<d8x")
 _FILE = _NOTE * _THREADS + _PATIENCE.size
 
-# What dead processes left is forgotten after this time; a file without bytes, whose owner died
-# while it made it, sooner.
+# Notes of dead processes expire after this time; an empty file, whose owner died
+# while creating it, sooner.
 _FORGET_SECONDS = 7 * 24 * 3600
 _MADE_SECONDS = 60
 
-# Names of files of notes, those of version 0.1 too, and how many are read: there are as many as
-# processes that run or were killed.
+# Names of files of notes, including version 0.1, and how many are read: there is one for each
+# process that runs or was killed.
 _NAME = re.compile(r"notes-\d+-[0-9a-f]{16}-\w*|tmp\w{8}")
 _MAX_FILES = 10_000
 
@@ -53,15 +53,15 @@ RUN_VARIABLE = "IMAGE_TFRECORDS_RUN"
 
 
 def image_note(uri: str, version: int) -> bytes:
-    """The note of one image, 16 bytes; an image that is replaced gets another."""
+    """The note of one image, 16 bytes; a replaced image gets another note."""
     return hashlib.blake2b(f"{version} {uri}".encode(errors="replace"), digest_size=_NOTE).digest()
 
 
 def _own_folders() -> list[Path]:
-    """The folders of this user for notes, sorted; there is one, unless two were made at once."""
+    """The folders of this user for notes, sorted; there is one, unless two were created at once."""
     prefix = _prefix()
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        # Version 0.1 had one without the end that nobody can guess.
+        # Version 0.1 had a folder without a random suffix.
         return sorted(Path(entry) for entry in entries if f"{entry.name}-".startswith(prefix))
     return []
 
@@ -75,7 +75,7 @@ def _opened(folder: Path) -> Iterator[int]:
     """A descriptor of a folder that belongs to this user alone.
 
     Raises:
-        OSError: it is no folder, a link, or another user can enter it.
+        OSError: it is not a folder, is a link, or another user can enter it.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -111,9 +111,9 @@ def _files(folder: int) -> list[str]:
 
 
 def _is_alive(descriptor: int) -> bool:
-    """Whether the owner of an opened file of notes runs."""
+    """Whether the owner of an opened file of notes is running."""
     try:
-        # Shared: others may do the same at this moment.
+        # A shared lock: other processes may check at the same time.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -144,7 +144,7 @@ class Suspects:
             data = os.read(file, _FILE)
             notes = _notes_of(data)
             age = time.time() - os.fstat(file).st_mtime
-        # A file without bytes is one that its owner has just made.
+        # An empty file was just created by its owner.
         if age > _FORGET_SECONDS or (not notes and (data or age > _MADE_SECONDS)):
             _remove(folder / name)
             return
@@ -160,21 +160,21 @@ class Suspects:
         return frozenset(self._places)
 
     def clear(self, note: bytes) -> None:
-        """Forgets an image that decoded soundly, for later processes too."""
+        """Clears an image that decoded without a crash, also for later processes."""
         for folder, name, at in self._places.pop(note, ()):
             with (
                 contextlib.suppress(OSError),
                 _opened(folder) as descriptor,
                 _opened_file(descriptor, name, os.O_RDWR) as file,
             ):
-                # Its owner is dead: nobody moves notes in it, and this one cannot be another.
+                # Its owner is dead, so its notes do not change.
                 os.pwrite(file, _NOTHING, at)
                 if not _notes_of(os.pread(file, _FILE, 0)):
                     _remove(folder / name)
 
 
 class InFlight:
-    """The notes of this process; where no file can be made, none are taken."""
+    """The notes of this process; none are taken if no file can be created."""
 
     def __init__(self) -> None:
         self._slots = threading.local()
@@ -188,7 +188,7 @@ class InFlight:
         for folder in _own_folders():
             with contextlib.suppress(OSError), _opened(folder) as descriptor:
                 return self._make(folder, descriptor)
-        # Made with mode 0700, under a name that nobody can have taken.
+        # Created with mode 0700, under a new random name.
         made = Path(tempfile.mkdtemp(prefix=_prefix()))
         with _opened(made) as descriptor:
             self._make(made, descriptor)
@@ -205,7 +205,7 @@ class InFlight:
         atexit.register(_remove_own, folder / name, os.getpid())
 
     def wait(self, seconds: float) -> None:
-        """Says how long a note may stand until its decoder hangs; the longest wait counts."""
+        """Sets the age at which a note means a hanging decoder; the largest value counts."""
         with self._lock:
             (longest,) = _PATIENCE.unpack_from(self._notes, _NOTE * _THREADS)
             _PATIENCE.pack_into(self._notes, _NOTE * _THREADS, max(longest, seconds))
@@ -246,13 +246,13 @@ def _remove(path: Path) -> None:
 
 
 def _remove_own(path: Path, owner: int) -> None:
-    # A fork of this process does the same at its end.
+    # A fork of this process also runs this at exit.
     if os.getpid() == owner:
         _remove(path)
 
 
 class HangWatch:
-    """Finds the processes of one run in which a note stands for too long.
+    """Finds the processes of one run with a note that is too old.
 
     A process that is stopped does not count its time.
     """
@@ -278,7 +278,7 @@ class HangWatch:
         return found
 
     def _running(self) -> Iterator[tuple[str, bytes]]:
-        """Name and content of the files of this run whose owners run."""
+        """Name and content of the files of this run whose owners are running."""
         for folder in _own_folders():
             with contextlib.suppress(OSError), _opened(folder) as descriptor:
                 for name in _files(descriptor):
@@ -293,7 +293,7 @@ class HangWatch:
 
 
 def _is_stopped(process: int) -> bool:
-    """Whether a process was suspended, such as by SIGSTOP; False where the system does not say."""
+    """Whether a process is suspended, as by SIGSTOP; False if the system does not report it."""
     with contextlib.suppress(OSError):
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
         return state in "Tt"

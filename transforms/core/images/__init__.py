@@ -1,1 +1,1 @@
-"""Pixels: checked, decoded, changed, encoded, hashed, and as a model takes them."""
+"""Checks, decodes, changes, encodes and hashes pixels, and prepares them for models."""

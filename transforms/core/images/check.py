@@ -1,4 +1,4 @@
-"""Would `tf.io.decode_image(data)` decode this file? The same answer, mostly without TensorFlow.
+"""Checks whether `tf.io.decode_image(data)` decodes a file, mostly without TensorFlow.
 
 The rule: TensorFlow decodes every image in a shard. Fast decoders accept the files that it
 certainly decodes (nearly every JPEG and PNG); any other file goes to `tf.io.decode_image`, which is
@@ -35,7 +35,7 @@ MODES = ("full", "header")
 
 _DETAIL_LENGTH = 200
 
-# libpng refuses any chunk but IDAT above 8 MB; half of it leaves no doubt.
+# libpng refuses any chunk except IDAT above 8 MB; half of that is certainly accepted.
 _PNG_CHUNK_LIMIT = 4 << 20
 _PNG_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _ADAM7 = (
@@ -50,7 +50,7 @@ _ADAM7 = (
 _LETTERS = frozenset(string.ascii_letters.encode())
 _INFLATE_STEP = 1 << 12
 
-# How the lines begin that TensorFlow's C++ (during its import) and libjpeg (about damaged files)
+# Beginnings of lines that TensorFlow's C++ (during its import) and libjpeg (about damaged files)
 # write to the standard error.
 _NOISE = re.compile(
     rb"WARNING: All log messages before absl|[IW]\d{4} \d\d:\d\d:|Application transferred"
@@ -97,7 +97,7 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
             TensorFlow, so damaged pixels pass.
 
     Returns:
-        The size and the channels TensorFlow would give; in mode `header`, what the header promises.
+        The size and the channels that TensorFlow would give; in mode `header`, those in the header.
 
     Raises:
         RejectedImageError: with reason `EMPTY_FILE`, `TOO_MANY_BYTES`, `NOT_AN_IMAGE`,
@@ -110,9 +110,9 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
 def examine_image(
     data: bytes, *, limits: Limits, mode: str, with_hash: bool
 ) -> tuple[ImageInfo, int | None]:
-    """`check_image`; `with_hash` adds the perceptual hash of the pixels that it decodes anyway.
+    """Like `check_image`; `with_hash` adds the perceptual hash of pixels that are decoded anyway.
 
-    There is none of a PNG that needs no TensorFlow (it is only inflated), and none of headers.
+    There is no hash for a PNG that does not need TensorFlow (it is only inflated), or for headers.
     """
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
@@ -182,7 +182,7 @@ def _is_sound_png(data: bytes) -> bool:
         width, height, depth, color, _, _, interlace = struct.unpack_from(">IIBBBBB", data, 16)
         passes = _png_passes(height, width, depth * _PNG_SAMPLES[color], interlace)
         size = sum(stride * rows for stride, rows in passes)
-        # libpng believes the declared window; one that is too small for the data is its business.
+        # libpng uses the declared window, and reports one that is too small itself.
         window = 256 << (pixels[0] >> 4)
         return window >= min(size, 1 << 15) and _has_valid_rows(_inflate(pixels), passes)
     except (_NeedsTensorFlow, zlib.error, IndexError):
@@ -190,11 +190,11 @@ def _is_sound_png(data: bytes) -> bool:
 
 
 class _NeedsTensorFlow(Exception):
-    """Something unusual: only TensorFlow can say whether it decodes the file."""
+    """Something is unusual: only TensorFlow can decide whether it decodes the file."""
 
 
 def _png_pixel_data(data: bytes) -> bytes:
-    """The joined IDAT chunks of a PNG in which nothing is out of the ordinary.
+    """The joined IDAT chunks of a PNG without anything unusual.
 
     Raises:
         _NeedsTensorFlow: a chunk is cut, damaged, unknown yet critical, too large or out of place.
@@ -242,7 +242,7 @@ def _png_pixel_data(data: bytes) -> bytes:
 def _is_plain_palette(
     depth: int, color: int, palette: int | None, transparency: int | None
 ) -> bool:
-    """Whether PLTE and tRNS, of so many bytes (None: absent), suit the colour type."""
+    """Whether PLTE and tRNS of these sizes in bytes (None: absent) suit the colour type."""
     if color == 3:
         entries, rest = divmod(palette or 0, 3)
         fits = transparency is None or 1 <= transparency <= entries
@@ -301,7 +301,7 @@ def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> b
 def _check_with_tensorflow(
     data: bytes, format_: str, *, with_hash: bool
 ) -> tuple[ImageInfo, int | None]:
-    """Asks TensorFlow; raises as `decode_pixels` does."""
+    """Checks with TensorFlow; raises as `decode_pixels` does."""
     pixels = decode_pixels(data, format_)
     info = ImageInfo(format_, *(int(side) for side in pixels.shape[-3:]))
     if not with_hash:
@@ -313,7 +313,7 @@ def _check_with_tensorflow(
 def decode_pixels(
     data: bytes, format_: str, *, channels: int = 0, expand_animations: bool = True
 ) -> Any:
-    """The pixels that TensorFlow makes of a file whose header was checked.
+    """Decodes the pixels of a file with TensorFlow, after its header was checked.
 
     Args:
         data: the file, whole.
@@ -329,7 +329,7 @@ def decode_pixels(
         RejectedImageError: with reason `CORRUPT_IMAGE`; TensorFlow refuses the file.
     """
     tensorflow = import_tensorflow()
-    # libjpeg writes about damaged files to the standard error; nobody else does.
+    # Only libjpeg writes messages about damaged files to standard error.
     quiet = _without_noise() if format_ == "jpeg" else contextlib.nullcontext()
     try:
         with quiet:
@@ -341,7 +341,7 @@ def decode_pixels(
 
 
 def import_tensorflow() -> Any:
-    """The module; it takes seconds and hundreds of megabytes, so only the first doubt pays."""
+    """The module, imported on first use: it takes seconds and hundreds of megabytes."""
     if "tensorflow" not in sys.modules:
         with _without_noise():
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -363,7 +363,7 @@ def _condense(message: str) -> str:
 
 @contextlib.contextmanager
 def _without_noise() -> Iterator[None]:
-    """Keeps what C++ libraries say out of the standard error; passes on everything else, later.
+    """Removes messages of C++ libraries from standard error; passes on everything else, later.
 
     One thread at a time: file descriptor 2 belongs to the whole process.
     """

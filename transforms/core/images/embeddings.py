@@ -1,4 +1,4 @@
-"""What a Keras model makes of images: loading it, its input, its output, and how that is stored.
+"""Keras models for embeddings: loading, input, output, and how the output is stored.
 
 TensorFlow is imported by the first call, never with this module. Nothing here downloads anything:
 models and weights are local files.
@@ -25,19 +25,19 @@ from transforms.core.shown_text import first_line
 
 DTYPES = ("float32", "bfloat16")
 
-# Images in one call of the model. It is always that many: the last call of a shard is filled up
-# with zeros, since a batch of another size may give other last bits.
+# Images in one call of the model. The number is fixed: the last call of a shard is padded
+# with zeros, since a batch of another size may give different last bits.
 BATCH_IMAGES = 16
 
 _Array = np.ndarray[Any, Any]
 
 
 class ModelError(ValueError):
-    """A model that cannot be used, in one line without the flag that names it."""
+    """A model cannot be used; the message is one line without the flag's name."""
 
 
 class Embedding(NamedTuple):
-    """Which model gives the embeddings, and how they are stored.
+    """The model of the embeddings, and how they are stored.
 
     Attributes:
         model: path of a Keras model or SavedModel, or a name in `keras.applications`.
@@ -84,7 +84,7 @@ class EmbeddingModel:
         Args:
             function: gives the output of a batch `[BATCH_IMAGES, *input_shape]` of float32.
             input_shape: see the attribute.
-            preprocess: applied to such a batch before; may change it in place.
+            preprocess: applied to a batch before the call; may change it in place.
 
         Raises:
             ModelError: its output is not one finite array of floats for each image.
@@ -179,15 +179,15 @@ def _load_application(keras: Any, name: str, weights: str | None) -> EmbeddingMo
         with _whole():
             model.load_weights(weights)
     except Exception as error:
-        told = f"cannot take {weights}, weights of another model or damaged"
-        raise ModelError(f"{told}: {first_line(error):.120}") from error
+        problem = f"cannot take {weights}, weights of another model or damaged"
+        raise ModelError(f"{problem}: {first_line(error):.120}") from error
     preprocess = sys.modules[build.__module__].preprocess_input
     return _keras_model(import_tensorflow(), model, preprocess)
 
 
 @contextlib.contextmanager
 def _whole() -> Iterator[None]:
-    """Makes an error of what is only a warning of Keras: that weights stay random."""
+    """Turns Keras's warning that weights stay random into an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="Skipping nested container")
@@ -227,13 +227,13 @@ def _load_saved_model(tensorflow: Any, folder: str) -> EmbeddingModel:
 
 
 def _image_shape(shape: tuple[int | None, ...], dtype: str) -> tuple[int, int, int]:
-    told = "x".join("?" if side is None else str(side) for side in shape)
+    size = "x".join("?" if side is None else str(side) for side in shape)
     wanted = "not float32 images [any number, height, width, 1 or 3] of a fixed size"
     if dtype != "float32" or len(shape) != 4 or shape[0] is not None:
-        raise ModelError(f"takes {dtype} {told}, {wanted}")
+        raise ModelError(f"takes {dtype} {size}, {wanted}")
     _, height, width, channels = shape
     if not height or not width or channels not in (1, 3):
-        raise ModelError(f"takes {dtype} {told}, {wanted}")
+        raise ModelError(f"takes {dtype} {size}, {wanted}")
     return height, width, channels
 
 
@@ -242,7 +242,7 @@ def input_pixels(data: bytes, format_: str, shape: tuple[int, int, int]) -> _Arr
 
     Args:
         data: an image that `check_image` accepts.
-        format_: what it found.
+        format_: the format that it found.
         shape: height, width and channels.
 
     Returns:
@@ -276,7 +276,7 @@ def stored_embedding(values: _Array, dtype: str) -> bytes:
 
 
 def read_bfloat16(data: bytes) -> _Array:
-    """The float32 values of what `stored_embedding` made.
+    """The float32 values in the result of `stored_embedding`.
 
     >>> read_bfloat16(bytes.fromhex("803f"))
     array([1.], dtype=float32)

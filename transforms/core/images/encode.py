@@ -13,7 +13,7 @@ from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.core.images.pixel_options import MAX_SIDE
 from transforms.core.rejections import Reason, RejectedImageError
 
-# zlib's: photos take 6% more room than at Pillow's 6, and a third of the time.
+# Level of zlib: photos take 6% more space than at Pillow's 6, and a third of the time.
 _PNG_LEVEL = 3
 
 # An encoded image below this is within every limit of TensorFlow's decoders.
@@ -66,7 +66,7 @@ def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
     )
     if not exif:
         return data
-    # Behind the JFIF segment, which comes first.
+    # After the JFIF segment, which comes first.
     start = 4 + int.from_bytes(data[4:6], "big")
     segment = b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif
     return data[:start] + segment + data[start:]

@@ -1,4 +1,4 @@
-"""How large an image may be that is decoded."""
+"""Limits for the size of images that are decoded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Limits(_Limits):
     __slots__ = ()
 
     def __new__(cls, max_pixels: int, max_bytes: int) -> Limits:
-        """Refuses with TypeError or ValueError what is no number above 0."""
+        """Refuses with TypeError or ValueError anything but numbers above 0."""
         whole_number("max_pixels", max_pixels, 1)
         whole_number("max_bytes", max_bytes, 1)
         return super().__new__(cls, max_pixels, max_bytes)

@@ -1,6 +1,6 @@
 """The perceptual hash of an image: 64 bits that hardly change when it is resized or compressed.
 
-A difference hash: the picture is averaged down to 8 rows of 9 cells, and each bit says whether a
+A difference hash: the image is averaged down to 8 rows of 9 cells, and each bit says whether a
 cell is brighter than its left neighbour. All sums are of whole numbers, so the same pixels give the
 same bits on every machine.
 """
@@ -14,14 +14,14 @@ import numpy as np
 
 ROWS, COLUMNS = 8, 9
 
-# Grey pixels a side that the cells are averaged from, if there are as many: with fewer, the
-# hashes of a picture and of its half differ in too many bits.
+# Minimum grey pixels per side from which cells are averaged, if available: with fewer, the
+# hashes of an image and of its half-size copy differ in too many bits.
 MIN_SIDE = 24
 
-# Pixels a side of a decoded image that are looked at; more change nothing.
+# Maximum pixels per side of a decoded image to use; more do not change the hash.
 _ENOUGH = 96
 
-# Grey levels between the darkest and the brightest cell. Blank pictures all look the same.
+# Minimum grey levels between darkest and brightest cell: blank images have no useful hash.
 _MIN_CONTRAST = 4
 
 _LUMA = np.array([299, 587, 114], np.int64)
@@ -48,7 +48,7 @@ def hash_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
         scale: how many times smaller `grey` is.
 
     Returns:
-        64 bits, or None for a picture that is blank.
+        64 bits, or None for a blank image.
     """
     rows = _weights(grey.shape[0], height, scale, ROWS)
     columns = _weights(grey.shape[1], width, scale, COLUMNS)
@@ -60,13 +60,13 @@ def hash_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
 
 
 def hash_of_pixels(pixels: Any) -> int | None:
-    """The perceptual hash of a decoded image; what is transparent is white.
+    """The perceptual hash of a decoded image; transparent pixels count as white.
 
     Args:
         pixels: uint8 `[height, width, channels]`: grey or colour, with or without alpha.
 
     Returns:
-        64 bits, or None for a picture that is blank.
+        64 bits, or None for a blank image.
     """
     height, width, channels = pixels.shape
     step = max(1, min(height, width) // _ENOUGH)

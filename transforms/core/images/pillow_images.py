@@ -1,7 +1,7 @@
-"""Reading images with Pillow: what TensorFlow cannot read, and EXIF orientations.
+"""Reads images with Pillow: formats that TensorFlow cannot read, and EXIF orientations.
 
-Pillow alone decides here whether a file is sound: it refuses truncated data, as it does by default.
-What is wrong with a file is a `RejectedImageError`, whatever Pillow raised.
+Here Pillow alone decides whether a file is valid: it refuses truncated data, its default.
+Any error of Pillow about a file becomes a `RejectedImageError`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 # TGA has no signature: it comes last.
 FOREIGN = ("TIFF", "AVIF", "JPEG2000", "ICO", "PPM", "TGA")
 
-# How to turn pixels so that they are upright, by EXIF orientation.
+# How to rotate pixels upright, by EXIF orientation.
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -56,10 +56,10 @@ _SIDEWAYS = (5, 6, 7, 8)
 _SUBFILE_TYPE = 0x00FE
 _THUMBNAIL = 1
 
-# The entry of an AVIF that says that an item is EXIF. Its orientation is not used: that of the
-# picture is a property of its own (`irot` and `imir`).
+# The entry of an AVIF that marks an item as EXIF. Its orientation is not used: that of the
+# image is a separate property (`irot` and `imir`).
 _AVIF_EXIF = re.compile(rb"(infe[\x02\x03].{3}(?:.{4}|.{6}))Exif", re.DOTALL)
-# How a segment of a JPEG begins that holds EXIF.
+# The beginning of a JPEG segment with EXIF.
 _JPEG_EXIF = re.compile(rb"(\xff\xe1..)Exif", re.DOTALL)
 
 _GREY = ("1", "L", "LA", "La")
@@ -68,18 +68,18 @@ _COLOR = ("RGB", "RGBX", "RGBA", "RGBa", "P", "PA", "CMYK", "YCbCr", "LAB")
 
 _DETAIL_LENGTH = 200
 
-# Registers every format now; the first `Image.open` would, in several threads at once.
+# Registers every format now; otherwise the first `Image.open` does, in several threads at once.
 Image.init()
 
 
 def quiet_pillow() -> None:
-    """Keeps Pillow and its libtiff from writing about odd files to the standard error.
+    """Keeps Pillow and its libtiff from writing messages about unusual files to standard error.
 
-    For the whole process: whoever opens files with Pillow still gets its exceptions.
+    Applies to the whole process; Pillow still raises its exceptions.
     """
     warnings.filterwarnings("ignore", module=r"PIL\.")
     logging.getLogger("PIL").setLevel(logging.CRITICAL)
-    # libtiff is among the libraries that Pillow is linked to, unless it is inside of it.
+    # libtiff is among the libraries that Pillow is linked to, unless it is built in.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler(None)
 
@@ -117,11 +117,11 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
 
 
 def _without_tags(data: bytes) -> bytes:
-    """The file without tags that Pillow would copy one by one; those of a TIFF are checked.
+    """The file without tags that Pillow would copy one by one; tags of a TIFF are checked.
 
     Raises:
         BrokenHeaderError: a TIFF has no directory.
-        CostlyImageError: a TIFF, a JPEG 2000 or a portable map is made to be slow or large.
+        CostlyImageError: a TIFF, a JPEG 2000 or a portable map is crafted to be slow or large.
     """
     if data.startswith(TIFF_MAGIC):
         check_tiff(data)
@@ -137,7 +137,7 @@ def _without_tags(data: bytes) -> bytes:
 
 
 def frame_count(image: ImageFile.ImageFile) -> int:
-    """How many frames or pages an opened file has; of a TIFF 2 stands for all above 1."""
+    """The number of frames or pages of an opened file; for a TIFF, 2 means more than 1."""
     with _rejecting():
         if isinstance(image, TiffImageFile):
             return 2 if image.tag_v2.next else 1
@@ -155,22 +155,22 @@ def orientation_of(image: ImageFile.ImageFile) -> int:
 
 
 def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
-    """Height and width of an opened image's pixels before anything turns them."""
+    """Height and width of an opened image's pixels before any rotation."""
     width, height = image.size
-    # Pillow gives the size of the turned picture, if the tag is where TIFF has it.
+    # Pillow gives the size after rotation, if the tag is in the main directory of a TIFF.
     is_swapped = isinstance(image, TiffImageFile) and image.tag_v2.get(ORIENTATION) in _SIDEWAYS
     return (width, height) if is_swapped else (height, width)
 
 
 def exif_of(orientation: int) -> bytes:
-    """An EXIF block with nothing but an orientation, as JPEG has it in its APP1 segment."""
+    """An EXIF block with only an orientation, as in the APP1 segment of a JPEG."""
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
     return exif.tobytes()
 
 
 def decode(image: ImageFile.ImageFile) -> Image.Image:
-    """Decodes the first frame of an opened image, the pixels as they are in the file.
+    """Decodes the first frame of an opened image, without rotating it.
 
     Returns:
         An image of mode `L`, `LA`, `RGB`, `RGBA` or `I;16` (grey of 16 bits).
@@ -179,19 +179,19 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
         RejectedImageError: with reason `CORRUPT_IMAGE`, or `UNSUPPORTED_IMAGE` when its samples
             are neither 8 nor 16 bits.
     """
-    # Pillow turns a TIFF while it decodes, and forgets the tag.
+    # Pillow rotates a TIFF while decoding, and drops the tag.
     orientation = orientation_of(image) if isinstance(image, TiffImageFile) else 1
     with _rejecting():
         if is_scaled(image):
             return decode_scaled(image)
         image.load()
         plain = _in_mode(image, _plain_mode(image))
-    plain.info.clear()  # what Pillow would write again, such as a colour profile
+    plain.info.clear()  # metadata that Pillow would write again, such as a colour profile
     return plain if orientation == 1 else plain.transpose(_BACK[orientation])
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:
-    """The mode of `decode` that holds all of an image, but for 16 bits of colour."""
+    """The mode of `decode` that keeps all of an image, except 16-bit colour."""
     if image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format == "PPM"):
         return "I;16"
     if image.mode not in _GREY + _COLOR:
@@ -218,7 +218,7 @@ def _check_pixels(width: int, height: int, limits: Limits, *, times: int = 1) ->
 
 
 def _largest_icon(data: bytes) -> tuple[int, int]:
-    """Width and height of the largest picture in an icon, which Pillow decodes to open the file."""
+    """Width and height of the largest image in an icon, which Pillow decodes to open the file."""
     sizes = [(0, 0)]
     with contextlib.suppress(struct.error):
         for number in range(struct.unpack_from("<H", data, 4)[0]):
@@ -232,7 +232,7 @@ def _largest_icon(data: bytes) -> tuple[int, int]:
 
 
 def _unidentified(data: bytes, formats: tuple[str, ...]) -> RejectedImageError:
-    """Why Pillow does not open a file: it is none of the formats, damaged, or needs a decoder."""
+    """The reason why Pillow cannot open a file: unknown format, damage, or a missing decoder."""
     for format_ in formats:
         accept = Image.OPEN[format_][1]
         accepted = accept(data[:16]) if accept else False
@@ -246,7 +246,7 @@ def _unidentified(data: bytes, formats: tuple[str, ...]) -> RejectedImageError:
 
 @contextlib.contextmanager
 def _rejecting() -> Iterator[None]:
-    """Turns what Pillow raises about a file into a rejection."""
+    """Turns errors of Pillow about a file into a rejection."""
     try:
         yield
     except (RejectedImageError, MemoryError):
@@ -257,11 +257,11 @@ def _rejecting() -> Iterator[None]:
         raise RejectedImageError(Reason.CORRUPT_IMAGE, str(error)) from None
     except Image.DecompressionBombError as error:
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, _one_line(error)) from None
-    except Exception as error:  # of every kind: OSError, ValueError, SyntaxError, struct.error ...
+    except Exception as error:  # any error: OSError, ValueError, SyntaxError, struct.error ...
         raise RejectedImageError(Reason.CORRUPT_IMAGE, _one_line(error)) from None
 
 
 def _one_line(error: Exception) -> str:
     message = " ".join(str(error).split()) or type(error).__name__
-    message = re.sub(r" at 0x\w+", "", message)  # an address is another one in every run
+    message = re.sub(r" at 0x\w+", "", message)  # addresses differ in every run
     return f"Pillow: {message}"[:_DETAIL_LENGTH]

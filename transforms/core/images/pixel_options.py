@@ -1,4 +1,4 @@
-"""What to do to the pixels of every image, and what positions in it have to follow; no Pillow."""
+"""Options for changes to pixels, and the geometry that boxes must follow; no Pillow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRANSCODINGS = ("keep", "auto", "jpeg", "png")
 COLORS = ("keep", "rgb", "gray")
 ORIENTATIONS = ("keep", "apply")
 
-# What changed images are counted as; `untouched` excludes the rest.
+# The kinds of changes that are counted; `untouched` excludes the others.
 CHANGES = (
     "untouched",
     "transcoded",
@@ -34,13 +34,13 @@ _RESIZE = re.compile(r"(?:(shorter|longer)=(\d{1,5})|(\d{1,5})x(\d{1,5}))(,never
 
 
 class Resize(NamedTuple):
-    """The size that images get.
+    """The target size of images.
 
     Attributes:
-        rule: `shorter` or `longer`, the side that gets the size, or `exact`.
+        rule: `shorter` or `longer`, for the side that gets the size, or `exact`.
         height: in pixels; for `shorter` and `longer` both are that side's size.
         width: in pixels.
-        never_enlarge: an image of which a side would grow keeps its size.
+        never_enlarge: whether an image keeps its size if a side would grow.
     """
 
     rule: str
@@ -71,7 +71,7 @@ class Resize(NamedTuple):
         return resize
 
     def size(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width of an image that was so large before.
+        """The new height and width of an image of this size.
 
         >>> Resize.parse("shorter=256").size(375, 500)
         (256, 341)
@@ -86,18 +86,18 @@ class Resize(NamedTuple):
 
     @property
     def fixed(self) -> tuple[int, int] | None:
-        """Height and width that every image gets; None when they may differ."""
+        """Height and width of every image; None if they may differ."""
         return None if self.rule != "exact" or self.never_enlarge else (self.height, self.width)
 
     def __str__(self) -> str:
-        """What `parse` reads."""
+        """The text that `parse` reads."""
         exact = f"{self.width}x{self.height}"
         size = exact if self.rule == "exact" else f"{self.rule}={self.height}"
         return f"{size},never_enlarge" if self.never_enlarge else size
 
 
 def stored_shape(options: Mapping[str, Any]) -> tuple[int | None, int | None, int]:
-    """Height, width and channels of every image of a dataset; None for what differs.
+    """Height, width and channels of the images of a dataset; None for values that differ.
 
     Images are read as RGB, unless all of them were made gray.
 
@@ -121,10 +121,10 @@ def _scaled(length: int, to: int, of: int) -> int:
 
 
 class Original(NamedTuple):
-    """The image in the file, and how it was turned: what positions in it have to follow.
+    """The size of the image in the file and the applied rotation, which boxes must follow.
 
     Attributes:
-        height: in pixels, before it was turned or resized.
+        height: in pixels, before rotation and resizing.
         width: likewise.
         orientation: the EXIF orientation that was applied, 1 (not turned) to 8.
     """
@@ -135,17 +135,17 @@ class Original(NamedTuple):
 
 
 class StoredImage(NamedTuple):
-    """What is stored of an image.
+    """An image to store, and what is known about it.
 
     Attributes:
         data: the bytes to store; `tf.io.decode_image` decodes them.
         info: format and size of these bytes.
         original: the image in the file.
-        changes: what was done, names from `pixel_options.CHANGES`.
+        changes: the changes, names from `pixel_options.CHANGES`.
         perceptual_hash: of the stored pixels; None when it is unknown.
         tagged: the EXIF orientation of the file, whether it was applied or not; 0 when it was not
             read.
-        raw: its pixels, for a layout that asks for them; else empty.
+        raw: its pixels, for a layout with pixels; else empty.
         model_pixels: float32 `[height, width, channels]` for a model; None without one.
     """
 
@@ -169,15 +169,15 @@ class _PixelOptions(NamedTuple):
 
 
 class PixelOptions(_PixelOptions):
-    """What to do to every image. Those that are right already are stored byte for byte.
+    """The changes to make to every image. Images that need none are stored byte for byte.
 
     Attributes:
         transcode: `keep` the format; `auto`: convert what TensorFlow cannot read or misreads; or
             store everything as `jpeg` or `png`.
-        resize: the size they get, or None.
+        resize: the target size, or None.
         color: `keep`, `rgb` (three channels) or `gray` (one).
         quality: of the JPEGs that are written, 1 to 100.
-        exif_orientation: `apply` turns the pixels as the file's tag says; `keep` leaves them, and
+        exif_orientation: `apply` rotates the pixels by the file's tag; `keep` keeps them and
             the tag.
         reencode: whether JPEGs are encoded again with the quality, too; for `transcode="jpeg"`.
     """
@@ -193,7 +193,7 @@ class PixelOptions(_PixelOptions):
         exif_orientation: str = "keep",
         reencode: bool = False,
     ) -> PixelOptions:
-        """Refuses with TypeError or ValueError what is none of these."""
+        """Refuses invalid options with TypeError or ValueError."""
         one_of("transcode", transcode, TRANSCODINGS)
         one_of("color", color, COLORS)
         one_of("exif_orientation", exif_orientation, ORIENTATIONS)
@@ -214,7 +214,7 @@ class PixelOptions(_PixelOptions):
 
     @property
     def fixed_shape(self) -> tuple[int, int, int] | None:
-        """Height, width and channels that every image gets, or None when they may differ.
+        """Height, width and channels of every image, or None if they may differ.
 
         >>> PixelOptions(resize=Resize.parse("640x480"), color="gray").fixed_shape
         (480, 640, 1)
@@ -232,4 +232,4 @@ class PixelOptions(_PixelOptions):
 AS_THEY_ARE = PixelOptions()
 
 UNTOUCHED = ("untouched",)
-"""`StoredImage.changes` of an image that is stored as it is, where others are changed."""
+"""`StoredImage.changes` of an unchanged image in a run that changes others."""

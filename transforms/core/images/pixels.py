@@ -1,8 +1,8 @@
-"""Changes an image's pixels: format, size, colour and orientation, and says what was done.
+"""Changes an image's format, size, colour and orientation, and reports the changes.
 
-An image that is right already is stored byte for byte. Any other is decoded once to the pixels
-that TensorFlow would make of it, changed, and encoded as JPEG or PNG. What TensorFlow cannot read,
-Pillow decodes.
+An image that needs no change is stored byte for byte. Any other is decoded once to the pixels
+that TensorFlow would give, changed, and encoded as JPEG or PNG. Pillow decodes formats that
+TensorFlow cannot read.
 
 All functions may be called from several threads.
 """
@@ -35,12 +35,12 @@ from transforms.core.rejections import Reason, RejectedImageError
 # Formats whose files are nearly always lossy: as PNG they would be several times as large.
 _PHOTO_FORMATS = ("jpeg", "webp", "avif", "jpeg2000", "jxl")
 
-# What of a header that TensorFlow does not take Pillow may still read.
+# Reasons for which TensorFlow refuses a header but Pillow may still read it.
 _SECOND_CHANCE = {"": pillow_images.FOREIGN, "bmp": ("BMP",), "webp": ("WEBP",)}
 _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 
 # A JPEG is decoded at the smallest of the scales 1, 1/2, 1/4 and 1/8 that is this many times as
-# large as its new size: the difference to decoding all of it is far below what encoding loses.
+# large as its new size: the difference to full decoding is far below the loss of encoding.
 _OVERSAMPLING = 2
 
 _FILTER = Image.Resampling.LANCZOS
@@ -53,7 +53,7 @@ class _Source(NamedTuple):
         format: `jpeg`, `png` ... in lower case.
         height: of the pixels as they are in the file.
         width: likewise.
-        channels: that TensorFlow would give; 0 when it cannot read the file.
+        channels: as TensorFlow would give; 0 if it cannot read the file.
         orientation: of its EXIF tag.
         frames: frames or pages.
         header: None when TensorFlow cannot read the file.
@@ -71,7 +71,7 @@ class _Source(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """The size to give the pixels before they are turned, and the turn (1 to 8)."""
+    """The size for the pixels before rotation, and the orientation to apply (1 to 8)."""
 
     height: int
     width: int
@@ -86,16 +86,16 @@ def change_pixels(
     check: str = "full",
     with_hash: bool = False,
 ) -> StoredImage:
-    """Gives the bytes to store of an image.
+    """Returns the image to store.
 
     The same options and library versions give the same bytes. Metadata of a changed image is left
-    out, but for an orientation that is kept. Colour profiles are not applied: TensorFlow ignores
+    out, except for an orientation that is kept. Colour profiles are not applied: TensorFlow ignores
     them too.
 
     Args:
         data: the file, whole.
         options: what to do.
-        limits: checked before anything is decoded, and on what is to be stored.
+        limits: checked before anything is decoded, and on the result.
         check: mode of `check_image` for images that are stored as they are; others are always
             decoded and so checked.
         with_hash: whether to hash the pixels that are decoded.
@@ -136,13 +136,13 @@ def _perceptual_hash(image: Image.Image) -> int | None:
 
 
 def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredImage:
-    """Gives the pixels of an image as they are decoded and changed, without encoding them.
+    """Returns the decoded and changed pixels of an image, without encoding them.
 
     Args:
         data: the file, whole.
         options: what to do; with none, the pixels are those of `tf.io.decode_image` (of an
             animation, the first frame).
-        limits: checked before anything is decoded, and on what is to be stored.
+        limits: checked before anything is decoded, and on the result.
 
     Returns:
         `data` is uint8 of height x width x channels, as `info` has them; its format is that of the
@@ -156,7 +156,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredI
     image, scale = _decode_whole(data, source, target, options, limits)
     is_plain = not _has_alpha(image) and len(image.getbands()) == source.channels
     if options.color == "keep" and source.header is not None and not is_plain:
-        # Pillow knows of transparent colors and of palettes that TensorFlow passes over.
+        # Pillow applies transparent colors and palettes that TensorFlow ignores.
         shown = decode_pixels(data, source.format, expand_animations=False)
         image = _image_of(shown.numpy())
     recolored = _recolored(image, options)
@@ -171,7 +171,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredI
 
 
 def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
-    """Reads the header: with Pillow where TensorFlow could not, or would misread the file."""
+    """Reads the header: with Pillow if TensorFlow cannot read or would misread the file."""
     try:
         header = checked_header(data, limits)
     except RejectedImageError as refused:
@@ -189,9 +189,9 @@ def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
 
 
 def _is_plain_bmp(opened: ImageFile.ImageFile, size: int) -> bool:
-    """Whether TensorFlow sees the same in a BMP of `size` bytes.
+    """Whether TensorFlow reads a BMP of `size` bytes correctly.
 
-    It passes over palettes, masks and compression, and refuses a file with bytes at its end.
+    It ignores palettes, masks and compression, and refuses a file with extra bytes at its end.
     """
     codec, _, start, arguments = opened.tile[0]
     layout: Any = arguments
@@ -243,7 +243,7 @@ def _is_right(source: _Source, target: _Target, options: PixelOptions) -> bool:
 
 
 def _check_target(target: _Target, limits: Limits) -> None:
-    """Refuses what enlarging makes too large, before it is made."""
+    """Refuses an image that would become too large, before resizing it."""
     if target.height * target.width > limits.max_pixels:
         size = f"{target.width}x{target.height} pixels"
         detail = f"{size} when it is resized, more than {limits.max_pixels}"
@@ -257,7 +257,7 @@ def _was_done(
     image: Image.Image,
     final: Image.Image,
 ) -> dict[str, bool]:
-    """What was done between `image`, as it was decoded, and `final`."""
+    """The changes from `image`, as it was decoded, to `final`."""
     channels = source.channels or len(image.getbands())
     return {
         "resized": _is_resized(source, target),
@@ -276,7 +276,7 @@ def _resized_and_turned(
     image: Image.Image, source: _Source, target: _Target, scale: int
 ) -> Image.Image:
     if _is_resized(source, target):
-        # Rows and columns that a smaller scale rounded up to lie outside of the picture.
+        # Rows and columns added by rounding up a smaller scale are outside the image.
         box = (0, 0, source.width / scale, source.height / scale)
         image = image.resize((target.width, target.height), _FILTER, box)
     return image if target.turn == 1 else image.transpose(TURNS[target.turn])
@@ -285,7 +285,7 @@ def _resized_and_turned(
 def _decode_whole(
     data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
 ) -> tuple[Image.Image, int]:
-    """As `_decode`, if the new size is within the limits and the header tells the true size."""
+    """Like `_decode`, if the new size is within the limits and the header has the true size."""
     if _is_resized(source, target):
         _check_target(target, limits)
     image, scale = _decode(data, source, target, options, limits)
@@ -312,7 +312,7 @@ def _decode(
             opened = open_image(data, (source.format.upper(),), limits)
             return pillow_images.decode(opened), 1
         except RejectedImageError:
-            pass  # TensorFlow decodes it, as was just seen
+            pass  # TensorFlow has just decoded it
     shown = decode_pixels(data, source.format).numpy()
     return _image_of(shown[0] if shown.ndim == 4 else shown), 1
 
@@ -324,7 +324,7 @@ def _decoding_scale(source: _Source, target: _Target) -> int:
 
 
 def _decode_jpeg(data: bytes, source: _Source, scale: int, *, is_grey: bool) -> Image.Image | None:
-    """A JPEG as TensorFlow decodes it, so many times smaller; None when in doubt."""
+    """A JPEG as TensorFlow decodes it, reduced by a scale; None when in doubt."""
     height, width = -(-source.height // scale), -(-source.width // scale)
     try:
         pixels = simplejpeg.decode_jpeg(
@@ -355,7 +355,7 @@ def _recolored(image: Image.Image, options: PixelOptions) -> Image.Image:
 
 
 def _fitting_jpeg(image: Image.Image) -> Image.Image:
-    """The image in 8 bits and without alpha: over white, where it was transparent."""
+    """The image in 8 bits and without alpha, on a white background."""
     if image.mode == "I;16":
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if not _has_alpha(image):
@@ -370,7 +370,7 @@ def _has_alpha(image: Image.Image) -> bool:
 
 
 def _stored_format(data: bytes, source: _Source, image: Image.Image, options: PixelOptions) -> str:
-    """`jpeg` or `png`: as asked for, or JPEG for what was a photo and PNG for everything else."""
+    """`jpeg` or `png`: as requested, or JPEG for lossy formats and PNG for all others."""
     if options.transcode in ("jpeg", "png"):
         return options.transcode
     is_lossless_webp = source.format == "webp" and b"VP8L" in data
