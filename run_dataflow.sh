@@ -19,8 +19,8 @@ values_of() {
   shift
   while [ $# -gt 0 ]; do
     case "$1" in
-      "$flag") echo "${2:-}" ;;
-      "$flag="*) echo "${1#*=}" ;;
+      "$flag" | "${flag//_/-}") echo "${2:-}" ;;
+      "$flag="* | "${flag//_/-}="*) echo "${1#*=}" ;;
     esac
     shift
   done

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import run_command
+from pipeline.flags.flag_spelling import flag_name
 from pipeline.flags.options import make_parser, parse_flags
 from pipeline.run.beam_import import configure_file_systems
 
@@ -29,9 +30,9 @@ def command_line(words: Sequence[str]) -> Iterator[str]:
     }
     for word in words:
         name, equals, value = word.partition("=")
-        if name in switches and equals:
+        if flag_name(name) in switches and equals:
             if value.lower() == "true":
-                yield name
+                yield flag_name(name)
         elif value or not equals:
             yield word
 

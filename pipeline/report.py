@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pipeline.command_line import start
 from pipeline.errors import DatasetError, one_line
+from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import OneLineParser, program
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = OneLineParser(prog=program("report"), allow_abbrev=False)
     parser.add_argument("output", metavar="OUT", help="folder of a dataset")
     arguments = sys.argv[1:] if argv is None else argv
-    flags, unknown = parser.parse_known_args(list(arguments))
+    flags, unknown = parser.parse_known_args(underscored(arguments))
     check_words(unknown, arguments, parser)
     output = flags.output
     import_beam(arguments)

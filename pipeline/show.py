@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import start
 from pipeline.errors import DatasetError, UsageError
+from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.flag_values import at_least_one
 from pipeline.flags.one_line_parser import OneLineParser, program, typed
 from pipeline.flags.unknown_flags import check_words
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if argv is None else argv
     parser = _make_parser()
-    flags, unknown = parser.parse_known_args(list(arguments))
+    flags, unknown = parser.parse_known_args(underscored(arguments))
     check_words(unknown, arguments, parser)
     import_beam(arguments)
     configure_file_systems(())

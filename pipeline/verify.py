@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import start
 from pipeline.errors import DatasetError
+from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import OneLineParser, program
 from pipeline.flags.output_options import PROGRESS_STYLES
 from pipeline.flags.unknown_flags import refuse_unknown
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if argv is None else argv
     parser = _make_parser()
-    flags, beam_flags = parser.parse_known_args(list(arguments))
+    flags, beam_flags = parser.parse_known_args(underscored(arguments))
     refuse_unknown(beam_flags, list(arguments), parser)
     import_beam(arguments)
     configure_file_systems(beam_flags)

@@ -126,6 +126,7 @@ def test_python_of_the_layouts_reads_what_its_commands_write() -> None:
 
 
 ELSEWHERE = {
+    "--num-shards",  # the README says that dashes are accepted
     "--pipeline",  # docs/development/beam_data_buffer.py
     "--describe",  # benchmarks/photos.py
     "--dry_run",  # refused with a hint

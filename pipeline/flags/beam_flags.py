@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import UsageError
+from pipeline.flags.flag_spelling import flag_name
 from pipeline.flags.job_labels import is_job_label
 
 _TESTS = "is for tests of Beam itself: leave it out"
@@ -63,16 +64,17 @@ def check_beam_flags(words: Sequence[str]) -> None:
     """Refuses options of Beam that would not do what their names say.
 
     Args:
-        words: the command line, without our flags.
+        words: the command line without our flags, as it was typed.
 
     Raises:
         UsageError: there is such an option; the message names the likely intended one.
     """
     given = list(_options(words))
-    names = {name for name, _ in given}
-    for name, value in given:
+    names = {flag_name(typed) for typed, _ in given}
+    for typed, value in given:
+        name = flag_name(typed)
         if name in _REFUSED:
-            raise UsageError(f"{name} {_REFUSED[name]}")
+            raise UsageError(f"{typed} {_REFUSED[name]}")
         if name in _JOB_LABELS and not is_job_label(value):
             meant = f"; did you mean --labels {value}?" if name == "--label" and value else ""
             raise UsageError(f"{name} {value!r} is no KEY=VALUE, as a label of the job is{meant}")
@@ -83,8 +85,8 @@ def check_beam_flags(words: Sequence[str]) -> None:
                 else ""
             )
             raise UsageError(
-                f"{name} needs --runner {_ELSEWHERE[name]}: without it the job runs on this "
-                f"machine, which ignores {name}{local}"
+                f"{typed} needs --runner {_ELSEWHERE[name]}: without it the job runs on this "
+                f"machine, which ignores {typed}{local}"
             )
 
 

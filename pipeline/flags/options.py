@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.errors import UsageError
+from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.job_labels import job_labels_apart
 from pipeline.flags.one_line_parser import HelpFormatter, OneLineParser, program, typed
 from pipeline.flags.option import Option
@@ -102,9 +103,10 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     required = [action for action in parser._actions if action.required]
     for action in required:
         action.required = False
-    words = list(job_labels_apart(argv))
+    typed_words = list(job_labels_apart(argv))
+    words = underscored(typed_words)
     flags, rest = parser.parse_known_args(words)
-    refuse_unknown(rest, words, parser)
+    refuse_unknown(rest, typed_words, parser)
     for action in required:
         if getattr(flags, action.dest) is None:
             name = f"{action.option_strings[0]} {action.metavar}"

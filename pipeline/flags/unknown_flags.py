@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pipeline.errors import UsageError
 from pipeline.flags.beam_flags import check_beam_flags, proposed
+from pipeline.flags.flag_spelling import as_typed, flag_name
 from pipeline.run.beam_import import logging_untouched
 
 # Never suggested because of similar spelling: following a hint must not cost a dataset.
@@ -85,7 +86,7 @@ def refuse_unknown(
 
     Args:
         rest: the words that our parser does not recognize.
-        argv: the whole command line.
+        argv: the whole command line, as it was typed.
         parser: ours.
 
     Raises:
@@ -93,7 +94,8 @@ def refuse_unknown(
     """
     if not rest:
         return
-    check_beam_flags(rest)
+    typed = [as_typed(word, argv) for word in rest]
+    check_beam_flags(typed)
     # Importing Beam takes a second, and few runs have Beam options.
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -113,7 +115,7 @@ def refuse_unknown(
             )
     except (TypeError, ValueError) as error:
         # An option with a JSON value, which argparse does not know about.
-        names = ", ".join(word.partition("=")[0] for word in rest if word.startswith("-"))
+        names = ", ".join(word.partition("=")[0] for word in typed if word.startswith("-"))
         raise UsageError(f"Beam cannot read one of {names}: {error}") from error
     check_words(unknown, argv, parser, proposed(beams))
 
@@ -128,7 +130,7 @@ def check_words(
 
     Args:
         unknown: those words.
-        argv: the whole command line.
+        argv: the whole command line, as it was typed.
         parser: ours, for its flags.
         beams: the flags of Beam, if the command takes them.
 
@@ -140,7 +142,7 @@ def check_words(
             continue
         if not word.startswith("-"):
             raise UsageError(_unexpected(word, argv, parser))
-        flag = word.split("=")[0]
+        flag = as_typed(word, argv).split("=")[0]
         raise UsageError(f"unknown flag {flag}; {suggestion(flag, flags_of(parser), beams)}")
 
 
@@ -182,7 +184,7 @@ def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser)
     words = list(argv)
     before = words[words.index(word) - 1] if word in words[1:] else ""
     for action in parser._actions:
-        if before in action.option_strings and action.nargs == 0:
+        if flag_name(before) in action.option_strings and action.nargs == 0:
             return f"unexpected argument {word!r}: {before} takes no value"
     if any(not action.option_strings for action in parser._actions):
         return f"unexpected argument {word!r}: give one folder at a time"

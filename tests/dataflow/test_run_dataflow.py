@@ -115,7 +115,7 @@ def test_a_bucket_may_be_a_url(stub: str) -> None:
 
 
 def test_flags_do_instead_of_variables(stub: str) -> None:
-    flags = ["--project", "mine", "--region=us-east1", "--temp_location", "gs://t/here"]
+    flags = ["--project", "mine", "--region=us-east1", "--temp-location", "gs://t/here"]
     cloud = options_for(stub, *INPUTS, *flags).view_as(GoogleCloudOptions)
     assert (cloud.project, cloud.region) == ("mine", "us-east1")
     assert cloud.temp_location == "gs://t/here"

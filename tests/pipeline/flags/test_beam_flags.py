@@ -18,6 +18,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
 from pipeline.errors import UsageError
+from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.options import parse_flags
 from tests.pipeline.commands import convert, plan, snapshot, verify
 from tests.pipeline.right_command import check_usage, right_flags
@@ -151,7 +152,7 @@ def test_what_sizes_a_job_elsewhere_needs_a_runner(flag: str) -> None:
 
 def test_other_options_pass() -> None:
     for flag in PASSES:
-        assert parse_flags("convert", [*NEEDED, *words(flag)])[1] == words(flag)
+        assert parse_flags("convert", [*NEEDED, *words(flag)])[1] == underscored(words(flag))
 
 
 @pytest.mark.parametrize("word", ["labels.csv", "gs://b/day=1/labels.csv", "cat", "/d=1", "*.csv"])

@@ -37,7 +37,6 @@ MEANT = {
     "--quiet": "--progress auto|plain|json|off",
     "-V": "--version",
     "--dryrun": "the command `plan`, which writes nothing",
-    "--dry-run": "the command `plan`, which writes nothing",
     "-n": "the command `plan`, which writes nothing",
     "--workers": "--direct_num_workers N --direct_running_mode multi_processing",
     "--split": "--splits NAME=SHARE,...",
@@ -47,7 +46,6 @@ MEANT = {
     "--random_seed": "--seed N",
     "--grayscale": "--color rgb|gray",
     # Ours, misspelt.
-    "--num-shards": "--num_shards",
     "--num_shardz": "--num_shards",
     "--lable_key": "--label_key",
     "--outptu": "--output",
