@@ -1,4 +1,4 @@
-"""JSON that somebody else may have written."""
+"""Reads JSON from untrusted sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def parse_json(text: str | bytes) -> Any:
     """Reads JSON.
 
     Raises:
-        ValueError: it is no JSON, or brackets are nested so deeply that it cannot be read.
+        ValueError: it is not JSON, or is nested too deeply to be read.
 
     >>> parse_json("[1]")
     [1]

@@ -1,7 +1,7 @@
-"""What is wrong with a label file, for the person who gave it."""
+"""Errors in label files."""
 
 from __future__ import annotations
 
 
 class LabelsError(ValueError):
-    """A label file that cannot be used: what, which file or flag, and what to do, in one line."""
+    """A label file cannot be used; one line: problem, file or flag, and what to do."""

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 
 class JoinSide(NamedTuple):
-    """One side of the join: an image that was found, or a label row that was read.
+    """One side of the join: a found image or a label row.
 
     One type for both sides lets one GroupByKey join them.
 
@@ -15,9 +15,9 @@ class JoinSide(NamedTuple):
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
         where: `CSV:LINE` of a label row.
-        split: what the row, or the image's folder, says of the split, as `split_text` gives it.
+        split: the split of the row or the image's folder, from `split_text`.
         group: the row's group; images of one group share a split.
-        cells: the cells that the layout asks for, see `row_cells`; empty when it asks for none.
+        cells: the cells that the layout needs, see `row_cells`; empty if it needs none.
         is_image: whether this side is an image, not a label row.
     """
 
@@ -44,7 +44,7 @@ class LabelledImage(NamedTuple):
         version: see `JoinSide`.
         label: label text; empty when the dataset has no labels.
         rows: label rows that named this image with this label.
-        cells: its rows, see `row_cells`; empty when the layout asks for none.
+        cells: its rows, see `row_cells`; empty if the layout needs none.
     """
 
     split: str
@@ -59,10 +59,10 @@ class LabelledImage(NamedTuple):
 
 
 class ShardImage(NamedTuple):
-    """One image of a planned shard: all that its record needs besides the pixels.
+    """One image of a planned shard: all that its record needs except the pixels.
 
     Sorting these gives the order of the records in the shard. `cells` are its rows with the ids of
-    their labels, see `row_cells`; empty when the layout asks for none.
+    their labels, see `row_cells`; empty if the layout needs none.
     """
 
     order: int
@@ -82,11 +82,11 @@ class ShardRow(NamedTuple):
 
     Attributes:
         order: position in the dataset's order, a signed 64-bit hash of the key.
-        key: the cell of the key's column; empty when the row is known by its file and line.
+        key: the cell of the key's column; empty if file and line identify the row.
         path: the CSV below the common root of the files.
         line: the physical line on which the row starts, from 1.
-        cells: those that the layout asks for, in the order of `RowRequirements.columns`, with a NUL
-            between them, which no CSV has: one text takes much less memory than a list.
+        cells: those that the layout needs, in the order of `RowRequirements.columns`, with a NUL
+            between them, which no CSV contains: one text takes much less memory than a list.
     """
 
     order: int
@@ -98,7 +98,7 @@ class ShardRow(NamedTuple):
 
 Planned = TypeVar("Planned", ShardImage, ShardRow, ShardImage | ShardRow)
 
-# Keeps the place of a planned shard, which may get no image: every shard is a file.
+# Stands for a planned shard that may get no image, since every shard needs a file.
 NO_IMAGE = ShardImage(0, "", "", 0, 0, "", 0)
 
 

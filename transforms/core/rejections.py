@@ -1,4 +1,4 @@
-"""Why an image or a CSV row did not become a record: the closed list of reasons.
+"""The fixed list of reasons why an image or a CSV row did not become a record.
 
 Every image and row that is left out is one `Rejection`, one line of `rejected.jsonl`.
 """
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from transforms.core.shown_text import redacted
 
-# Characters that JSON lets stand and that end a line for many a reader, or move a cursor.
+# Characters that JSON allows but that end a line in many programs, or move a cursor.
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
 class Reason(enum.StrEnum):
-    """A stable code for one way of being left out; `HELP` says what to do about each."""
+    """A stable code for one reason; `HELP` says what to do about each."""
 
     # images: reading and decoding
     UNREADABLE = "unreadable"
@@ -84,7 +84,7 @@ HELP: dict[Reason, str] = {
     Reason.MALFORMED_ROW: "the row has no usable key or label, see detail; correct it",
 }
 
-# The reasons whose advice depends on the options, and what is right for them.
+# Advice for the reasons where it depends on the options.
 _CONVERTED = "no format that --transcode reads, which HEIC is not; convert it to JPEG yourself"
 _SAME_PATH = "several files have the same name but for Unicode normalisation; rename them"
 _SAME_STEM = "several images have this key; --key path tells them apart if the rows hold paths"
@@ -94,7 +94,7 @@ _SAME_STEM_NO_ROWS = "several images have this key; --key path tells them apart"
 def help_for(reason: str, options: Mapping[str, Any]) -> str:
     """What a reason means and what to do about it, in a dataset with these options.
 
-    Advice to use what is in use already is not given.
+    It does not suggest options that are already in use.
 
     >>> help_for("empty_file", {})
     'the file has no bytes; fetch it again'
@@ -136,7 +136,7 @@ class Rejection(NamedTuple):
 
 
 class RejectedImageError(Exception):
-    """An image that must not land in a shard: the `reason`, and the `detail` in one line."""
+    """An image must not become a record: the `reason`, and the `detail` in one line."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(reason, detail)

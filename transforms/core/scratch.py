@@ -1,7 +1,7 @@
-"""Folders for temporary files of this process, which do not pile up when processes are killed.
+"""Folders for temporary files, which do not accumulate if processes are killed.
 
 The owner of a folder holds a lock on it (`flock`), which the kernel releases with the process and
-those that it forked. Whoever needs a folder first removes what dead processes of this user left.
+its forks. Before a new folder is made, those of this user's dead processes are removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-# A folder that is younger may be of a process that has not locked it yet.
+# A younger folder may belong to a process that has not locked it yet.
 _MADE_SECONDS = 60
 
 
@@ -28,7 +28,7 @@ def scratch_folder() -> Iterator[str]:
     try:
         descriptor = _open_folder(folder)
         try:
-            # Without locks, as on some network file systems, it only outlives a kill.
+            # Without locks, as on some network file systems, it only stays behind after a kill.
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield folder
@@ -40,7 +40,7 @@ def scratch_folder() -> Iterator[str]:
 
 @contextlib.contextmanager
 def temporary_files_in(folder: str) -> Iterator[None]:
-    """Lets `tempfile` make what is made in the block in a folder."""
+    """Makes `tempfile` use a folder within the block."""
     former = tempfile.tempdir
     tempfile.tempdir = folder
     try:
@@ -50,7 +50,7 @@ def temporary_files_in(folder: str) -> Iterator[None]:
 
 
 def sweep() -> None:
-    """Removes the folders that dead processes of this user left; anything else stays."""
+    """Removes the folders of this user's dead processes; anything else stays."""
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(_prefix()):
@@ -69,7 +69,7 @@ def _open_folder(path: str) -> int:
     """A descriptor of a folder.
 
     Raises:
-        OSError: it is no folder, or a link.
+        OSError: it is not a folder, or is a link.
     """
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
@@ -81,7 +81,7 @@ def _remove_if_left(path: str) -> None:
         is_ours = status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077
         if not is_ours or time.time() - status.st_mtime < _MADE_SECONDS:
             return
-        # It fails where the owner lives, and where there are no locks.
+        # It fails if the owner is alive, or if locks are not supported.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
     finally:

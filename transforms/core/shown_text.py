@@ -1,26 +1,26 @@
-"""Text that people get to see: on one line, without control characters and without secrets."""
+"""Prepares text for display: on one line, without control characters and secrets."""
 
 from __future__ import annotations
 
 import re
 
 HIDDEN = "[hidden]"
-"""What stands in the place of a secret."""
+"""The replacement for a secret."""
 
-# Names of parameters that let whoever has the address read or write, or that tell whose they are.
+# Names of parameters that grant access to whoever has the address, or that identify the user.
 _NAMES = (
     r"[\w.-]{0,40}(?:signature|credential|token|secret|passw(?:or)?d|passphrase|sess(?:ion)?_?id"
     r"|session|api[_-]?key|access[_-]?key|private[_-]?key|authorization|jwt)[\w.-]{0,40}"
     r"|sas|sig|sid|pwd|upload_id|googleaccessid|hdnea|hdnts"
 )
-# Names that many an address has for something else: only where parameters begin.
+# Names that are often used for something else: only matched where parameters begin.
 _SHORT_NAMES = r"key|auth|code"
-# What begins a parameter and what its name ends with, percent-encoded too: an address in another.
+# Beginning and end of a parameter's name, also percent-encoded, for an address inside another.
 _QUERY, _ANY, _EQUALS = r"[?&]|%3f|%26", r"[?&#;]|%3f|%26|%23|%3b", r"=|%3d"
-# What such a value ends before; a full stop or colon after it belongs to the sentence.
+# Characters that end such a value; a full stop or colon after it belongs to the sentence.
 _VALUE = r"[^\s&'\"<>]*[^\s&'\"<>.,:;)]"
 _SECRETS = (
-    # Of an unknown web server, any parameter may be the secret.
+    # For an unknown web server, any parameter may be the secret.
     re.compile(r"(https?://[^\s?'\"<>]{1,1000}\?)[^\s'\"<>]*[^\s'\"<>.,:;)]", re.IGNORECASE),
     re.compile(
         rf"((?:(?:{_ANY})(?:{_NAMES})|(?:{_QUERY})(?:{_SHORT_NAMES}))(?:{_EQUALS})){_VALUE}",
@@ -29,7 +29,7 @@ _SECRETS = (
     re.compile(rf"(\bBearer\s+){_VALUE}", re.IGNORECASE),
     re.compile(rf"(\bAuthorization:\s*(?:Basic|Digest)\s+){_VALUE}", re.IGNORECASE),
     re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
-    # A web address may have a token alone before its host; a bucket has its own name there.
+    # A web address may have only a token before its host; a bucket has its own name there.
     re.compile(r"(https?://)(?!\[hidden\])[^\s/:@?#]+(?=@)", re.IGNORECASE),
 )
 
@@ -38,9 +38,9 @@ _MARKS = ("=", "%3d", "://", "bearer", "authorization")
 
 
 def redacted(text: str) -> str:
-    """`text` without what would let a reader act as its writer.
+    """`text` without secrets that would let a reader act as its writer.
 
-    That is what follows the `?` of a web address; parameters of any address that are named like a
+    Secrets are the query of a web address; parameters of any address that are named like a
     secret (`X-Goog-Signature=`, `sig=`, `#access_token=`, `;jsessionid=` ...); the password in an
     address, the user of a web address; and tokens in the header of a request.
 
@@ -64,13 +64,13 @@ def holds_secret(text: str) -> bool:
 
 
 def _may_hold_secret(text: str) -> bool:
-    """Whether there is what each of `_SECRETS` needs: few paths have it, and many are shown."""
+    """A quick test for characters that every secret needs, because few of many paths have them."""
     lowered = text.lower()
     return any(mark in lowered for mark in _MARKS)
 
 
 def printable(text: str) -> str:
-    r"""`text` on one line, with what is not printable escaped: a name may hold anything.
+    r"""`text` on one line, with unprintable characters escaped.
 
     >>> printable("two\nlines")
     'two\\nlines'
@@ -81,7 +81,7 @@ def printable(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says; its type when it says nothing.
+    """The first line of an exception's message, or its type without one.
 
     >>> first_line(ValueError("no\\nmore")), first_line(TimeoutError())
     ('no', 'TimeoutError')
@@ -91,7 +91,7 @@ def first_line(error: BaseException) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """A number of bytes for people.
+    """A number of bytes as readable text.
 
     >>> format_bytes(123_456_789)
     '123.5 MB'

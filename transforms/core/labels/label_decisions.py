@@ -1,4 +1,4 @@
-"""What all labels tell, for the block "Decided": their kind, their ids, and what is missing."""
+"""Decisions that need all labels, for the block "Decided": kind, ids and missing labels."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from transforms.core.decisions import Decision, given
 from transforms.core.labels.label_kinds import LabelCells, integer_of
 from transforms.core.labels.vocabulary import LabelRules, Vocabulary
 
-# Labels that a line shows.
+# Maximum number of labels in a line.
 _MAX_SHOWN = 3
 
 
 def label_decisions(
     vocabulary: Vocabulary, labels: Mapping[str, int], cells: LabelCells, rules: LabelRules
 ) -> list[Decision]:
-    """What only all labels tell; nothing when there is none.
+    """The decisions that need all labels; none without labels.
 
     Args:
         vocabulary: the classes.
         labels: how many images have each label.
-        cells: what was counted of the labels as they were read.
-        rules: what the flags say of them.
+        cells: counts of the labels as they were read.
+        rules: the flags about labels.
 
     >>> sevens = Vocabulary.build(["7"])
     >>> label_decisions(sevens, {"7": 5}, LabelCells(integers=5), LabelRules())[0][1:3]
@@ -46,7 +46,7 @@ def _missing(cells: LabelCells) -> list[Decision]:
 def _unknown(
     vocabulary: Vocabulary, labels: Mapping[str, int], rules: LabelRules
 ) -> list[Decision]:
-    """The labels that get no id, though they are some."""
+    """The labels that are not missing but get no id."""
     named = {label: count for label, count in labels.items() if label}
     unknown = sorted(label for label in named if vocabulary.id_of(label) is None)
     if not unknown:

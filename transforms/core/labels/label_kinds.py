@@ -1,4 +1,4 @@
-"""What a column of labels is: integers or text, which cells are missing, which do not fit."""
+"""The kind of labels: integers or text, and which cells are missing or do not fit."""
 
 # Without postponed annotations: `LabelCells` crosses a shuffle, and RowCoder reads its types.
 
@@ -17,12 +17,12 @@ MISSING_LABELS = frozenset(
     "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|None|n/a"
     "|nan|null".split("|")
 )
-"""Cells that say that there is no value: those that `pandas.read_csv` reads as missing."""
+"""Cells without a value: those that `pandas.read_csv` reads as missing."""
 
 NEARLY_ALL = 0.8
-"""The share of integers from which labels that are none look like a mistake."""
+"""The share of integers above which other labels are probably mistakes."""
 
-# Cells that a message shows.
+# Maximum number of cells in a message.
 _MAX_ODD = 3
 
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0+)?", re.ASCII)
@@ -33,11 +33,11 @@ LabelPlace = tuple[str, int, str]
 
 
 def integer_of(label: str, *, lenient: bool = False) -> int | None:
-    """The integer that a label stands for, an int64; None when it is none.
+    """The value of an integer label, an int64; None for other labels.
 
     Args:
         label: as `label_text` gives it.
-        lenient: whether leading zeros and a plus are taken, as in `--label_kind integer`.
+        lenient: whether to accept leading zeros and a plus, as in `--label_kind integer`.
 
     >>> [integer_of(label) for label in ("7", "14950.0", "-3", "007", "7.5", "9223372036854775808")]
     [7, 14950, -3, None, None, None]
@@ -50,7 +50,7 @@ def integer_of(label: str, *, lenient: bool = False) -> int | None:
 
 
 def given_label(label: object) -> str:
-    """The text of a label that a program gives; empty for None and NaN.
+    """The text of a label from the Python API; empty for None and NaN.
 
     >>> given_label(7.0), given_label(float("nan")), given_label("7.0"), given_label(None)
     ('7', '', '7.0', '')
@@ -67,10 +67,10 @@ def given_label(label: object) -> str:
 
 
 def missing_labels(kind: str, class_names: Iterable[str] | None = None) -> frozenset[str]:
-    """The cells that are no label, besides empty ones.
+    """The cells that count as missing, in addition to empty ones.
 
     Args:
-        kind: of `LABEL_KINDS`; with `text` every text is a label.
+        kind: one of `LABEL_KINDS`; with `text`, every text is a label.
         class_names: the classes, if they are given; a name among them is a label.
     """
     if kind == "text":
@@ -79,7 +79,7 @@ def missing_labels(kind: str, class_names: Iterable[str] | None = None) -> froze
 
 
 def labels_in(cell: str, missing: frozenset[str], separator: str = "") -> list[str]:
-    """The labels in one cell; none when it is empty or says that there is none.
+    """The labels in one cell; none if it is empty or missing.
 
     >>> labels_in("a| |nan|b", MISSING_LABELS, "|"), labels_in("NA", MISSING_LABELS)
     (['a', 'b'], [])
@@ -93,10 +93,10 @@ class LabelCells(NamedTuple):
 
     Attributes:
         integers: that are integers.
-        others: that are none.
+        others: that are not.
         missing: cells without a label.
-        odd: the first that are no integers, a JSON list of `LabelPlace`.
-        spellings: what stands in the missing cells, a sorted JSON list.
+        odd: the first that are not integers, a JSON list of `LabelPlace`.
+        spellings: the texts of missing cells, a sorted JSON list.
     """
 
     integers: int = 0
@@ -126,12 +126,12 @@ class LabelCounter:
             self._odd.append((path, line, label))
 
     def add_missing(self, cell: str) -> None:
-        """Counts one cell that is no label."""
+        """Counts one missing label."""
         self._missing += 1
         self._spellings.add(cell)
 
     def counted(self) -> LabelCells:
-        """What was counted."""
+        """The counts."""
         return LabelCells(
             self._integers,
             self._others,
@@ -159,15 +159,15 @@ def merge_cells(counted: Iterable[LabelCells]) -> LabelCells:
 def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
     """Whether labels are integers or text.
 
-    All integers are integers, and labels of which some are none are text. If nearly all
-    (`NEARLY_ALL`) are integers, neither can be guessed.
+    If all labels are integers, they are integers; otherwise they are text. If nearly all
+    (`NEARLY_ALL`) are integers, the kind is ambiguous.
 
     Args:
-        cells: what was counted of all labels.
-        kind: of `LABEL_KINDS`; all but `auto` decide.
+        cells: counts of all labels.
+        kind: one of `LABEL_KINDS`; all except `auto` decide.
 
     Returns:
-        `integer`, `text`, or `none` when there is no label.
+        `integer`, `text`, or `none` without labels.
 
     Raises:
         LabelsError: nearly all are integers, and some are not.
@@ -187,7 +187,7 @@ def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
 
 
 def _shown(cells: LabelCells) -> str:
-    """The first labels that are no integers, with their places."""
+    """The first labels that are not integers, with their places."""
     odd = [
         f"{label[:40]!r} ({path}:{line})" if line else f"{label[:40]!r} ({path})"
         for path, line, label in json.loads(cells.odd)
@@ -198,7 +198,7 @@ def _shown(cells: LabelCells) -> str:
 
 
 def class_order(name: str) -> tuple[int, int, str]:
-    """What classes are sorted by where they are listed: integers as numbers, then text.
+    """The sort key of classes in lists: integers as numbers, then text.
 
     >>> sorted(["cat", "10", "9"], key=class_order)
     ['9', '10', 'cat']

@@ -1,4 +1,4 @@
-"""What the path of an image says: its class, by folder or regular expression, and its split."""
+"""Labels and splits from image paths: the class by folder or regular expression."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from transforms.core.planning.splits import split_text
 from transforms.core.tables.csv_rows import label_text
 
 NO_FOLDER = "."
-"""What `split_folder` says of an image that lies in no folder; no split is called so."""
+"""The result of `split_folder` for an image without a folder; not a valid split name."""
 
 
 class PathRules(NamedTuple):
-    """What is read off a path below the images' common folder; by default, nothing.
+    """What to read from a path below the images' common folder; by default, nothing.
 
     Attributes:
-        label_from: `directory`, `regex`, or any other source, which takes nothing from the path.
-        label_regex: what `parse_label_regex` takes; for `regex`.
+        label_from: `directory`, `regex`, or any other source, which does not use the path.
+        label_regex: valid for `parse_label_regex`; for `regex`.
         has_splits: whether the first folder names the split.
     """
 
@@ -29,11 +29,11 @@ class PathRules(NamedTuple):
     has_splits: bool = False
 
     def label(self, path: str, *, folder: str = "") -> str:
-        """The class of an image; empty when its path names none.
+        """The class of an image; empty if its path has none.
 
         Args:
             path: below the images' common folder.
-            folder: the class that the glob itself names, for an image that lies in no folder.
+            folder: the class that the glob itself names, for an image without a folder.
 
         >>> PathRules("directory").label("flowers/roses/1.jpg")
         'roses'
@@ -52,7 +52,7 @@ class PathRules(NamedTuple):
         return label_text(os.path.basename(os.path.dirname(path))) or folder
 
     def split(self, path: str) -> str:
-        """What the path says of the split; empty when it is no path's business.
+        """The split in the path; empty if paths do not decide the split.
 
         >>> PathRules(has_splits=True).split("TRAIN/cat/1.jpg")
         'train'
@@ -61,7 +61,7 @@ class PathRules(NamedTuple):
 
 
 NOTHING = PathRules()
-"""Rules that take nothing from a path."""
+"""Rules that use nothing from a path."""
 
 
 def split_folder(path: str) -> str:
@@ -79,7 +79,7 @@ def parse_label_regex(text: str) -> re.Pattern[str]:
     """The expression of `--label_regex`: it has a group called `label`, or only one group.
 
     Raises:
-        ValueError: it is no such expression.
+        ValueError: it is not such an expression.
     """
     try:
         pattern = re.compile(nfc(text))

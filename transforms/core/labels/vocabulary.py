@@ -1,4 +1,4 @@
-"""The vocabulary: what turns labels into class ids, and `labels.txt`, which names the ids.
+"""The vocabulary maps labels to class ids; `labels.txt` names the ids.
 
 Line *n* of `labels.txt`, counted from 0, is the class with the id *n*: its name, or the number
 itself. A line is empty where no class has its number.
@@ -17,22 +17,22 @@ from transforms.core.planning.keys import nfc
 from transforms.core.tables.csv_rows import label_text
 
 MAX_LINES = 10_000_000
-"""The lines that `labels.txt` has room for; it is empty when a class id is larger, or below 0."""
+"""The maximum lines of `labels.txt`; it is empty if a class id is larger, or below 0."""
 
 BACKGROUND = "background"
-"""The name of the id 0, where readers keep it for what is no object."""
+"""The name of the id 0 if readers reserve it for the background."""
 
 _ID_AND_NAME = re.compile(r"([0-9]+):(.*\S.*)", re.ASCII)
 
 
 class LabelRules(NamedTuple):
-    """What flags say of labels and their ids.
+    """The rules of flags for labels and their ids.
 
     Attributes:
-        kind: of `LABEL_KINDS`.
+        kind: one of `LABEL_KINDS`.
         class_names: the classes in the order of their ids, or None for sorted labels.
         dense: whether integers are numbered from the first id.
-        first_id: the id of the first class that is counted: 1 where readers keep 0 for the
+        first_id: the id of the first class: 1 if readers reserve 0 for the
             background.
     """
 
@@ -43,13 +43,13 @@ class LabelRules(NamedTuple):
 
     @property
     def unknown(self) -> str:
-        """What is wrong with a label that gets no id."""
+        """The problem with a label that gets no id, for messages."""
         if self.class_names is None:
             return "is no integer (--label_kind integer)"
         return "is not in --class_names"
 
     def decide(self, cells: LabelCells) -> str:
-        """What the labels are; class names say themselves what a label may be.
+        """The kind of the labels; class names define the allowed labels themselves.
 
         Raises:
             LabelsError: see `decide_kind`.
@@ -64,7 +64,7 @@ class LabelRules(NamedTuple):
 
         Args:
             labels: the labels of a dataset.
-            kind: what `decide_kind` says of them.
+            kind: the result of `decide_kind` for them.
         """
         is_open = self.class_names is not None or kind not in ("integer", "text")
         decided = self.kind if is_open else kind
@@ -81,7 +81,7 @@ class Vocabulary:
     """The classes of a dataset; built by `build`, small and picklable.
 
     Text labels get the ids 0, 1, 2 … in the order of their code points, or of the given class
-    names. Integer labels stay as they are, unless class names say what they stand for, or they are
+    names. Integer labels are kept as ids, unless class names define their meaning, or they are
     to be dense.
 
     Attributes:
@@ -106,17 +106,17 @@ class Vocabulary:
         dense: bool = False,
         first_id: int = 0,
     ) -> Vocabulary:
-        """The vocabulary of these labels, whatever their order and repetitions.
+        """The vocabulary of these labels, regardless of order and repetitions.
 
         Args:
             labels: the labels of a dataset.
-            class_names: what `read_class_names` gives; then no other class is known. A label is one
+            class_names: the result of `read_class_names`, the only known classes. A label is one
                 of the names, or the index of a name, from 0. Names that are all integers are the
                 integers allowed, in which case nothing is an index.
-            kind: `text`; `integer`, in which case labels that are none are unknown; or `auto`:
+            kind: `text`; `integer`, in which case other labels are unknown; or `auto`:
                 integers if all labels are.
             dense: whether integers are numbered from `first_id` in their order.
-            first_id: the id of the first class that is counted. With 1, the id 0 is that of the
+            first_id: the id of the first class. With 1, the id 0 is that of the
                 background, which no label has; given names may have it in their first line.
 
         Raises:
@@ -157,7 +157,7 @@ class Vocabulary:
                 return cls(True, True, {}, (), first_id)._with(names, integers)
             lines = tuple(sorted(names, key=int))
             return cls(False, True, {}, (), first_id)._with(lines, integers)
-        # Where the file names the background, too, indexes count it.
+        # If the file also names the background, indexes include it.
         first_index = 1 if first_id and names[0] == BACKGROUND else 0
         names = names[first_index:]
         named = cls(True, False, {}, (), first_id)._with(names, {})
@@ -169,7 +169,7 @@ class Vocabulary:
         return dataclasses.replace(named, _ids=ids if kind == "integer" else ids | named._ids)
 
     def _with(self, lines: tuple[str, ...], integers: Mapping[str, int | None]) -> Vocabulary:
-        """The vocabulary of these lines, which knows every spelling of an integer, too."""
+        """The vocabulary of these lines, which also accepts every spelling of an integer."""
         counted = enumerate(lines, self.first_id)
         ids = {line: at if self.is_named else int(line) for at, line in counted}
         odd = [number for number in ids.values() if self.first_id and not 0 < number < 2**31]
@@ -193,7 +193,7 @@ class Vocabulary:
         return self._ids.get(label_text(label)) if known is None else known
 
     def text_of(self, label: str) -> str:
-        """The class name: of an index the name it stands for, of an integer its digits.
+        """The class name: the name at an index, or the digits of an integer.
 
         >>> Vocabulary.build(["1"], ["cat", "dog"]).text_of("1")
         'dog'
@@ -204,21 +204,21 @@ class Vocabulary:
         return self._lines[class_id - self.first_id] if self.is_named else str(class_id)
 
     def lines(self) -> tuple[str, ...]:
-        """The names of the classes in the order of their ids; of integers, their digits."""
+        """The names of the classes in the order of their ids; digits for integers."""
         return self._lines
 
     @property
     def ids(self) -> Sequence[int]:
-        """The class ids in their order."""
+        """The class ids in order."""
         if self.is_named:
             return range(self.first_id, self.first_id + len(self._lines))
         return [int(line) for line in self._lines]
 
     @property
     def id_names(self) -> tuple[str, ...] | None:
-        """The name of each id from 0; None when the ids are other numbers, or there is no class.
+        """The name of each id from 0; None if ids have gaps or there is no class.
 
-        Where ids count from 1, the background has the first name.
+        If ids count from 1, the background has the first name.
 
         >>> Vocabulary.build(["1", "0"]).id_names, Vocabulary.build(["7"]).id_names
         (('0', '1'), None)
@@ -233,7 +233,7 @@ class Vocabulary:
 
     @property
     def id_count(self) -> int | None:
-        """The lines of `labels.txt`: one more than the largest id; None when it has none.
+        """The number of lines of `labels.txt`: one more than the largest id; None without lines.
 
         >>> Vocabulary.build(["7", "2"]).id_count, Vocabulary.build(["-1"]).id_count
         (8, None)
@@ -272,7 +272,7 @@ def read_class_names(text: str) -> tuple[str, ...]:
     Lines `0:cat`, `1:dog` … are read as TF-Slim writes them, if all are so and count from 0.
 
     Raises:
-        LabelsError: no name, or one that is there twice.
+        LabelsError: there is no name, or a name is repeated.
 
     >>> read_class_names("0:cat" + chr(10) + "1:dog"), read_class_names("cat" + chr(10))
     (('cat', 'dog'), ('cat',))

@@ -1,1 +1,1 @@
-"""What is decided before any image is read: keys, joins, splits, shards."""
+"""Planning before any image is read: keys, joins, splits, shards."""

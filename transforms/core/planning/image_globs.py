@@ -1,4 +1,4 @@
-"""What globs of images mean besides `*`, `?` and `[...]`: alternatives, and extensions of any case.
+"""Image globs in addition to `*`, `?` and `[...]`: alternatives, and extensions of any case.
 
 One rule for every file system: alternatives become several globs, and a case becomes `[...]`.
 """
@@ -17,9 +17,9 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 def expand_braces(pattern: str) -> tuple[str, ...]:
-    """The globs that a pattern with alternatives stands for, in their order, each once.
+    """Expands a pattern with alternatives to globs, in order, without repetitions.
 
-    Braces without a comma stand for themselves, as in a shell.
+    Braces without a comma are literal, as in a shell.
 
     Raises:
         ValueError: there are too many.
@@ -45,7 +45,7 @@ def expand_braces(pattern: str) -> tuple[str, ...]:
 
 
 def any_case(glob: str) -> str:
-    """A glob that takes the extension of images in upper and lower case.
+    """A glob that matches an image extension in upper and lower case.
 
     A name without a wildcard is that one file.
 

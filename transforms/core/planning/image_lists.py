@@ -1,4 +1,4 @@
-"""Images that the rows of a CSV list, instead of a glob: where each one is, and its key."""
+"""Images that the rows of a CSV list instead of a glob: their location and key."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Collection
 from transforms.core.planning.keys import IMAGE_EXTENSIONS, image_key, relative_path
 
 MISSING = -1
-"""The version of an image that a row lists and that is not there."""
+"""The version of a listed image that does not exist."""
 
 OUTSIDE = -2
-"""The version of an image that a row lists and that is outside of where rows may point to."""
+"""The version of a listed image outside the folders that rows may use."""
 
-# Folders that hold those of different people.
+# Folders that contain the home folders of users.
 _HOMES = frozenset({"home", "Users"})
 
 
@@ -33,9 +33,9 @@ def listed_uri(cell: str, csv_path: str) -> str:
 
 
 def top_folder(path: str) -> str:
-    """The place in the file system that an absolute path is in: its first folder.
+    """The top folder of an absolute path: its first folder.
 
-    Of what is in the home of a user, the user's home.
+    For a path in a user's home folder, that folder.
 
     >>> top_folder("/data/photos/cat/1.jpg"), top_folder("/home/me/x/../photos/1.jpg")
     ('/data', '/home/me')
@@ -47,7 +47,7 @@ def top_folder(path: str) -> str:
 
 
 def is_in_places(cell: str, csv_path: str, places: Collection[str]) -> bool:
-    """Whether a cell names a file in one of some places; an object of a bucket always is.
+    """Whether a cell names a file in one of some top folders; always true for a bucket's object.
 
     Args:
         cell: names a file.
@@ -64,7 +64,7 @@ def is_in_places(cell: str, csv_path: str, places: Collection[str]) -> bool:
 
 
 def listed_path(uri: str, root: str) -> str:
-    """The path of a listed file from `root`, or all of its URI when it is somewhere else.
+    """The path of a listed file relative to `root`, or its whole URI if it is elsewhere.
 
     >>> listed_path("data/cat/1.jpg", "data"), listed_path("gs://b/1.jpg", "data")
     ('cat/1.jpg', 'gs://b/1.jpg')
@@ -79,7 +79,7 @@ def listed_path(uri: str, root: str) -> str:
 
 
 def listed_problem(cell: str, csv_path: str) -> str:
-    """What keeps a cell from naming a file that can be read; empty when nothing does.
+    """The reason why a cell does not name a readable file; empty if it does.
 
     >>> listed_problem("s3://b/1.jpg", "list.csv")
     "'s3://b/1.jpg' is neither a path nor a gs:// URI"
@@ -93,7 +93,7 @@ def listed_problem(cell: str, csv_path: str) -> str:
 
 
 def listed_key(uri: str, *, kind: str, root: str) -> str:
-    """The join key of a listed file; of a `path` that is not below `root`, all of its URI."""
+    """The join key of a listed file; for a `path` outside `root`, the whole URI."""
     is_path = kind == "path"
     return image_key(listed_path(uri, root) if is_path else uri, kind=kind, root="")
 

@@ -1,4 +1,4 @@
-"""What one key's images and label rows amount to: an image with its label, or rejections."""
+"""Joins the images and label rows of one key to an image with its label, or rejections."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 
-# Rows and images named in one detail; a key that matches thousands is still one line.
+# Maximum rows and images in one detail, so that a key with thousands is still one line.
 _MAX_NAMED = 5
 
-# Why an image brings no label of its own.
+# Reasons why an image has no label of its own, by source.
 _NO_LABEL = {
     "directory": "it lies in no folder of a class",
     "regex": "--label_regex finds no label in its path",
@@ -35,23 +35,23 @@ def join_group(
     assigner: SplitAssigner,
     requirements: RowRequirements = ONE_LABEL,
 ) -> Iterator[LabelledImage | Rejection | Count]:
-    """Joins everything that has one key.
+    """Joins all images and rows with one key.
 
     An image found twice (overlapping globs) is one image, in the newest version that was listed.
-    Rows that say the same are one label. Rows that contradict each other reject the image, and so
-    do several labels of one image and several images with one key: none can be guessed.
+    Identical rows count as one label. Contradictory rows reject the image, and so
+    do several labels of one image and several images with one key, since none can be preferred.
 
     Args:
         key: the join key.
         group: the images and rows that have it.
         label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
-            an image brings its own, or needs none. Rows may still list these images.
+            an image has its own, or needs none. Rows may still list these images.
         assigner: gives the image its split and its order.
         requirements: what the layout asks of the rows.
 
     Yields:
         at most one `LabelledImage`, a `Rejection` for each image and unmatched row that is left
-        out, and a `Count` for what the ledger must know besides.
+        out, and a `Count` for each further number of the ledger.
     """
     found, rows, unlabelled = _sides(
         group, label_from == "csv" and requirements.has_label, requirements.boxes
@@ -100,7 +100,7 @@ def join_group(
 def _place(
     key: str, image: JoinSide, rows: int, assigner: SplitAssigner
 ) -> Iterator[LabelledImage | Rejection | Count]:
-    """An image with all that its rows say, at its place; or why it has none."""
+    """An image with the data of its rows and its position, or its rejection."""
     try:
         split, order = assigner.assign(key, split=image.split, group=image.group)
     except RejectedImageError as error:
@@ -115,7 +115,7 @@ def _place(
 def _sides(
     group: Iterable[JoinSide], needs_label: bool, boxes: Sequence[int]
 ) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
-    """The images, the rows, and the rows that have no label but should have one."""
+    """The images, the rows, and the rows without a required label."""
     images: list[JoinSide] = []
     rows: list[JoinSide] = []
     unlabelled: list[JoinSide] = []
@@ -137,7 +137,7 @@ def _label_image(
     label_from: str,
     requirements: RowRequirements,
 ) -> JoinSide | Rejection:
-    """The image with what its rows say of it."""
+    """The image with the data of its rows."""
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
     if image.version == OUTSIDE:
@@ -170,7 +170,7 @@ def _label_image(
 
 
 def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:
-    """The rows in the order of their files; of those that say the same, one, unless all count."""
+    """The rows in the order of their files; identical rows are merged unless all count."""
     kept = sorted(rows, key=row_place)
     if not requirements.many:
         kept = list({(row.label, row.cells): row for row in reversed(kept)}.values())[::-1]

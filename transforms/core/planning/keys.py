@@ -1,8 +1,8 @@
-"""The join key: what an image and a CSV row must share to belong together.
+"""The join key that an image and a CSV row must share to belong together.
 
 Both sides are brought to the same form here and nowhere else: Unicode NFC (an archive made on macOS
-spells `한강` in NFD), without whitespace at the ends. The hashes of a key decide its split and its
-place in the dataset, so a change to any of this is a new format version.
+stores `한강` in NFD), without whitespace at the ends. The hashes of a key decide its split and its
+position in the dataset, so any change here needs a new format version.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def relative_path(uri: str, root: str) -> str:
 def full_uri(root: str, path: str) -> str:
     """The file at a path below `root`: what `relative_path` was given, but for `./` and `//`.
 
-    An image that a row lists may lie elsewhere; its path is then the whole URI.
+    An image that a row lists may be elsewhere; its path is then the whole URI.
 
     >>> full_uri("gs://bucket/photos", "a/1.jpg"), full_uri("", "1.jpg")
     ('gs://bucket/photos/a/1.jpg', '1.jpg')
@@ -141,7 +141,7 @@ def image_key(uri: str, *, kind: str, root: str) -> str:
         uri: the image's path or URI as listed.
         kind: `stem`, the file name without its last extension; `name`, the file name; `path`, the
             path below `root`; `uri`, all of it.
-        root: what `fixed_root` says of the globs; only `path` uses it.
+        root: the result of `fixed_root` for the globs; only `path` uses it.
 
     Raises:
         ValueError: no such `kind`, or for `path` the image is not below `root`.
@@ -165,7 +165,7 @@ def image_key(uri: str, *, kind: str, root: str) -> str:
 
 
 def row_key(cell: str, *, kind: str) -> str:
-    """The join key that a CSV cell stands for; empty when the cell names no file.
+    """The join key of a CSV cell; empty if the cell names no file.
 
     A `stem` loses its extension only if that is one of `IMAGE_EXTENSIONS`: a cell `photo.2020.01`
     is a stem already.
@@ -196,11 +196,11 @@ def row_key(cell: str, *, kind: str) -> str:
 def key_hashes(key: str, *, seed: int) -> tuple[int, int]:
     """Two independent unsigned 64-bit hashes of a key: the split hash and the order hash.
 
-    They are the same on every machine and for ever.
+    They are the same on every machine and never change.
 
     Args:
-        key: what `image_key` or `row_key` gives, or any other text to place by.
-        seed: any integer of 128 signed bits; another seed is another order and other splits.
+        key: the result of `image_key` or `row_key`, or any other text.
+        seed: any integer of 128 signed bits; another seed gives another order and other splits.
 
     Raises:
         OverflowError: `seed` takes more than 128 bits.

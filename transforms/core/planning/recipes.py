@@ -1,8 +1,8 @@
-"""Shard recipes: inputs, options, and the libraries whose versions decide a shard's bytes.
+"""Shard recipes: inputs, options, and the library versions that affect a shard's bytes.
 
-An image that is stored as it is depends on no library: its bytes are those of its file. One that is
-changed, and every feature of pixels or of a model, is made by decoders and encoders, and another
-version of these may give other bytes.
+An unchanged image does not depend on any library: its bytes are those of its file. Changed
+images, and all features of pixels or of a model, come from decoders and encoders, and another
+version of these may give different bytes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PIXEL_LIBRARIES = ("pillow", "simplejpeg", "tensorflow")
 """Distributions that decode and encode pixels."""
 
 MODEL_LIBRARIES = (*PIXEL_LIBRARIES, "keras", "numpy")
-"""Distributions that decide what a model makes of an image."""
+"""Distributions that affect the output of a model."""
 
-# What Pillow may be linked to; wheels bring their own, a distribution's package may not.
+# Libraries of Pillow; wheels bundle them, packages of Linux distributions may not.
 _PILLOW_PARTS = ("jpg", "jpg_2000", "zlib", "libtiff", "webp", "avif")
 
 
@@ -30,8 +30,8 @@ class Recipes(NamedTuple):
     """The two recipes that a shard may have.
 
     Attributes:
-        unchanged: when each of its images is stored as it is.
-        changed: when one is not; the same as `unchanged` where no library makes a difference.
+        unchanged: if all of its images are stored unchanged.
+        changed: if one is not; the same as `unchanged` if no library matters.
     """
 
     unchanged: str
@@ -39,11 +39,11 @@ class Recipes(NamedTuple):
 
 
 class Libraries(NamedTuple):
-    """The distributions that decide bytes.
+    """The distributions that affect output bytes.
 
     Attributes:
-        always: of every record.
-        changed: of the records whose pixels were changed.
+        always: for every record.
+        changed: for records with changed pixels.
         gzip: whether zlib compresses the shards.
     """
 
@@ -53,14 +53,14 @@ class Libraries(NamedTuple):
 
 
 class RecipeMaker:
-    """Makes the recipes of shards, where the versions of the libraries are those of the worker."""
+    """Computes the recipes of shards, with the library versions of the worker."""
 
     def __init__(self, options_digest: str, libraries: Libraries) -> None:
         """Looks the versions up.
 
         Args:
-            options_digest: of the options that decide bytes.
-            libraries: the libraries that do.
+            options_digest: of the options that affect output bytes.
+            libraries: the libraries that affect output bytes.
         """
         always = library_versions(libraries.always)
         if libraries.gzip:
@@ -89,7 +89,7 @@ def library_versions(names: Iterable[str]) -> dict[str, str]:
 
 
 def changed_libraries(manifest: Mapping[str, Any]) -> list[str]:
-    """The libraries of pixels whose versions are not those that wrote a dataset, both named."""
+    """The pixel libraries whose versions differ from those of a dataset, with both versions."""
     versions = manifest["versions"]
     return [
         f"{name} {versions[name]}, here {now}"
@@ -99,11 +99,11 @@ def changed_libraries(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def distribution_version(name: str) -> str:
-    """The version of an installed distribution, `unknown` when there is none."""
+    """The version of an installed distribution, or `unknown`."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        # Run from a source tree that is not installed.
+        # Running from a source tree that is not installed.
         return "unknown"
 
 

@@ -1,4 +1,4 @@
-"""How many images may be rejected before a run must not be published."""
+"""The limit of rejected images above which a run is not published."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 DEFAULT_LIMIT = "1% or 10"
-"""What `--max_rejected` is when it is not given: a few bad files of a small dataset are fine."""
+"""The default of `--max_rejected`: tolerates a few bad files in a small dataset."""
 
 
 class RejectionLimit(NamedTuple):
@@ -15,8 +15,8 @@ class RejectionLimit(NamedTuple):
 
     Attributes:
         value: the share or the count.
-        is_share: which of the two it is.
-        least: a number that may be rejected even if it is more than the share, as long as not
+        is_share: whether the value is a share.
+        least: a number that may be rejected even if it exceeds the share, as long as not
             all are.
     """
 
@@ -54,7 +54,7 @@ class RejectionLimit(NamedTuple):
         if rejected <= self.least and rejected < matched:
             return True
         if self.is_share and matched:
-            # A quotient, unlike a product, rounds to the very float that `parse` made of the share.
+            # A quotient, unlike a product, rounds to the same float as `parse`.
             return rejected / matched <= self.value
         return rejected <= self.value
 
@@ -64,10 +64,10 @@ class RejectionLimit(NamedTuple):
 
 
 def parse_number(number: str) -> float:
-    """The nearest float, of a percentage too: `13.7%` is the same number as `0.137`.
+    """The nearest float, also for a percentage: `13.7%` is the same number as `0.137`.
 
     Raises:
-        ArithmeticError, ValueError: it is none.
+        ArithmeticError, ValueError: it is not a number.
 
     >>> parse_number("13.7%") == parse_number("0.137") == 0.137
     True

@@ -1,6 +1,6 @@
-"""The rows of an image as they travel: the labels and the cells they carry through the join.
+"""Serializes an image's rows: the labels and cells that pass through the join.
 
-Cells travel as small JSON texts, which nothing looks into before the shard is written:
+Cells are small JSON texts that are not parsed before the shard is written:
 
 - of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowRequirements.columns`;
 - of an image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`;
@@ -26,8 +26,8 @@ class RowRequirements(NamedTuple):
 
     Attributes:
         columns: the columns whose cells it needs.
-        needs_rows: whether it needs anything of the rows in addition to one label.
-        many: whether the rows of an image may differ; otherwise they must say the same.
+        needs_rows: whether it needs more from the rows than one label.
+        many: whether the rows of an image may differ; otherwise they must be identical.
         many_labels: whether an image may have several labels.
         separator: between the labels in one cell; empty when a cell is one label.
         has_label: whether there is a column of labels.
@@ -47,13 +47,13 @@ ONE_LABEL = RowRequirements()
 
 
 def cells_text(cells: Sequence[str]) -> str:
-    """The cells of one row as `JoinSide` carries them."""
+    """The cells of one row in the form for `JoinSide`."""
     return _to_text(list(cells))
 
 
 def rows_text(rows: Iterable[JoinSide], requirements: RowRequirements) -> str:
-    """The rows of one image as `LabelledImage` carries them, in the order of their files."""
-    # The cells are JSON already.
+    """The rows of one image in the form for `LabelledImage`, in the order of their files."""
+    # The cells are already JSON.
     texts = (
         f"[{_to_text(row.where)},{_to_text(_labels(row, requirements))},{row.cells}]"
         for row in rows
@@ -89,7 +89,7 @@ def _labels(row: JoinSide, requirements: RowRequirements) -> list[str]:
 
 
 def row_labels(rows: str) -> tuple[int, list[str]]:
-    """How many rows `rows_text` holds, and all of their labels."""
+    """The number of rows in a `rows_text`, and all of their labels."""
     parsed = json.loads(rows)
     return len(parsed), [label for _, labels, _ in parsed for label in labels]
 
@@ -100,13 +100,13 @@ def with_ids(
     text_of: Callable[[str], str],
     unknown: str = "is not in --class_names",
 ) -> str:
-    """The rows as `ShardImage` carries them: every label with its id.
+    """The rows in the form for `ShardImage`: every label with its id.
 
     Args:
-        rows: what `rows_text` gave.
+        rows: the result of `rows_text`.
         id_of: a label's id, None for an unknown label.
         text_of: a label's text.
-        unknown: what is wrong with an unknown label.
+        unknown: the problem with an unknown label.
 
     Raises:
         RejectedImageError: with reason `UNKNOWN_LABEL`.
@@ -114,7 +114,7 @@ def with_ids(
     parsed = json.loads(rows)
     for row in parsed:
         path, _, line = row[0].rpartition(":")
-        # The folder of a CSV does not change what is written.
+        # The folder of a CSV must not change the output.
         row[0] = f"{os.path.basename(path)}:{line}"
         for at, label in enumerate(row[1]):
             label_id = id_of(label)

@@ -1,4 +1,4 @@
-"""Shards: how many, which image goes to which, and what their files are called."""
+"""Shards: their number, the shard of each image, and the names of their files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 from transforms.core.planning.splits import splits_in_order
 from transforms.core.records import ShardImage, ShardRow
 
-# The largest shard number that the file name has room for.
+# The largest shard number that fits into the file name.
 MAX_SHARDS = 99_999
 
-# Bytes that a shard holds when nobody says otherwise.
+# The default size of a shard in bytes.
 DEFAULT_SHARD_SIZE = 150_000_000
 
 _NAME = re.compile(
@@ -77,7 +77,7 @@ def shard_count(total_bytes: int, records: int, *, shard_size: int, num_shards: 
 
 
 def empty_shards_warning(split: str, records: int, shards: int) -> str | None:
-    """What is wrong with more shards than records; None when there are enough records.
+    """The warning about more shards than records; None if there are enough records.
 
     >>> empty_shards_warning("train", 47, 300)
     "split 'train' has 47 records in 300 shards: at least 253 are empty; lower --num_shards"
@@ -101,13 +101,13 @@ def shard_index(order: int, count: int) -> int:
 
 
 def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | ShardRow]) -> str:
-    """The digest of everything that decides a shard's bytes: its inputs and the options.
+    """The digest of everything that affects a shard's bytes: its inputs and the options.
 
     Two runs with equal recipes write equal files, so a shard with this recipe need not be
     written again.
 
     Args:
-        options_digest: digest of the options that change bytes.
+        options_digest: digest of the options that affect output bytes.
         name: the shard's file name.
         images: the shard's images, or rows, in their order.
 

@@ -1,4 +1,4 @@
-"""Where an image goes: its split, by hash, row or folder, and its place in the order."""
+"""Assigns images to splits by hash, row or folder, and to positions in the order."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from transforms.core.planning.splits import Splits, is_split_name
 from transforms.core.rejections import Reason, RejectedImageError
 
 SPLIT_SOURCES = ("hash", "csv", "directory")
-"""What decides the split: the ratio split, a column of the CSV, or a folder."""
+"""The sources of a split: shares and a hash, a column of the CSV, or a folder."""
 
 
 class SplitAssigner:
-    """Gives images their splits and their places in the order; picklable."""
+    """Assigns images to splits and positions in the order; picklable."""
 
     def __init__(
         self, splits: Splits, *, seed: int, split_from: str = "hash", by_group: bool = False
     ) -> None:
-        """Describes the rules.
+        """Sets the rules.
 
         Args:
-            splits: the ratio split.
+            splits: the splits with their shares.
             seed: of its hash and of the order.
             split_from: one of `SPLIT_SOURCES`.
-            by_group: whether the ratio split takes the hash of the group, not of the key.
+            by_group: whether to hash the group instead of the key.
         """
         self._splits = splits
         self._seed = seed
@@ -34,11 +34,11 @@ class SplitAssigner:
 
         Args:
             key: the join key; it alone decides the order.
-            split: what the image's row or folder says, as `split_text` gives it.
+            split: the split of the image's row or folder, from `split_text`.
             group: the group, empty when there is none.
 
         Raises:
-            RejectedImageError: it names no split, or has no group where that decides.
+            RejectedImageError: it names no split, or has no group but needs one.
         """
         split_hash, order_hash = key_hashes(key, seed=self._seed)
         # Beam's integers are signed; the order stays the same.

@@ -1,6 +1,6 @@
-"""Which split a key belongs to: `--splits train=0.8,validation=0.1,test=0.1`.
+"""Assigns keys to splits: `--splits train=0.8,validation=0.1,test=0.1`.
 
-A split is a range of the 64-bit split hash of a key, so adding or removing images moves no other.
+A split is a range of the 64-bit split hash of a key, so adding or removing images moves no others.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from transforms.core.planning.rejection_limit import parse_number
 HASH_SPACE = 2**64
 """The number of split hashes."""
 
-# Staged shards are named after their split, and file systems take names of 255 bytes.
+# Staged shards are named after their split, and file names are limited to 255 bytes.
 _MAX_NAME = 100
 
 KNOWN_SPLITS = ("train", "validation", "test")
-"""Splits that come first, in this order, and that any mix of upper and lower case names."""
+"""Splits that come first, in this order; their names are case-insensitive."""
 
-# What AutoML writes besides, and what it stands for.
+# Further names of AutoML, and their meaning.
 _AUTOML = {"unassigned": "", "training": "train"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _EXAMPLE = "write it like train=0.8,validation=0.1,test=0.1"
 
 
 class Split(NamedTuple):
-    """One split: the split hashes below `upper`, from where the split before it ends.
+    """One split: the split hashes from the end of the previous split up to `upper`.
 
     Attributes:
-        name: as it stands in the shards' file names.
+        name: as in the shards' file names.
         upper: the first split hash above it, in 1..2**64.
     """
 
@@ -44,7 +44,7 @@ class Split(NamedTuple):
 
 
 class Splits:
-    """All splits in order; together they take every split hash, each one exactly once.
+    """All splits in order; together they cover every split hash exactly once.
 
     Attributes:
         names: the names in order.
@@ -52,10 +52,10 @@ class Splits:
     """
 
     def __init__(self, shares: Sequence[tuple[str, float]]) -> None:
-        """Lays the splits out.
+        """Computes the ranges of the splits.
 
         Args:
-            shares: what `parse_splits` gives; the last split takes what the others leave.
+            shares: the result of `parse_splits`; the last split gets the remainder.
 
         Raises:
             ValueError: there is none, or a share is not above 0.
@@ -67,7 +67,7 @@ class Splits:
         self._inner_uppers = [split.upper for split in self.bounds[:-1]]
 
     def of(self, split_hash: int) -> str:
-        """The name of the split that takes `split_hash`, an integer in 0..2**64-1.
+        """The name of the split that contains `split_hash`, an integer in 0..2**64-1.
 
         >>> splits = Splits([("train", 0.75), ("test", 0.25)])
         >>> splits.of(0), splits.of(2**63), splits.of(2**64 - 1)
@@ -77,10 +77,10 @@ class Splits:
 
 
 def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
-    """The names and shares of a text; a share is a number in 0..1 or a percentage.
+    """Parses names and shares from text; a share is a number in 0..1 or a percentage.
 
     Raises:
-        ValueError: in one line, what is wrong with it and what to write.
+        ValueError: the text is not valid; the message says what to write.
 
     >>> parse_splits("train=80%,test=0.2")
     (('train', 0.8), ('test', 0.2))
@@ -107,10 +107,10 @@ def is_split_name(name: str) -> bool:
 
 
 def split_text(said: str) -> str:
-    """What a cell or a folder says of the split; empty when the ratio split shall decide.
+    """The split in a cell or a folder name; empty if the hash decides.
 
     AutoML writes TRAIN or TRAINING, VALIDATION, TEST and, to leave it open, UNASSIGNED; every other
-    name stays as it is.
+    name is kept.
 
     >>> split_text("TRAIN"), split_text("UNASSIGNED"), split_text(" Holdout ")
     ('train', '', 'Holdout')
@@ -123,10 +123,10 @@ def split_text(said: str) -> str:
 
 
 def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The splits that occur: train, validation and test first, the others by name.
+    """The splits in use: train, validation and test first, the others by name.
 
     Raises:
-        LabelsError: two differ in upper and lower case only, as their files then would.
+        LabelsError: two differ only in case, and so would their file names.
 
     >>> splits_in_order({"test", "a", "train"})
     ('train', 'test', 'a')
@@ -145,7 +145,7 @@ def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _bounds(shares: Iterable[tuple[str, float]]) -> list[Split]:
-    """The end of each range, in exact arithmetic, so that no rounding loses a hash."""
+    """The end of each range, in exact arithmetic, so that rounding loses no hash."""
     total = Fraction(0)
     bounds = []
     for name, share in shares:

@@ -1,4 +1,4 @@
-"""Numbers of the report as what its charts draw: bars of a histogram, ribbons of a flow."""
+"""The charts of the report: bars of histograms, ribbons of flows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-# Bins of `statistics.json` to an octave: bin b holds values from 2**(b/4) up to 2**((b+1)/4).
+# Bins of `statistics.json` per octave: bin b holds values from 2**(b/4) up to 2**((b+1)/4).
 _BINS_OF_OCTAVE = 4
 
 _MAX_BARS = 24
 
-# Pixels of a flow: of all that goes in, of a place where some of it goes, and between two places.
+# Heights of a flow in pixels: of the input, the minimum of a target, and the gap between targets.
 _FLOW = 110
 _SLOT = 34
 _GAP = 8
@@ -19,7 +19,7 @@ _GAP = 8
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """One bar: what it counts, how many, and its height in percent of the highest."""
+    """One bar: its label, its count, and its height in percent of the highest."""
 
     label: str
     count: int
@@ -28,7 +28,7 @@ class Bar:
 
 @dataclasses.dataclass(frozen=True)
 class HistogramChart:
-    """How a number is distributed over the images, for people.
+    """The histogram of a number over the images.
 
     Attributes:
         title: what is measured.
@@ -90,11 +90,11 @@ def shares(counts: Mapping[str, int]) -> tuple[Bar, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class FlowTarget:
-    """A place where a part of a flow goes.
+    """A target of a part of a flow.
 
     Attributes:
         label: its name.
-        count: how much goes there.
+        count: its size.
         percent: the same, of the whole.
         kind: `kept` or `left_out`.
         height: pixels.
@@ -111,7 +111,7 @@ class FlowTarget:
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """What went in, and each place where some of it went.
+    """A flow from an input to its targets.
 
     Attributes:
         label: what went in.
@@ -127,11 +127,11 @@ class Flow:
 
 
 def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Flow | None:
-    """The flow of what is the sum of its parts; None when that is nothing.
+    """The flow to some parts; None if they add up to 0.
 
     Args:
         label: what went in.
-        parts: name, count and kind of each; those of nothing are left out.
+        parts: name, count and kind of each; empty parts are left out.
     """
     parts = [part for part in parts if part[1] > 0]
     total = sum(count for _, count, _ in parts)

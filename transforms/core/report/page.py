@@ -1,4 +1,4 @@
-"""The report of a dataset as one HTML page: a pure function of what lies in its folder."""
+"""The report of a dataset as one HTML page, a pure function of the files in its folder."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _PAGE = Path(__file__).parent / "report_page"
 # Bytes of the page.
 _MAX_PAGE = 4_900_000
 
-# Names can be long, and odd characters take six for one: lists are halved this often, at most.
+# Names can be long, and escapes take six characters: lists are halved at most this often.
 _MIN_SHARE = 1 / 64
 
-# Splits that a flow names one by one.
+# Maximum number of splits that a flow shows separately.
 _MAX_TARGETS = 8
 
 _ROTATED = {str(orientation) for orientation in range(2, 9)}
 
 
 class Sources(NamedTuple):
-    """What a report is made of.
+    """The sources of a report.
 
     Attributes:
         manifest: of the dataset.
@@ -52,8 +52,8 @@ class Sources(NamedTuple):
         rejections: the lines of `rejected.jsonl` that may be listed.
         pictures: thumbnails of records, as data URIs, by their places.
         rejected_pictures: thumbnails of rejected files by path.
-        missing: shards that are not there.
-        notes: what could not be read, a sentence each.
+        missing: shards that do not exist.
+        notes: a sentence about each file that could not be read.
     """
 
     manifest: Mapping[str, Any]
@@ -66,11 +66,11 @@ class Sources(NamedTuple):
 
 
 def render(sources: Sources) -> str:
-    """The page, which needs nothing but itself; long lists are cut until it is small enough.
+    """Renders the self-contained page; long lists are cut until it is small enough.
 
     Raises:
         ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError: the
-            statistics are not in the shape that they should have.
+            statistics do not have the expected structure.
     """
     share, page = 1.0, _render(sources, 1.0)
     while len(page.encode()) > _MAX_PAGE and share > _MIN_SHARE:
@@ -92,8 +92,8 @@ def _render(sources: Sources, share: float) -> str:
 
 @functools.cache
 def page_template() -> Template:
-    """The template of the page, compiled once in a process: that takes longer than to fill it."""
-    # What brings it is a start-up that commands without a report do not need.
+    """The template of the page, compiled once per process: that takes longer than rendering."""
+    # Imported here, because commands without a report do not need it.
     import jinja2
 
     environment = jinja2.Environment(
@@ -112,10 +112,10 @@ def _number(value: int) -> str:
 
 
 def view(sources: Sources, share: float) -> dict[str, Any]:
-    """What the template shows, by name.
+    """The values for the template, by name.
 
     Args:
-        sources: what the report is made of.
+        sources: the sources of the report.
         share: of the room that long lists have at most.
 
     Raises:
@@ -162,7 +162,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
 
 
 def _settings(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values, for people."""
+    """Names and values as text."""
     return [(shown(name), _setting(value)) for name, value in mapping.items()]
 
 
@@ -175,7 +175,7 @@ def _setting(value: Any) -> str:
 
 
 def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
-    """Images, and rows if any were read: what went in, and where it went."""
+    """The flows of images, and of rows if any were read."""
     ledger, splits = manifest["ledger"], manifest["splits"]
     written = [(shown(name), split["records"], "kept") for name, split in splits.items()]
     if len(written) > _MAX_TARGETS:
@@ -217,7 +217,7 @@ def _histograms(statistics: Mapping[str, Any]) -> list[Any]:
 
 
 def _part(values: Sequence[Any], share: float) -> Sequence[Any]:
-    """So many of the values, from all of the sequence."""
+    """An evenly spaced selection of values."""
     return values[:: round(1 / share)]
 
 
@@ -228,7 +228,7 @@ def _first(values: Sequence[Any], share: float) -> Sequence[Any]:
 def _sheets(
     samples: Sequence[Mapping[str, Any]], pictures: Mapping[Place, str]
 ) -> list[tuple[str, list[dict[str, str]]]]:
-    """Classes with their pictures; a record that could not be read is left out."""
+    """Classes with their images; records that could not be read are left out."""
     sheets: dict[str, list[dict[str, str]]] = {}
     for sample in samples:
         if uri := pictures.get(place_of(sample)):

@@ -1,4 +1,4 @@
-"""Tables of the report: classes, shards, rejected files, duplicates; each of a bounded size."""
+"""Tables of the report, each of bounded size: classes, shards, rejected files, duplicates."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from transforms.core.shown_text import printable, redacted
 
 Row = TypeVar("Row")
 
-# Characters of a name that are shown; one in a million is long on purpose.
+# Maximum number of characters shown of a name.
 _MAX_NAME = 160
 
-# Characters of HTML that a table may take, about, where there is room for all of it.
+# Approximate limit for the HTML of a table in characters, before lists are halved.
 _CLASS_CHARACTERS = 1_500_000
 _SHARD_CHARACTERS = 300_000
 _REJECTED_CHARACTERS = 500_000
 
-# Characters around a row's own ones, about.
+# Approximate characters of markup per row.
 _OF_ROW = 60
 
 # Splits with a colour and a segment of a class's bar.
 _COLORS = 4
 
-# Images of a group of duplicates that are shown; they look the same.
+# Maximum images shown of a group of duplicates; they are nearly identical.
 SHOWN_TWINS = 6
 
 # Rejected files that are listed for one reason.
@@ -38,7 +38,7 @@ Place = tuple[str, int]
 
 
 def shown(text: object) -> str:
-    """A text out of the data, for people: on one line, not too long, without secrets.
+    """Text from the data, prepared for display: on one line, shortened, without secrets.
 
     >>> shown("a" * 200)[-6:]
     'aaaa …'
@@ -64,7 +64,7 @@ class ClassRow(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows that fit into the page, and how many there are."""
+    """The rows that fit into the page, and the total number."""
 
     rows: Sequence[Any]
     total: int
@@ -125,7 +125,7 @@ def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float)
 
     Args:
         splits: as the manifest has them.
-        missing: names of shards that are not there.
+        missing: names of shards that do not exist.
         share: of the room for all of it.
     """
     gone = set(missing)
@@ -159,12 +159,12 @@ class Rejected(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ReasonCard:
-    """One reason, what it means and what to do, and what was rejected for it.
+    """One reason with its meaning, what to do, and the rejections.
 
     Attributes:
         code: the reason.
         count: how often it occurs.
-        meaning: what it says of a file.
+        meaning: the problem of the file.
         fix: what to do.
         listed: the first of them.
     """
@@ -183,7 +183,7 @@ def reason_cards(
     share: float,
     options: Mapping[str, Any],
 ) -> list[ReasonCard]:
-    """What was left out, by reason, the most frequent first.
+    """The rejections by reason, the most frequent first.
 
     Args:
         counts: rejections of each reason, as the manifest has them.
@@ -212,7 +212,7 @@ def _rejected_size(row: Rejected) -> int:
 
 
 def advice(reason: str, options: Mapping[str, Any]) -> tuple[str, str]:
-    """What a reason means, and what to do about it: two sentences, empty of an unknown reason.
+    """The meaning of a reason and what to do, as two sentences; empty for an unknown reason.
 
     >>> advice("empty_file", {})
     ('The file has no bytes.', 'Fetch it again.')
@@ -237,10 +237,10 @@ class Twin(NamedTuple):
 
 
 class DuplicateGroup(NamedTuple):
-    """Images that look the same.
+    """A group of duplicates.
 
     Attributes:
-        images: one after the other, the first of them.
+        images: the first images of the group.
         more: images beyond those.
         splits: names of the splits they are in.
         is_conflict: whether they have different labels.
@@ -285,5 +285,5 @@ def duplicate_groups(
 
 
 def place_of(image: Mapping[str, Any]) -> Place:
-    """Where the record of an image of `statistics.json` is."""
+    """The place of the record of an image in `statistics.json`."""
     return image["file"] or "", image["offset"] or 0

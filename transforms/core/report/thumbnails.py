@@ -12,11 +12,11 @@ from transforms.core.images.check import Limits, checked_header
 from transforms.core.images.pillow_images import FOREIGN, decode, open_image, quiet_pillow
 from transforms.core.rejections import Reason, RejectedImageError
 
-# What is opened for a thumbnail: a page of pictures must not cost more than the conversion did.
+# Limits for files opened for a thumbnail: a report must not cost more than the conversion.
 LIMITS = Limits(max_pixels=50_000_000, max_bytes=32 << 20)
 
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
-# Of those that TensorFlow cannot read, the ones with a signature.
+# Formats with a signature that TensorFlow cannot read.
 _REJECTED_FORMATS = (*_FORMATS, *(name for name in FOREIGN if name not in ("PPM", "TGA")))
 
 _QUALITIES = (80, 60, 40, 25)
@@ -28,21 +28,21 @@ _HEAD = "data:image/jpeg;base64,"
 def thumbnail(
     data: bytes, *, edge: int, max_bytes: int, formats: tuple[str, ...] = _FORMATS
 ) -> str:
-    """A small JPEG of an image, its pixels as TensorFlow sees them.
+    """A small JPEG of an image, with the pixels that TensorFlow would decode.
 
     Args:
         data: the file.
         edge: pixels of the longer side, at most.
-        max_bytes: of the JPEG; it is made worse, and then smaller, until it fits.
+        max_bytes: of the JPEG; its quality, and then its size, is reduced until it fits.
         formats: names of Pillow's formats.
 
     Returns:
-        A data URI, or an empty text when there is nothing to see: Pillow cannot read it, or it is
+        A data URI, or an empty text if there is none: Pillow cannot read it, or it is
         too large.
     """
     try:
         image = open_image(data, formats, LIMITS)
-        # Of a JPEG, libjpeg decodes no more than is needed.
+        # For a JPEG, libjpeg decodes only what is needed.
         image.draft(None, (edge, edge))
         picture = _on_grey(decode(image))
     except RejectedImageError:
@@ -52,10 +52,10 @@ def thumbnail(
 
 
 def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
-    """The thumbnail of a rejected file, as far as it can be decoded; see `thumbnail`.
+    """The thumbnail of a rejected file, decoded as far as possible; see `thumbnail`.
 
-    For a process of its own: it has Pillow show what there is of a file that is cut, for the whole
-    process, and damaged files have crashed decoders.
+    Must run in its own process: it makes Pillow accept truncated files for the whole
+    process, and damaged files can crash decoders.
     """
     quiet_pillow()
     ImageFile.LOAD_TRUNCATED_IMAGES = True
@@ -65,17 +65,17 @@ def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
 
 
 def _is_cheap(data: bytes) -> bool:
-    """Whether the header of a file, which may never have been checked, says nothing else."""
+    """Whether the header of a possibly unchecked file is within the limits."""
     try:
         checked_header(data, LIMITS)
     except RejectedImageError as error:
-        # A header that only Pillow understands is limited there.
+        # A header that only Pillow can read is limited there.
         return error.reason in (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
     return True
 
 
 def _on_grey(image: Image.Image) -> Image.Image:
-    """An RGB image; what is transparent is grey, which is seen on light pages and on dark ones."""
+    """An RGB image with grey for transparency, which is visible on light and dark pages."""
     if image.mode == "I;16":
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode not in ("LA", "RGBA"):

@@ -1,1 +1,1 @@
-"""CSV files: lines, rows, and the columns that are found in them."""
+"""CSV files: lines, rows and columns."""

@@ -1,4 +1,4 @@
-"""Names of columns that are known to hold the key or the label of an image."""
+"""Usual names of columns with the key or the label of an image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABEL_NAMES = frozenset(
 
 
 def folded(name: str) -> str:
-    """A header name without what spelling varies in.
+    """A header name without case and punctuation.
 
     >>> folded("Image_ID"), folded("image id")
     ('imageid', 'imageid')

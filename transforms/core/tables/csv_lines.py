@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 from transforms.core.label_errors import LabelsError
 
-# What unzipping raises; errors of the file itself (any other OSError) are the caller's.
+# Errors of decompression; the caller handles errors of the file itself (any other OSError).
 _GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -25,7 +25,7 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _BUFFER_BYTES = 64 << 10
 
 
-# These make half surrogate pairs out of plain text, or are no encodings of files.
+# These turn plain text into lone surrogates, or are not encodings of files.
 _NOT_OF_FILES = frozenset({"unicode-escape", "raw-unicode-escape", "utf-7", "idna", "punycode"})
 
 
@@ -34,7 +34,7 @@ MAX_ROW = 4 << 20
 
 
 class ReadableBytes(Protocol):
-    """All that is asked of an open file; a Beam or gzip file object will do."""
+    """The required methods of an open file; Beam and gzip files have them."""
 
     def read(self, size: int = -1, /) -> bytes:
         """At most `size` bytes; none at the end."""
@@ -44,7 +44,7 @@ def read_lines(binary_file: ReadableBytes, *, encoding: str = "utf-8", path: str
     """All physical lines, with the line breaks they have (LF, CRLF or CR).
 
     Args:
-        binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
         encoding: a Python codec name; a byte order mark is always dropped.
         path: the name of the file for messages.
 
@@ -98,9 +98,9 @@ def _open_text(binary_file: ReadableBytes, encoding: str, path: str) -> io.TextI
 def _decode_error(
     error: UnicodeDecodeError, lines_read: int, encoding: str, path: str
 ) -> LabelsError:
-    """Where it is: no line of the bytes that failed was given out, so their breaks count too.
+    """The line of a decoding error: counts the lines before it, also in the failing block.
 
-    One off if the bytes before them ended in a lone CR, which the text layer holds back.
+    Off by one if the bytes before ended in a lone CR, which the text layer holds back.
     """
     before = error.object[: error.start].decode(_known_codec(error.encoding), "replace")
     line = lines_read + 1 + len(_LINE_BREAK.findall(before))
@@ -109,7 +109,7 @@ def _decode_error(
 
 
 class _Rejoined(io.RawIOBase):
-    """A file whose first bytes were read already."""
+    """A file whose first bytes have already been read."""
 
     def __init__(self, head: bytes, rest: ReadableBytes) -> None:
         self._head = head
@@ -144,7 +144,7 @@ def _is_utf8(encoding: str) -> bool:
 def _known_codec(name: str) -> str:
     try:
         return codecs.lookup(name).name
-    except LookupError:  # 'charmap', which all single-byte codecs say
+    except LookupError:  # 'charmap', the name that all single-byte codecs report
         return "latin-1"
 
 

@@ -1,7 +1,7 @@
 """The rows of a label CSV, from any binary file: gzip or not, any encoding, RFC 4180 quoting.
 
-Rows stream in bounded memory and know the physical line they start on. What is wrong with one row
-is a `MalformedRow`; what is wrong with the file is one `LabelsError`.
+Rows stream in bounded memory and know the physical line they start on. An error in one row
+is a `MalformedRow`; an error in the file is one `LabelsError`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MAX_CELL = 1 << 20
 """The longest cell, in characters. A longer one is a quote that is never closed."""
 
 MAX_KEY = 4096
-"""The longest key, in characters: no path and no object name is longer."""
+"""The longest key, in characters; paths and object names are not longer."""
 
 NO_KEY = -1
-"""The key's column of a CSV whose rows name nothing."""
+"""The index of the key's column in a CSV without keys."""
 
 
 class FirstRows(NamedTuple):
@@ -33,7 +33,7 @@ class FirstRows(NamedTuple):
     Attributes:
         delimiter: between cells.
         rows: its first rows, a header if there is one among them; blank lines are left out.
-        because: what shows the delimiter; `given` if it was given.
+        because: the evidence for the delimiter; `given` if it was given.
     """
 
     delimiter: str
@@ -42,13 +42,13 @@ class FirstRows(NamedTuple):
 
 
 class CsvColumns(NamedTuple):
-    """Where key and label stand in a CSV.
+    """The positions of key, label and other columns in a CSV.
 
     Attributes:
         delimiter: between cells.
         has_header: whether the first row holds names.
         key: index of the key's column, from 0, or `NO_KEY`.
-        label: index of the label's column, or None when the rows carry no label.
+        label: index of the label's column, or None if rows have no label.
         key_name: the key's column as the header spells it, or `column N`; empty without one.
         label_name: the same for the label, or None.
         width: the number of columns.
@@ -56,14 +56,14 @@ class CsvColumns(NamedTuple):
         group: index of the column whose cells share a split, or None.
         split_name: the split's column as the header spells it, or `column N`; None without one.
         group_name: the same for the group.
-        cell_names: further columns whose cells rows carry.
+        cell_names: further columns whose cells are read.
         cells: their indexes.
         is_strict: whether a row must have a cell in every column.
         because: why these columns were taken for the key's and the label's; empty if unknown.
         boxes: which of `cells` hold boxes: a row without them needs no label.
-        key_cells: what makes keys of the key's cells.
-        because_delimiter: what shows the delimiter; `given` if it is that of every file, otherwise
-            each file with a header shows its own.
+        key_cells: converts the key's cells to keys.
+        because_delimiter: the evidence for the delimiter; `given` if it is for every file, otherwise
+            each file with a header has its own.
     """
 
     delimiter: str
@@ -90,7 +90,7 @@ class LabelRow(NamedTuple):
     """One usable row.
 
     Attributes:
-        key: the key's cell as it stands; `keys.row_key` makes a join key of it.
+        key: the unchanged key cell; `keys.row_key` converts it to a join key.
         label: the label as `label_text` gives it; empty without a label column or a label.
         line: the physical line on which the row starts, from 1.
         split: the split's cell, as `split_text` gives it; empty without such a column.
@@ -112,8 +112,8 @@ class MalformedRow(NamedTuple):
 
     Attributes:
         line: the physical line on which the row starts, from 1.
-        detail: what is wrong with it, in one line.
-        key: the key's cell, empty when there is none, and its start when it is too long.
+        detail: the problem, in one line.
+        key: the key's cell; empty without one, and shortened if it is too long.
     """
 
     line: int
@@ -132,7 +132,7 @@ def first_rows(
     """The delimiter and the first `n` rows, to resolve the columns from; fewer if they are long.
 
     Args:
-        binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
         n: how many rows.
         encoding: a Python codec name; a byte order mark is always dropped.
         delimiter: between cells; None to find it.
@@ -158,14 +158,14 @@ def first_rows(
 def read_rows(
     binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
 ) -> Iterator[LabelRow | MalformedRow]:
-    """Every row but the header and blank lines, in order, as it streams by.
+    """Every row except the header and blank lines, in order, as a stream.
 
-    With a header, `columns` counts by name: another file of the same glob may order its columns
+    With a header, `columns` is matched by name: another file of the same glob may order its columns
     differently.
 
     Args:
-        binary_file: open for reading bytes; gzip is told by its first bytes. It is not closed.
-        columns: what `label_columns.resolve_columns` gives.
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        columns: the result of `label_columns.resolve_columns`.
         encoding: a Python codec name; a byte order mark is always dropped.
         path: the name of the file for messages.
 
@@ -219,10 +219,10 @@ def header_names(cells: Sequence[str]) -> list[str]:
 
 
 def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
-    """The index of the column called `wanted`: spelt the same, else but for upper and lower case.
+    """The index of the column called `wanted`: with the same spelling, or else ignoring case.
 
     Raises:
-        LabelsError: several columns are called so.
+        LabelsError: several columns have this name.
 
     >>> find_column(["ID", "label"], "id", path="a.csv"), find_column(["ID"], "x", path="a.csv")
     (0, None)
@@ -249,7 +249,7 @@ def quote_names(names: Sequence[str], most: int = 20) -> str:
 
 
 def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvColumns:
-    """`columns` as the header of this very file has them."""
+    """`columns` with the positions in the header of this file."""
 
     def find(wanted: str) -> int:
         at = find_column(names, wanted, path=path)
@@ -274,12 +274,12 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
 
 
 def _cell(cells: list[str], at: int) -> str:
-    """A cell without whitespace at its ends; empty where there is none."""
+    """A cell without whitespace at its ends; empty if it is missing."""
     return cells[at].strip() if at < len(cells) else ""
 
 
 def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
-    """A row with what it says of its split and its group; a cell that is missing is empty."""
+    """A row with its split and its group; a missing cell is empty."""
 
     def cell(at: int | None) -> str:
         return cells[at] if at is not None and at < len(cells) else ""
@@ -289,7 +289,7 @@ def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:
-    """What keeps a row from being used, empty when nothing does."""
+    """The reason why a row is not usable; empty if it is."""
     count, key_at, label_at = len(cells), columns.key, columns.label
     if count <= key_at or (label_at is not None and count <= label_at):
         return "it ends before its key" if count <= key_at else "it ends before its label"
@@ -335,7 +335,7 @@ class _Row:
 def _parsed(
     lines: Iterator[str], delimiter: str, path: str
 ) -> Iterator[tuple[int, list[str], str]]:
-    """The line each row starts on, its cells, and what is wrong with its quotes if anything is.
+    """The line each row starts on, its cells, and any problem with its quotes.
 
     Raises:
         LabelsError: the file cannot be read further.
@@ -362,7 +362,7 @@ def _quote_problem(error: csv.Error, line: int, path: str) -> str:
     """The detail of a row with wrong quotes.
 
     Raises:
-        LabelsError: what follows cannot be told from the row.
+        LabelsError: the end of the row cannot be found.
     """
     text = str(error)
     if "NUL" in text:  # Python 3.10

@@ -1,4 +1,4 @@
-"""How a CSV begins: blank lines, comments, Excel's `sep=`, and what separates its cells."""
+"""Reads the beginning of a CSV: blank lines, comments, Excel's `sep=`, and the delimiter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _QUOTED = re.compile(r'"[^"]*"?')
 _COMMENT = re.compile(r"#(\s|$)|#[^,;|\t]*$")
 _EXCEL = re.compile(r'"?sep=([^\w\s"]|\t)"?\s*', re.ASCII | re.IGNORECASE)
 
-# The last lines that may be comments; what is longer is a column of them.
+# Maximum number of comment lines; more of them are a column of data.
 _MOST = 1000
 
-# Also in cells, where they separate nothing.
+# These also occur in cells, where they do not separate anything.
 _OF_NAMES = "\"'._-/\\\r\n\0"
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "'|'", " ": "space"}
-"""What may separate cells, and what to call it."""
+"""The possible delimiters and their names."""
 
 
 _NAMED = {name: character for character, name in DELIMITERS.items()} | {"\\t": "\t"}
@@ -57,9 +57,9 @@ def delimiter_text(delimiter: str) -> str:
 
 
 def likely_delimiter(rows: Sequence[Sequence[str]]) -> str:
-    """What may separate the cells of rows that seem to have one; empty when nothing does.
+    """A likely delimiter for rows that seem to have one cell; empty if there is none.
 
-    Every row has it, and has it equally often; what names and paths are made of is none.
+    Every row contains it equally often; characters of names and paths are excluded.
 
     >>> likely_delimiter([("id~label",), ("a-1~cat",)]), likely_delimiter([("a",), ("b",)])
     ('~', '')
@@ -80,7 +80,7 @@ class CsvStart(NamedTuple):
 
     Attributes:
         delimiter: between its cells.
-        because: what shows it; `given` if it was given.
+        because: the evidence for it; `given` if it was given.
         lines: all lines; those before the first row are blank.
     """
 
@@ -121,9 +121,9 @@ def _is_comment(text: str, delimiter: str) -> bool:
 
 
 def delimiter_of(line: str) -> str:
-    """A comma, unless the line has none outside quotes but tabs, semicolons, bars or spaces.
+    """A comma, or if the line has none outside quotes, a tab, semicolon, bar or space.
 
-    Spaces separate cells only where the line tells: names may have spaces, too.
+    Spaces are delimiters only with further evidence, since names may contain spaces, too.
 
     >>> delimiter_of('id;"a, b"'), delimiter_of("id"), delimiter_of("id,a;b"), delimiter_of("a|b")
     (';', ',', ',', '|')
@@ -140,7 +140,7 @@ def delimiter_of(line: str) -> str:
 
 
 def _has_spaced_cells(cells: list[str]) -> bool:
-    """Whether words are an image and more, or the names of columns."""
+    """Whether words are an image with other cells, or the names of columns."""
     if len(cells) < 2:
         return False
     if any(cell.rpartition(".")[2].lower() in IMAGE_EXTENSIONS for cell in cells[:-1]):

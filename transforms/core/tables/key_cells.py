@@ -1,4 +1,4 @@
-"""How cells spell the keys of images: as they are, as paths of Windows, or below another folder."""
+"""The spelling of keys in cells: unchanged, as Windows paths, or below another folder."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class KeyCells(NamedTuple):
-    """What is done to a cell before it is a key.
+    """The conversion of a cell to a key.
 
     Attributes:
         backslashes: whether a backslash separates folders.
-        prefix: what is left out at the beginning; a cell without it stays.
+        prefix: the prefix to remove; a cell without it is unchanged.
     """
 
     backslashes: bool = False
@@ -28,7 +28,7 @@ class KeyCells(NamedTuple):
         return cell.strip().removeprefix(self.prefix) if self.prefix else cell
 
     def __str__(self) -> str:
-        """What is done, for people."""
+        """The conversion as text."""
         parts = ["'\\' is '/'"] if self.backslashes else []
         parts += [f"without {self.prefix!r}"] if self.prefix else []
         return ", ".join(parts)
@@ -37,16 +37,16 @@ class KeyCells(NamedTuple):
 AS_THEY_ARE = KeyCells()
 
 KEY_CELLS = ("auto", "as_is")
-"""How cells may spell keys: as the first ones show it, or as they are."""
+"""The choices for the spelling of keys: inferred from the first cells, or unchanged."""
 
 
 def keys_as_they_are(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCells | None:
-    """What `find_key_cells` finds where cells are to stay as they are."""
+    """The result of `find_key_cells` for unchanged cells."""
     return AS_THEY_ARE if any(map(is_key, cells)) else None
 
 
 def find_key_cells(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCells | None:
-    r"""What makes keys of cells: nothing if one of them is a key; None if nothing does.
+    r"""The conversion of cells to keys: none if one of them is a key; None if no conversion works.
 
     Args:
         cells: the first ones of a column.

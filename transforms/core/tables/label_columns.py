@@ -1,4 +1,4 @@
-"""Labels: which columns of a CSV hold them."""
+"""Finds the columns of keys and labels in a CSV."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IsImageKey = Callable[[str], bool]
 
 
 class FoundColumn(NamedTuple):
-    """A column that was searched for.
+    """A column that was found.
 
     Attributes:
         at: its index, from 0.
@@ -54,15 +54,15 @@ def resolve_columns(
     """Finds the key's and the label's column, and whether the first row is a header.
 
     Args:
-        first: what `csv_rows.first_rows` gives.
+        first: the result of `csv_rows.first_rows`.
         key: `--label_key`: a header name, or a number counted from 1; None to infer it.
         label: `--label_column`, the same way.
-        is_image_key: whether a cell is the key of some image; settles what names cannot.
+        is_image_key: whether a cell is the key of some image; used if names do not decide.
         path: the name of the file for messages.
-        label_required: without it, no label is looked for unless `label` says which.
+        label_required: if False, the label is only looked up if `label` names it.
 
     Raises:
-        LabelsError: a column is missing, repeated or ambiguous, or it cannot be told whether there
+        LabelsError: a column is missing, repeated or ambiguous, or it is unclear whether there
             is a header.
 
     >>> first = FirstRows(",", (("id", "landmark_id"), ("a1", "7")))
@@ -119,8 +119,8 @@ def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, 
     """The index of one more column, which a flag names or numbers.
 
     Args:
-        columns: what `resolve_columns` gave.
-        first: what it was given.
+        columns: the result of `resolve_columns`.
+        first: the same as for `resolve_columns`.
         wanted: a header name, or a number counted from 1.
         flag: the flag, for messages.
         path: the name of the file for messages.
@@ -149,7 +149,7 @@ class _Finder:
     path: str
 
     def has_header(self, key: str | None, label: str | None) -> bool:
-        """Whether the first row is a header: a chosen or a known name stands in it."""
+        """Whether the first row is a header: it contains a chosen or a known name."""
         flags = ((key, "--label_key"), (label, "--label_column"))
         by_name = [(name, flag) for name, flag in flags if name and not _is_number(name)]
         missing = [(name, flag) for name, flag in by_name if self._find(name) is None]
@@ -205,10 +205,10 @@ class _Finder:
         return self._only([], key_at, "--label_column", "")
 
     def name_of(self, at: int, has_header: bool) -> str:
-        """The column's name, which other files of the same glob are searched for."""
+        """The column's name, used to find it in other files of the same glob."""
         if not has_header:
             return f"column {at + 1}"
-        find_column(self.names, self.names[at], path=self.path)  # raises if it is there twice
+        find_column(self.names, self.names[at], path=self.path)  # raises if it is repeated
         return self.names[at]
 
     def _only(self, found: list[int], other: int | None, flag: str, because: str) -> FoundColumn:

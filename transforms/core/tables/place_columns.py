@@ -1,4 +1,4 @@
-"""Which columns of a CSV decide where an image goes: its split, and its group."""
+"""Finds the columns of a CSV with the split and the group of an image."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from transforms.core.planning.splits import is_split_name, split_text
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows, find_column, header_names
 from transforms.core.tables.label_columns import find_further
 
-# The column that names the split when nobody says which.
+# The default name of the column with the split.
 _SPLIT_COLUMN = "split"
 
 
@@ -20,12 +20,12 @@ def with_place_columns(
     group_by: str | None,
     path: str,
 ) -> CsvColumns:
-    """Adds where split and group stand, if they are asked for.
+    """Adds the positions of split and group, if they are needed.
 
     Args:
-        columns: where key and label stand.
+        columns: the positions of key and label.
         first: the first rows of the file.
-        split_from: what decides the split; None is `csv` with `split_column`.
+        split_from: the source of the split; None is `csv` with `split_column`.
         split_column: name or number of the column of splits; None finds it by its name.
         group_by: name or number of the column of groups, or None.
         path: the file.
@@ -57,7 +57,7 @@ def _split_column(columns: CsvColumns, first: FirstRows, wanted: str | None, pat
 
 
 def _check_cells(columns: CsvColumns, first: FirstRows, at: int, path: str) -> None:
-    """Refuses a column of which no cell in the first rows could be a split."""
+    """Refuses a column if no cell in the first rows can be a split."""
     rows = first.rows[1:] if columns.has_header else first.rows
     said = [split_text(row[at]) for row in rows if at < len(row)]
     if said and not any(not name or is_split_name(name) for name in said):
