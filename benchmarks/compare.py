@@ -1,4 +1,4 @@
-"""Compares the product with what people use instead: `python benchmarks/compare.py`.
+"""Compares the product with its alternatives: `python benchmarks/compare.py`.
 
 Each contender converts the same photos to eight shards as a whole process, into a new folder, in
 turn: A B C, A B C, and so on, after one round that is not counted. Every record of every shard is
@@ -22,7 +22,7 @@ from jobs import SHARDS, Job, PhotoSet, Result, describe_set, first_of, make_job
 from photos import build_photos
 from report import MB, Bar, machine, markdown_table, paired_ratio, spread, write_picture
 
-# Contender -> how it is shown; those of `_START_UPS` take start-up out of the others.
+# Contender -> its title; those of `_START_UPS` are used to subtract start-up from the others.
 CONTENDERS = {
     "ours": "ours, every pixel checked",
     "ours-header": "ours, --check header",
@@ -41,13 +41,13 @@ _TITLES = CONTENDERS | _START_UPS
 
 
 class Target(NamedTuple):
-    """A ratio that the product must reach, and what was measured.
+    """A ratio that the product must reach, and the measured value.
 
     Attributes:
-        text: what it is about.
+        text: the description.
         bound: the limit.
-        is_floor: whether at least `bound` is wanted, not at most.
-        value: what was measured.
+        is_floor: whether `bound` is the minimum, not the maximum.
+        value: the measured value.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Target(NamedTuple):
 def run_rounds(
     jobs: Sequence[Job], rounds: int, work: Path, *, say: Callable[[str], None]
 ) -> dict[str, Result]:
-    """Runs all jobs in turn, round after round; one that fails is left out from then on."""
+    """Runs all jobs in turn, round after round; a failed job is skipped from then on."""
     results = {job.name: Result([], "") for job in jobs}
     for number in range(rounds + 1):
         for job in jobs:
@@ -85,7 +85,7 @@ def _over(results: Mapping[str, Result], name: str, other: str = "ours") -> floa
 
 
 def steady_seconds(results: Mapping[str, Result], name: str) -> list[float]:
-    """The seconds of each round without start-up, which is the same command on one image."""
+    """The seconds of each round minus start-up, measured as the same command on one image."""
     whole, one = results[name].seconds, results[f"{name}-one"].seconds
     return [a - b for a, b in zip(whole, one, strict=True)]
 
@@ -97,7 +97,7 @@ def first_image_seconds(results: Mapping[str, Result]) -> list[float]:
 
 
 def find_targets(results: Mapping[str, Result]) -> list[Target]:
-    """The targets that the successful jobs can tell about; those of a few images mean little."""
+    """The targets that the successful jobs cover; with few images they mean little."""
     ran = {name for name, result in results.items() if result.runs}
     targets: list[Target] = []
 
@@ -148,7 +148,7 @@ def result_table(results: Mapping[str, Result], photos: PhotoSet) -> str:
 
 
 def target_table(targets: Sequence[Target]) -> str:
-    """What was measured of each target."""
+    """The measured value of each target."""
     rows = []
     for target in targets:
         wanted = f"{'at least' if target.is_floor else 'at most'} {target.bound:g}"
@@ -158,7 +158,7 @@ def target_table(targets: Sequence[Target]) -> str:
 
 
 def start_up_lines(results: Mapping[str, Result]) -> list[str]:
-    """What is left when start-up is taken out, in words."""
+    """The times without start-up, as sentences."""
     lines = []
     if all(results[name].runs for name in ("ours", "ours-one")):
         ours = statistics.median(steady_seconds(results, "ours"))
@@ -175,7 +175,7 @@ def start_up_lines(results: Mapping[str, Result]) -> list[str]:
 def to_json(
     results: Mapping[str, Result], photos: PhotoSet, targets: Sequence[Target]
 ) -> dict[str, object]:
-    """Everything that was measured; memory in bytes."""
+    """All measurements; memory in bytes."""
     jobs: dict[str, object] = {}
     for name, result in results.items():
         has_ratio = bool(result.runs and results["ours"].runs)
@@ -211,7 +211,7 @@ def make_bars(results: Mapping[str, Result]) -> list[Bar]:
 
 
 def _say(text: str) -> None:
-    """Says on standard error how far things are."""
+    """Prints progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -226,7 +226,7 @@ def _names(text: str) -> list[str]:
 
 
 def _picture_name(text: str) -> Path:
-    """The name of a picture that can be drawn."""
+    """A file name of a supported image format."""
     if not text.endswith((".svg", ".png")):
         raise argparse.ArgumentTypeError(f"{text} ends in neither .svg nor .png")
     return Path(text)
@@ -259,7 +259,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _find_photos(args: argparse.Namespace, work: Path) -> PhotoSet:
-    """The set that the flags name, built if need be."""
+    """The set that the flags name, built if necessary."""
     if args.images is not None:
         return describe_set(args.images, args.labels)
     directory = work / f"photos-{args.count}"
@@ -271,7 +271,7 @@ def _find_photos(args: argparse.Namespace, work: Path) -> PhotoSet:
 def _make_jobs(
     names: Sequence[str], photos: PhotoSet, work: Path
 ) -> tuple[list[Job], dict[str, Result]]:
-    """The jobs of the contenders and start-ups, and the failures of those that have none."""
+    """The jobs of the contenders and start-ups, and the failures to create jobs."""
     one = first_of(photos, work / "one")
     start_ups = [name for name in _START_UPS if name != "floor-one" or "floor" in names]
     jobs: list[Job] = []
@@ -285,7 +285,7 @@ def _make_jobs(
 
 
 def _write(args: argparse.Namespace, photos: PhotoSet, results: Mapping[str, Result]) -> None:
-    """Prints the tables and writes the files that were asked for."""
+    """Prints the tables and writes the requested files."""
     targets = find_targets(results)
     size = photos.size / photos.total / 1e3
     title = f"{photos.total} JPEGs of {size:.0f} KB to {SHARDS} shards, {args.rounds} rounds"
@@ -307,7 +307,7 @@ def _write(args: argparse.Namespace, photos: PhotoSet, results: Mapping[str, Res
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compares what the command line names; 1 when ours or the floor failed."""
+    """Compares the contenders of the command line; returns 1 if ours or the floor failed."""
     args = _parse(argv)
     work = args.work.absolute()
     work.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Makes the environment of one peer, on request: `python benchmarks/environments.py tfds|ray DIR`.
+"""Creates the environment of one peer: `python benchmarks/environments.py tfds|ray DIR`.
 
-The peers of `benchmarks/contenders/` do not install beside the product, so each gets a virtual
-environment of its own. Versions are pinned, so that a comparison can be repeated, and byte-compiled
+The peers of `benchmarks/contenders/` cannot be installed with the product, so each gets its own
+virtual environment. Versions are pinned, so that a comparison can be repeated, and byte-compiled
 at install time, so that no peer pays for compiling its packages when it is timed. The path of the
 environment's Python is printed last; a second call for the same pins only prints it.
 """
@@ -17,7 +17,7 @@ import sys
 import venv
 from pathlib import Path
 
-# What the peers share with the product has the version that the product was measured with.
+# Packages shared with the product have the versions with which the product was measured.
 _SHARED = ("numpy==2.4.6", "pillow==12.3.0", "protobuf==6.33.6", "tensorflow==2.21.0")
 
 PINS: dict[str, tuple[str, ...]] = {
@@ -36,13 +36,13 @@ def python_of(directory: Path) -> Path:
 
 
 def _recipe(peer: str) -> str:
-    """What an environment is made from: a stamp that equals it needs no second installation."""
+    """The definition of an environment; with an equal stamp it is not installed again."""
     version = ".".join(map(str, sys.version_info[:2]))
     return json.dumps({"peer": peer, "python": version, "pins": PINS[peer]}, indent=1)
 
 
 def _run(*command: str | Path) -> None:
-    """Runs an installer with its output on standard error, which leaves ours to the path."""
+    """Runs an installer with its output on standard error; standard output is for the path."""
     subprocess.run([str(part) for part in command], check=True, stdout=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Measures what no converter can leave out, each part alone: `python benchmarks/floor_parts.py`.
+"""Measures the unavoidable parts of a conversion separately: `python benchmarks/floor_parts.py`.
 
 Reading every byte, decoding all entropy-coded data (where a corrupt JPEG shows), the checksum of
 every record, writing every byte. One thread; files come from the page cache and go to it.

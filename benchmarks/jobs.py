@@ -161,7 +161,7 @@ def count_records(output: Path) -> int:
 
 
 def _judge(job: Job, taken: Run, log: Path) -> str:
-    """Why a run does not count, or an empty string."""
+    """The reason why a run does not count, or an empty string."""
     if taken.code:
         return f"exit code {taken.code}: {last_line(log)}"
     if job.output is None:
@@ -183,7 +183,7 @@ def run_job(job: Job, work: Path, *, timeout: float = 3600) -> Result:
     if job.output is not None:
         shutil.rmtree(job.output, ignore_errors=True)
         job.output.parent.mkdir(parents=True, exist_ok=True)
-    os.sync()  # what was written before must not slow this one down
+    os.sync()  # earlier writes must not slow this run down
     try:
         taken = run(job.command, log=log, cwd=_ROOT, timeout=timeout)
     except OSError as error:

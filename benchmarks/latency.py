@@ -50,7 +50,7 @@ class Reading(NamedTuple):
 
 
 def fill_bucket(server: GcsServer, count: int) -> list[ShardImage]:
-    """Puts JPEGs of a few kilobytes there, and gives their plan."""
+    """Uploads JPEGs of a few kilobytes, and returns their plan."""
     import io
 
     from PIL import Image

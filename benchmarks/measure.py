@@ -33,7 +33,7 @@ class Memory(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a command took.
+    """The time and memory of a command.
 
     Attributes:
         seconds: wall time, from before the process starts until it has ended.
@@ -145,7 +145,7 @@ def run(
         timeout: seconds after which it is ended.
 
     Returns:
-        What it took; the exit code is for the caller to judge.
+        Its time, memory and exit code, which the caller must check.
     """
     with log.open("wb") as output:
         start = time.perf_counter()
@@ -168,6 +168,6 @@ def run(
 
 
 def last_line(log: Path) -> str:
-    """The last line that a command printed, or a word that there is none."""
+    """The last line that a command printed, or a note that there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")

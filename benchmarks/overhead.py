@@ -2,7 +2,7 @@
 
 Whole processes in turn: the product as it is, with `--dedupe off`, and with neither duplicates nor
 statistics, for which this script runs `convert` with those parts taken out. The time of the cores
-says more than that of the clock when the machine does something else besides.
+is more reliable than wall time if the machine is also busy with something else.
 """
 
 from __future__ import annotations

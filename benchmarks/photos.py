@@ -61,10 +61,10 @@ _STAMP = "photos.json"
 
 
 class Description(NamedTuple):
-    """What a set of JPEGs is like; rates are of one thread.
+    """Properties of a set of JPEGs; rates are of one thread.
 
     Attributes:
-        images: how many were looked at.
+        images: how many were inspected.
         mean_kb: mean size of a file, in units of 1000 bytes.
         bytes_per_pixel: bytes of all files over pixels of all images.
         tensorflow_images: images a second through `tf.io.decode_jpeg`.
@@ -189,7 +189,7 @@ def _write_labels(path: Path, count: int) -> None:
 
 
 def _stamp(count: int) -> dict[str, object]:
-    """What decides the bytes of the set; a folder whose stamp equals it is up to date."""
+    """Everything that affects the bytes of the set; a folder with an equal stamp is up to date."""
     return {
         "recipe": _RECIPE,
         "count": count,

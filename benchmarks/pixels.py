@@ -3,7 +3,7 @@
 The product's read-ahead with `--resize` against a bare thread pool that calls the same libraries
 in the same way: read, decode (at a smaller scale where that will do), resize, encode. As many
 threads on both sides as there are cores; files come from the page cache. All of it with Pillow is
-measured beside them. They run in turn; the first round is not counted.
+measured, too. They run in turn; the first round is not counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _QUALITY = 95
 
 
 def with_simplejpeg(path: str, resize: Resize) -> bytes:
-    """Resizes one JPEG with nothing that is not needed for it."""
+    """Resizes one JPEG without any further work."""
     data = Path(path).read_bytes()
     high, wide = simplejpeg.decode_jpeg_header(data)[:2]
     height, width = resize.size(high, wide)
@@ -69,7 +69,7 @@ def with_pillow(path: str, resize: Resize) -> bytes:
 def bare_pool(
     work: Callable[[str, Resize], bytes], paths: Sequence[str], resize: Resize
 ) -> Callable[[], int]:
-    """A run over all files in a plain pool, which gives how many it did."""
+    """A run over all files in a plain pool, which returns their number."""
 
     def run() -> int:
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

@@ -29,7 +29,7 @@ _PATTERN = f"{_FOLDER}*/*.jpg"
 
 
 class Planning(NamedTuple):
-    """What planning took.
+    """The time and memory of planning.
 
     Attributes:
         images: how many names.
@@ -88,7 +88,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
         result: where the plan is written.
 
     Returns:
-        What it took.
+        Its time and memory.
     """
     # Here, so that `benchmarks/scaling.py` can use this module without Beam.
     from pipeline.run.beam_import import import_beam
@@ -101,7 +101,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     real_list = LocalStorage.list_files
 
     def list_files(storage: LocalStorage, pattern: str) -> Iterator[FoundFile]:
-        # The extension may be asked for in any case.
+        # The glob may match the extension in any case.
         return list_names(count) if pattern.startswith(_FOLDER) else real_list(storage, pattern)
 
     command = ["--images", _PATTERN, "--labels", str(labels), "--output", f"{result}.none"]
@@ -127,7 +127,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
 
 
 def main() -> int:
-    """Plans what the command line says and prints what it took; 1 when names went missing."""
+    """Runs the planning and prints its time and memory; returns 1 if names are missing."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--count", type=int, default=100_000, help="how many names (100000)")
     parser.add_argument("--work", type=Path, default=Path("out/benchmarks"), help="where to write")

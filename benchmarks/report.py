@@ -1,4 +1,4 @@
-"""What the benchmarks show: paired ratios, fits, Markdown tables, and bars as SVG or PNG."""
+"""Output of the benchmarks: paired ratios, fits, Markdown tables, and bars as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Box(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A line of text that starts at `x` and stands on `y`."""
+    """A line of text that starts at `x`, with its baseline at `y`."""
 
     x: float
     y: float
@@ -128,7 +128,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> dict[str, object]:
-    """What figures of one machine can be told apart from those of another by."""
+    """A description of the machine, to distinguish figures of different machines."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():

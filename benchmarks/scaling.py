@@ -3,7 +3,7 @@
 Two parts. The conversion at 1, 2, 4 and 8 times as many images: the larger sets are hard links of
 the base set under other names, so they cost no disk and stay in the page cache. The planning part
 alone at 100,000 and 1,000,000 names, which `benchmarks/planning.py` measures in a process of its
-own. `import apache_beam` is timed beside them, to scale seconds from one machine to another.
+own. `import apache_beam` is timed, too, to scale seconds from one machine to another.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from report import MB, Fit, Spread, fit_line, machine, markdown_table, spread
 _FACTORS = (1, 2, 4, 8)
 _PLANNING = Path(__file__).resolve().parent / "planning.py"
 
-# Targets, for each image, and how far memory may grow besides over the whole range.
+# Targets per image, and how far memory may grow in addition over the whole range.
 _PLAN_MICROSECONDS = 35
 _IMAGE_BYTES = 1000
 _FLATNESS = 0.10
 
 
 class FailedError(RuntimeError):
-    """A command that was measured did not do its work."""
+    """A measured command failed."""
 
 
 class Size(NamedTuple):
@@ -257,7 +257,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _say(text: str) -> None:
-    """Says on standard error how far things are."""
+    """Prints progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A TCP link that delivers late what clients send: `python benchmarks/slow_link.py MS UPSTREAM`.
+"""A TCP link that delays data from clients: `python benchmarks/slow_link.py MS UPSTREAM`.
 
 It prints the port it listens on, and for each line of its standard input how many HTTP requests
 went through; it serves until that input ends. It only passes bytes on, so that next to nothing is
@@ -24,7 +24,7 @@ class _Counter:
 
 
 class _Upstream(asyncio.Protocol):
-    """What the server answers, at once."""
+    """Passes on the server's answers at once."""
 
     def __init__(self, client: asyncio.Transport) -> None:
         self._client = client
@@ -37,7 +37,7 @@ class _Upstream(asyncio.Protocol):
 
 
 class _Client(asyncio.Protocol):
-    """What a client sends, late, in its order."""
+    """Passes on a client's data after a delay, in order."""
 
     def __init__(self, seconds: float, upstream: int, counter: _Counter) -> None:
         self._seconds = seconds

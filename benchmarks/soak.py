@@ -1,6 +1,6 @@
 """A whole job over many small images with planted faults: `python benchmarks/soak.py`.
 
-Every planted fault must be found with its reason and none besides; every other image must be in
+Every planted fault, and no other, must be found with its reason; every other image must be in
 exactly one shard, with its bytes and its label; `verify` must agree; and a second run must change
 nothing. The exit code is 1 when anything differs.
 """
@@ -34,7 +34,7 @@ _SHOWN = 20  # differences that are printed
 
 
 class Result(NamedTuple):
-    """What a conversion made of the files.
+    """The result of a conversion of the files.
 
     Attributes:
         found: planted faults and oddities of each kind whose whole outcome is as planned.
@@ -150,7 +150,7 @@ def convert_again(directory: Path) -> list[str]:
 
 
 def show(plan: Plan, result: Result) -> str:
-    """The table of kinds: what must come of each, how many were planted, how many found."""
+    """The table of kinds: the expected outcome, how many were planted, how many found."""
     planted = Counter(fault.kind for fault in plan.planted)
     outcomes = {
         fault.kind: " + ".join(sorted({line.reason for line in fault.rejected})) or "a record"
@@ -165,16 +165,16 @@ def show(plan: Plan, result: Result) -> str:
 
 
 def soak(directory: Path, *, count: int, fault_rate: float, seed: int) -> list[str]:
-    """Generates, converts, verifies, compares and converts again, and prints what it took.
+    """Generates, converts, verifies, compares and converts again, and prints the times.
 
     Args:
         directory: an empty folder; everything stays there.
         count: how many images.
         fault_rate: share of them with something planted.
-        seed: of what is where.
+        seed: for the choice and placement of images and faults.
 
     Returns:
-        Everything that is not as it must be, a line each.
+        All differences from the plan, a line each.
     """
     marks = [time.perf_counter()]
 
@@ -213,7 +213,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--count", type=int, default=100_000, help="images (100000)")
     parser.add_argument("--fault_rate", type=float, default=0.01, help="share planted (0.01)")
-    parser.add_argument("--seed", type=int, default=0, help="of what is where (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed for images and faults (0)")
     parser.add_argument("--output", type=Path, help="an empty folder to keep everything in")
     args = parser.parse_args()
     if args.count < 1 or not 0 <= args.fault_rate <= 1:

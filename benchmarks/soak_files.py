@@ -32,14 +32,14 @@ _SHARES = {"jpg": 60, "png": 37, "gif": 1, "bmp": 1, "webp": 1}
 
 
 class Record(NamedTuple):
-    """What a record must hold: the label's text, and the CRC-32 of the image's bytes."""
+    """The expected content of a record: the label's text, and the CRC-32 of the image's bytes."""
 
     label: str
     crc32: int
 
 
 class Rejected(NamedTuple):
-    """What a line of `rejected.jsonl` must say.
+    """An expected line of `rejected.jsonl`.
 
     Attributes:
         subject: `image` or `row`.
@@ -70,7 +70,7 @@ class Planted(NamedTuple):
 
 @dataclasses.dataclass
 class Plan:
-    """What a conversion must make of the files.
+    """The expected result of a conversion of the files.
 
     Attributes:
         records: each image that must become a record, by its path below `IMAGES`.
@@ -84,7 +84,7 @@ class Plan:
 
 
 class _Body(NamedTuple):
-    """An encoded image; a piece of its own goes between the parts."""
+    """An encoded image; the unique piece of a file goes between the parts."""
 
     extension: str
     head: bytes
@@ -97,7 +97,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _own_piece(extension: str, number: int) -> bytes:
-    """What tells a file from all others and changes no picture; for a BMP, its last pixels."""
+    """The bytes that make a file unique without changing its image; for a BMP, the last pixels."""
     text = b"soak-%09d" % number
     if extension == "jpg":
         return b"\xff\xfe" + struct.pack(">H", len(text) + 2) + text
@@ -111,7 +111,7 @@ def _own_piece(extension: str, number: int) -> bytes:
 
 
 def _cut_open(extension: str, data: bytes) -> _Body:
-    """Where a file takes its own piece."""
+    """The position of a file's unique piece."""
     size = len(_own_piece(extension, 0))
     if extension == "webp":  # its header has the length of the whole file
         grown = struct.pack("<I", len(data) - 8 + size)
@@ -146,7 +146,7 @@ def _draw_bodies() -> dict[str, list[_Body]]:
 
 
 class _Writer:
-    """Writes files and rows, and notes what must come of them."""
+    """Writes files and rows, and records the expected results."""
 
     def __init__(self, directory: Path, rng: random.Random) -> None:
         self.plan = Plan()
@@ -156,14 +156,14 @@ class _Writer:
         self._rows: list[tuple[str, str]] = []
 
     def draw(self, number: int, extension: str = "") -> tuple[str, bytes]:
-        """The extension and the bytes of file `number`, of the usual mixture if none is asked."""
+        """The extension and the bytes of file `number`; by default, of the usual mixture."""
         if not extension:
             (extension,) = self._rng.choices(list(_SHARES), list(_SHARES.values()))
         body = self._rng.choice(self._bodies[extension])
         return extension, body.head + _own_piece(extension, number) + body.tail
 
     def place(self, number: int, name: str) -> tuple[str, Path]:
-        """Where a file belongs: its path below `IMAGES`, and the whole path. It is counted."""
+        """The path of a file below `IMAGES`, and the whole path. Counts the file."""
         self.plan.ledger["images_matched"] += 1
         path = f"{number // _PER_FOLDER:04d}/{name}"
         return path, self._images / path
@@ -330,7 +330,7 @@ KINDS: dict[str, Plant] = {
     "NFD name, NFC row": _plant_decomposed_name,
     "row given twice": _plant_repeated_row,
 }
-"""What is planted, in turn; the last two must do no harm."""
+"""The faults to plant, in turn; the last two must not reject anything."""
 
 
 def build_files(directory: Path, *, count: int, fault_rate: float, seed: int) -> Plan:
@@ -344,7 +344,7 @@ def build_files(directory: Path, *, count: int, fault_rate: float, seed: int) ->
         seed: of the places of the faults, and of which image is where.
 
     Returns:
-        What a conversion must make of them.
+        The expected result of their conversion.
     """
     rng = random.Random(seed)
     places = rng.sample(range(count), round(count * fault_rate))

@@ -1,8 +1,8 @@
-"""What a Dataflow Flex Template launches: makes the job that the template's parameters describe.
+"""The launcher of the Dataflow Flex Template: creates the job described by its parameters.
 
-The launcher gives every parameter as `--name=value` and asks Beam for a job description
+The service passes every parameter as `--name=value` and requests a job description from Beam
 (`--template_location`), which it submits itself. So there is no run to wait for, and no outcome to
-tell, unlike in `python -m pipeline.convert`.
+report, unlike in `python -m pipeline.convert`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipeline.run.beam_import import configure_file_systems
 
 
 def command_line(words: Sequence[str]) -> Iterator[str]:
-    """The launcher's words as a shell would give them.
+    """The launcher's words in the form that a shell would pass.
 
     >>> list(command_line(["--overwrite=true", "--seed=", "--images=gs://b/**"]))
     ['--overwrite', '--images=gs://b/**']
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(command_line(sys.argv[1:] if argv is None else argv))
     flags, beam_flags = parse_flags("convert", words)
     configure_file_systems(beam_flags)
-    # After the flags: a wrong one need not wait for Beam.
+    # Imported after parsing: a wrong flag does not have to wait for Beam.
     from pipeline.graph import build
     from pipeline.preflight import check_flags, check_writable
     from pipeline.run.launch import run_pipeline

@@ -1,10 +1,10 @@
-"""Draws a small labelled picture set to try the converter on: `python examples/make_sample.py DIR`.
+"""Draws a small labelled image set to try the converter: `python examples/make_sample.py DIR`.
 
-`DIR/images/<class>/<name>.<ext>` holds a few dozen pictures in four classes and `DIR/labels.csv`
-(header `id,label`) names each by its file stem. A handful of files are there to be rejected,
-some only look as if they should be, and a few are copies of others; `EXPECTED` is what a
-conversion of `DIR/images/*/*` with `DIR/labels.csv` must find. The same bytes come out on every
-run.
+`DIR/images/<class>/<name>.<ext>` holds a few dozen images in four classes and `DIR/labels.csv`
+(header `id,label`) names each by its file stem. A handful of files must be rejected,
+some only seem invalid, and a few are copies of others; `EXPECTED` is the result that a
+conversion of `DIR/images/*/*` with `DIR/labels.csv` must have. Every run writes the same
+bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Painter = Callable[[ImageDraw.ImageDraw, random.Random, "Palette"], None]
 
 
 class Expected(NamedTuple):
-    """What a conversion of the whole sample must find.
+    """The expected result of a conversion of the whole sample.
 
     Attributes:
         images: files that `images/*/*` matches.
@@ -56,7 +56,7 @@ class Palette(NamedTuple):
 
 
 class SampleFile(NamedTuple):
-    """One file of the sample; `label` is None for a picture that the CSV leaves out."""
+    """One file of the sample; `label` is None for an image without a row in the CSV."""
 
     folder: str
     stem: str
@@ -85,7 +85,7 @@ MISSING_ID = "circles-lost"  # the row without a picture
 KOREAN_ID = "한강"  # composed (NFC) here and in the CSV, decomposed (NFD) in the file's name
 
 _SMOOTHING = 2  # pictures are drawn this much larger and scaled down, which smooths the edges
-_ORIENTATION = 0x0112  # the EXIF tag that says how a camera was held
+_ORIENTATION = 0x0112  # the EXIF tag of the camera's orientation
 
 
 def _shade(hue: float, saturation: float, value: float) -> Color:
@@ -229,7 +229,7 @@ def _regular_file(label: str, index: int) -> SampleFile:
 
 
 def _odd_but_fine() -> list[SampleFile]:
-    """Files that look wrong and are not: each must become a record."""
+    """Valid files that seem invalid: each must become a record."""
     exif = Image.Exif()
     exif[_ORIENTATION] = 6
     turned = _jpeg(draw_picture("circles", "turned"), exif=exif)
@@ -245,7 +245,7 @@ def _odd_but_fine() -> list[SampleFile]:
 
 
 def _seen_before() -> list[SampleFile]:
-    """Copies for a search for duplicates: as it is, smaller, and under another label."""
+    """Copies for duplicate detection: identical, smaller, and with another label."""
     picture = draw_picture("circles", "circles-04")
     smaller = picture.resize((picture.width * 3 // 4, picture.height * 3 // 4))
     again = _regular_file("stripes", 2).data
@@ -278,7 +278,7 @@ def sample_files() -> list[SampleFile]:
 
 
 def _labels_csv(files: list[SampleFile]) -> bytes:
-    """The label table: one row a labelled file, and the row whose picture is missing."""
+    """The label table: one row per labelled file, and a row without an image."""
     table = io.StringIO(newline="")
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["id", "label"])
@@ -288,7 +288,7 @@ def _labels_csv(files: list[SampleFile]) -> bytes:
 
 
 def _write_if_new(path: Path, data: bytes) -> None:
-    """Writes a file unless it holds these bytes already, so that a rerun keeps its time stamp."""
+    """Writes a file unless it already holds these bytes, so that a rerun keeps its timestamp."""
     if not path.is_file() or path.read_bytes() != data:
         path.write_bytes(data)
 
@@ -297,7 +297,7 @@ def make_sample(directory: Path) -> None:
     """Writes the sample into `directory`; files of other names in it stay as they are.
 
     Args:
-        directory: where `images/` and `labels.csv` go; made when it does not exist.
+        directory: the folder for `images/` and `labels.csv`; created if it does not exist.
     """
     files = sample_files()
     for file in files:
@@ -309,9 +309,9 @@ def make_sample(directory: Path) -> None:
 
 
 def main() -> int:
-    """Makes the sample where the command line says and reports it in one line."""
+    """Writes the sample to the folder of the command line and reports it in one line."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("directory", type=Path, metavar="DIR", help="where the sample goes")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="folder for the sample")
     directory: Path = parser.parse_args().directory
     try:
         make_sample(directory)

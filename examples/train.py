@@ -29,7 +29,7 @@ def train(
         epochs: passes over the split `train`.
         batch_size: images in a step, over all replicas; at most all images.
         side: height and width that images get, in pixels.
-        seed: of the weights and of the order.
+        seed: for the weights and the order.
 
     Returns:
         `loss` and `accuracy` of each epoch; with a split `validation`, also `val_loss` and
@@ -51,7 +51,7 @@ def train(
         )
     options: dict[str, Any] = {"image_size": (side, side), "as_supervised": True}
     images = _indexed(load(folder, TRAIN, shuffle=True, seed=seed, **options), ids)
-    # Every batch is full: compilers for accelerators want one shape.
+    # Every batch is full, because compilers for accelerators need a fixed shape.
     batches = images.batch(min(batch_size, len(images)), drop_remainder=True)
     validation = None
     if splits.get(VALIDATION, {}).get("records"):
@@ -99,7 +99,7 @@ def _check(folder: str) -> dict[str, Any]:
 
 
 def _indexed(images: Any, ids: Sequence[int]) -> Any:
-    """Pairs of image and class index: the place of the class id among all ids, from 0."""
+    """Pairs of image and class index: the index of the class id among all sorted ids."""
     import tensorflow as tf
 
     if list(ids) == list(range(len(ids))):

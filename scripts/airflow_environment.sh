@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv-airflow, an environment with Airflow and what examples/airflow needs of it, and prints
-# its path. An environment that is up to date stays as it is; AIRFLOW_VENV names another folder.
+# Makes .venv-airflow, an environment with Airflow for examples/airflow, and prints
+# its path. An up-to-date environment is not changed; AIRFLOW_VENV names another folder.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
@@ -9,7 +9,7 @@ airflow="${AIRFLOW_VENV:-$project/.venv-airflow}"
 stamp="$airflow/.installed"
 wanted="$(cksum < "$requirements")"
 
-# Whether packages can be had at all; any package would do.
+# Checks whether the registry answers; any package will do.
 registry_answers() {
   if command -v uv > /dev/null; then
     uv pip compile --quiet --no-cache --no-deps - <<< pip > /dev/null 2>&1

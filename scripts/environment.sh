@@ -1,6 +1,6 @@
 # Sourced by the run_*.sh scripts: makes .venv from setup.py when it is missing or out of date.
-# uv is used when there is one, else pip; packages are byte-compiled, which saves seconds a start.
-# VENV names an environment of your own instead: it is used as it is, and nothing is installed.
+# It uses uv if available, else pip; packages are byte-compiled, which saves seconds per start.
+# VENV names an existing environment instead, in which nothing is installed.
 
 project="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="${VENV:-$project/.venv}"

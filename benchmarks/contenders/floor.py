@@ -1,8 +1,8 @@
-"""Stands for the least that the work can take: the product's libraries in a bare loop, no Beam.
+"""The lower bound of the work: the product's libraries in a bare loop, without Beam.
 
 Two threads read and check (all entropy-coded data, at 1/8 scale in grey), the main thread encodes
 batches of 4 through Arrow and writes frames to eight files, in the order of the names. No join
-beyond a dictionary, no plan, no report, no second opinion: a file in doubt ends the run.
+except a dictionary, no plan, no report, no second check: a doubtful file ends the run.
 The last line is JSON; `seconds` counts from the first import to the last closed file.
 """
 
@@ -54,7 +54,7 @@ def _read_labels(path: str) -> dict[str, int]:
 
 
 def _check(path: str, label: int) -> _Checked:
-    """Reads one JPEG and raises ValueError when libjpeg so much as warns."""
+    """Reads one JPEG and raises ValueError if libjpeg only warns."""
     data = Path(path).read_bytes()
     height, width = simplejpeg.decode_jpeg_header(data)[:2]
     simplejpeg.decode_jpeg(
@@ -130,7 +130,7 @@ def convert(images: str, labels: str, output: str) -> int:
 
 
 def main() -> None:
-    """Converts what the command line names and prints the count and the time."""
+    """Runs the conversion of the command line and prints the count and the time."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--images", required=True, metavar="GLOB")
     parser.add_argument("--labels", required=True, metavar="CSV")

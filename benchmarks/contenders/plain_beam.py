@@ -1,4 +1,4 @@
-"""Stands for plain Beam, as its peers are built: every image crosses the runner's shuffle.
+"""Plain Beam, as similar tools use it: every image crosses the runner's shuffle.
 
 `MatchAll`, `Reshuffle`, a DoFn that reads the file and has TensorFlow decode it, and
 `WriteToTFRecord(num_shards=8)`, which gathers the finished Examples before it writes them. It runs
@@ -92,7 +92,7 @@ def convert(images: str, labels: str, output: str) -> int:
 
 
 def main() -> None:
-    """Converts what the command line names and prints the count and the time."""
+    """Runs the conversion of the command line and prints the count and the time."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--images", required=True, metavar="GLOB")
     parser.add_argument("--labels", required=True, metavar="CSV")

@@ -1,4 +1,4 @@
-"""Stands for Ray Data: `read_binary_files`, a map that decodes, `write_tfrecords`.
+"""Ray Data: `read_binary_files`, a map that decodes, `write_tfrecords`.
 
 `read_images` would hand on pixels, which `write_tfrecords` cannot write, so the bytes are read and
 decoded with Pillow, as `read_images` does itself. `repartition` makes the eight files.
@@ -65,7 +65,7 @@ def convert(images: str, labels: str, output: str) -> int:
     )
     with tempfile.TemporaryDirectory(dir=output) as folder:
         dataset.write_tfrecords(os.path.abspath(folder))
-        parts = sorted(Path(folder).iterdir())  # Ray has names of its own
+        parts = sorted(Path(folder).iterdir())  # Ray chooses its own names
         if len(parts) != _SHARDS:
             raise RuntimeError(f"{len(parts)} files instead of {_SHARDS}")
         for number, part in enumerate(parts):
@@ -74,7 +74,7 @@ def convert(images: str, labels: str, output: str) -> int:
 
 
 def main() -> None:
-    """Converts what the command line names and prints the count and the time."""
+    """Runs the conversion of the command line and prints the count and the time."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--images", required=True, metavar="GLOB")
     parser.add_argument("--labels", required=True, metavar="CSV")

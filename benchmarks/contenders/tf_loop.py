@@ -1,7 +1,7 @@
-"""Stands for the TensorFlow guide's way: a loop, an Example field by field, `tf.io.TFRecordWriter`.
+"""The method of the TensorFlow guide: a loop, an Example field by field, `tf.io.TFRecordWriter`.
 
 One thread reads a file, has TensorFlow decode it for its shape, fills a `tf.train.Example` by hand
-and gives the shards a record in turn. Nothing is read ahead and the whole picture is decoded.
+and writes to the shards in turn. Nothing is read ahead and the whole image is decoded.
 The last line is JSON; `seconds` counts from the first import to the last closed file.
 """
 
@@ -73,7 +73,7 @@ def convert(images: str, labels: str, output: str) -> int:
 
 
 def main() -> None:
-    """Converts what the command line names and prints the count and the time."""
+    """Runs the conversion of the command line and prints the count and the time."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--images", required=True, metavar="GLOB")
     parser.add_argument("--labels", required=True, metavar="CSV")

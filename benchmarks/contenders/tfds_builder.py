@@ -1,4 +1,4 @@
-"""Stands for TensorFlow Datasets: a `GeneratorBasedBuilder` whose own writer shuffles and shards.
+"""TensorFlow Datasets: a `GeneratorBasedBuilder`, with TFDS's writer shuffling and sharding.
 
 Its Image feature copies a file's bytes unseen, so no pixel is checked; height and width come from
 the header, through Pillow. Needs the environment `tfds` of `benchmarks/environments.py`.
@@ -100,13 +100,13 @@ def convert(images: str, labels: str, output: str) -> int:
         config = tfds.download.DownloadConfig(num_shards=_SHARDS)
         builder.download_and_prepare(download_config=config)
         split = builder.info.splits["train"]
-        for number, path in enumerate(split.filepaths):  # TFDS has names of its own
+        for number, path in enumerate(split.filepaths):  # TFDS chooses its own names
             os.replace(path, f"{output}/train-{number:05d}-of-{_SHARDS:05d}.tfrecord")
         return int(split.num_examples)
 
 
 def main() -> None:
-    """Converts what the command line names and prints the count and the time."""
+    """Runs the conversion of the command line and prints the count and the time."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--images", required=True, metavar="GLOB")
     parser.add_argument("--labels", required=True, metavar="CSV")

@@ -1,4 +1,4 @@
-"""A version of a dataset a day: plan, convert, verify, publish. docs/airflow.md explains it."""
+"""Creates one version of a dataset per day: plan, convert, verify, publish. See docs/airflow.md."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ RUNNERS: dict[str, dict[str, Any]] = {
 
 
 def flags(context: Any, **_: Any) -> dict[str, Any]:
-    """Flags of `plan` and `convert`. Airflow calls it where it would render a template."""
+    """Flags of `plan` and `convert`. Airflow calls it instead of rendering a template."""
     params = context["params"]
     return {
         "images": params["images"],
-        # The operator keeps the name `labels` for labels of the job.
+        # The operator reserves the name `labels` for labels of the job.
         "label_file": params["labels"],
         "output": output_of(context),
         **RUNNERS[params["runner"]],

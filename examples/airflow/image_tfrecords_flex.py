@@ -1,4 +1,4 @@
-"""The same with the Flex Template of deploy/. docs/airflow.md explains it."""
+"""The same workflow with the Flex Template of deploy/. See docs/airflow.md."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from image_tfrecords_tasks import (
 
 
 def parameter(value: Any) -> str:
-    """A flag's value as a parameter of a template, which is a text."""
+    """A flag's value as the text of a template parameter."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def body(context: Any, **_: Any) -> dict[str, Any]:
-    """The request that launches the job. Airflow calls it where it would render a template."""
+    """The request that launches the job. Airflow calls it instead of rendering a template."""
     params = context["params"]
     flags = {
         "images": params["images"],

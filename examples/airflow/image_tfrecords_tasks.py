@@ -1,4 +1,4 @@
-"""What both DAGs are made of: settings, parameters and tasks. docs/airflow.md explains them."""
+"""Settings, parameters and tasks of both DAGs. See docs/airflow.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import Param, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-# Settings of an installation. The Python is that of the environment with image-tfrecords, which
+# Settings of an installation. PYTHON is that of the environment with image-tfrecords, which
 # is not Airflow's own.
 PYTHON = os.environ.get("IMAGE_TFRECORDS_PYTHON", "/opt/image-tfrecords/bin/python")
 PROJECT = os.environ.get("IMAGE_TFRECORDS_PROJECT", "my-project")
@@ -20,7 +20,7 @@ IMAGE = os.environ.get(
     "IMAGE_TFRECORDS_IMAGE", f"{REGION}-docker.pkg.dev/{PROJECT}/images/convert:0.2.0"
 )
 
-# Airflow chooses the working directory, so a path is absolute or a URL.
+# Airflow chooses the working directory, so paths must be absolute or URLs.
 _PATH = r"^(/|[a-z][a-z0-9+.-]*://).*[^/]$"
 _OWN = ["images", "labels", "label_file", "output", "runner"]
 
@@ -53,7 +53,7 @@ def output_of(context: Any) -> str:
 
 
 class PipelineOperator(BeamRunPythonPipelineOperator):
-    """Runs `python -m pipeline.COMMAND`, and again only if that can help."""
+    """Runs `python -m pipeline.COMMAND`, and retries only failures that a retry can fix."""
 
     def __init__(self, *, command: str, **kwargs: Any) -> None:
         super().__init__(
@@ -82,7 +82,7 @@ def verify() -> BashOperator:
 
 @task.external_python(python=PYTHON, expect_airflow=False)
 def publish(base: str, version: str) -> None:
-    """Names the newest version in the file LATEST, at once; a backfill does not turn it back."""
+    """Writes the newest version to the file LATEST atomically; a backfill does not revert it."""
     from transforms.storage.files import join, storage_of
 
     latest = join(base, "LATEST")

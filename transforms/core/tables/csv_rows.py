@@ -62,7 +62,7 @@ class CsvColumns(NamedTuple):
         because: why these columns were taken for the key's and the label's; empty if unknown.
         boxes: which of `cells` hold boxes: a row without them needs no label.
         key_cells: converts the key's cells to keys.
-        because_delimiter: the evidence for the delimiter; `given` if it is for every file, otherwise
+        because_delimiter: evidence for the delimiter; `given` if it is for every file, otherwise
             each file with a header has its own.
     """
 
