@@ -25,7 +25,7 @@ _LOOPS = {"floor": "floor.py", "tf-loop": "tf_loop.py", "plain-beam": "plain_bea
 
 
 class PhotoSet(NamedTuple):
-    """What is converted.
+    """The images to convert.
 
     Attributes:
         images: glob of the images.

@@ -37,14 +37,14 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
     if not any(is_split_name(split_folder(path) or "train") for path in paths):
         raise UsageError(
             "--split_from directory needs a folder for each split (train/, test/ ...) "
-            f"{below} of --images, where an image lies like {paths[0]!r}"
+            f"{below} of --images, but an image is at {paths[0]!r}"
         )
     if label_from == "directory" and not any(
         os.path.dirname(path.partition("/")[2]) for path in paths
     ):
         raise UsageError(
             "--split_from directory needs the folders of the splits above those of the classes, "
-            f"as in train/cat/1.jpg; {below} of --images an image lies like {paths[0]!r}"
+            f"as in train/cat/1.jpg; {below} of --images, an image is at {paths[0]!r}"
         )
 
 

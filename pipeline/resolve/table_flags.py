@@ -111,7 +111,7 @@ def _check_flags(flags: argparse.Namespace) -> None:
                 "records of rows alone"
             )
     if flags.split_from == "directory":
-        raise UsageError("--split_from directory needs --images: rows lie in no folder")
+        raise UsageError("--split_from directory needs --images: rows are not in folders")
 
 
 def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColumns:

@@ -221,7 +221,7 @@ def _end_without_worker(error: BaseException | None) -> None:
     """Ends this process: Beam waits forever for a worker that was killed while starting."""
     print(
         f"the job cannot go on ({error}): a worker ended while it started. If the machine has no "
-        "memory for so many, lower --direct_num_workers; then run the same command again",
+        "memory for that many, lower --direct_num_workers; then run the same command again",
         file=sys.stderr,
     )
     _kill_descendants()

@@ -43,7 +43,7 @@ class ImageCheck(Protocol):
     """Decodes an image as `check_image` does."""
 
     def __call__(self, data: bytes, *, limits: Limits) -> ImageInfo:
-        """What is in a file."""
+        """Format and size of the image in a file."""
 
 
 class Problem(NamedTuple):

@@ -47,7 +47,7 @@ def join_group(
         label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
             an image has its own, or needs none. Rows may still list these images.
         assigner: gives the image its split and its order.
-        requirements: what the layout asks of the rows.
+        requirements: the requirements of the layout for rows.
 
     Yields:
         at most one `LabelledImage`, a `Rejection` for each image and unmatched row that is left

@@ -89,7 +89,7 @@ def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
     seen: set[str] = set()
     for name, _ in shares:
         if name.casefold() in seen:  # some file systems do not tell 'Test' from 'test'
-            raise _usage(text, f"{name!r} stands there twice; name each split once")
+            raise _usage(text, f"{name!r} is given twice; name each split once")
         seen.add(name.casefold())
     total = math.fsum(share for _, share in shares)
     if abs(round(total - 1, 9)) > 1e-6:
