@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, arguments, convert
 from tests.servers.gcs import GcsServer
 
@@ -39,16 +38,15 @@ def objects(gcs: GcsServer, folder: str) -> dict[str, bytes]:
     return {name.removeprefix(prefix): gcs.get("datasets", name) for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lost",
-    rest_slow(
-        [
-            {"kind": "upload", "object": r"datasets/flowers/\.staging/train-00001.*"},
-            {"kind": "rewrite", "object": r"datasets/flowers/\.staging/train-00002.*[0-9a-f]{32}"},
-            # The manifest, which waits in the staging folder after seven small files.
-            {"kind": "rewrite", "object": r"datasets/flowers/\.staging/small\.\w+\.007"},
-        ]
-    ),
+    [
+        {"kind": "upload", "object": r"datasets/flowers/\.staging/train-00001.*"},
+        {"kind": "rewrite", "object": r"datasets/flowers/\.staging/train-00002.*[0-9a-f]{32}"},
+        # The manifest, which waits in the staging folder after seven small files.
+        {"kind": "rewrite", "object": r"datasets/flowers/\.staging/small\.\w+\.007"},
+    ],
     ids=["writing", "publishing", "manifest"],
 )
 def test_permission_that_is_lost_in_the_middle(

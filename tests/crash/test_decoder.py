@@ -209,6 +209,7 @@ def test_verify_names_the_records_that_crash_a_decoder(images: Path) -> None:
     assert all(": record " in line and "the image is decoder_crash" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_crash_outside_of_decoders_is_not_tried_again(images: Path) -> None:
     main = Path(images.parent, "crashing.py")
     main.write_text(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, digests, make_dataset, take_interrupts
 
 
@@ -43,6 +42,7 @@ def scratch(folder: Path) -> list[Path]:
     return list((folder / "tmp").glob("image-tfrecords-scratch-*"))
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_the_parent_alone_ends_the_run(photos: Path, tmp_path: Path) -> None:
     """As `kill -INT` sends it; Ctrl-C reaches the children, too."""
     with start(photos, tmp_path) as process:
@@ -143,7 +143,8 @@ raise SystemExit(supervise(command))
     assert (done.returncode, "Traceback" in done.stderr) == (0, is_printed), done.stderr
 
 
-@pytest.mark.parametrize("closed", rest_slow(["<&- >&- 2>&-", "<&-", ">&-", "2>&-"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "<&-", ">&-", "2>&-"])
 def test_closed_standard_streams(photos: Path, tmp_path: Path, closed: str) -> None:
     """A file that is opened next would get their numbers, and what libraries print."""
     command = f"{sys.executable} -m pipeline.convert --progress=plain --num_shards=3"

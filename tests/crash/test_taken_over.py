@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pipeline.config import ConvertConfig
-from tests.marks import rest_slow
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.storage.gcs_storage import GcsStorage
@@ -111,9 +110,8 @@ def wakes_up(server: GcsServer, images: Path, at: int, *, gzip: bool) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    ("at", "gzip"), rest_slow([(4, True), (0, False), (1, True), (9, True), (12, False)])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("at", "gzip"), [(4, True), (0, False), (1, True), (9, True), (12, False)])
 def test_a_run_that_was_taken_over_changes_nothing(
     gcs: GcsServer, images: Path, at: int, gzip: bool
 ) -> None:

@@ -43,6 +43,7 @@ def bucket(gcs: GcsServer, photos: Path) -> GcsServer:
     return gcs
 
 
+@pytest.mark.slow
 def test_parameters_become_a_job(bucket: GcsServer, tmp_path: Path) -> None:
     launched = launch(
         bucket,

@@ -39,6 +39,7 @@ def easy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_dataset(folder / "out", **flags).folder
 
 
+@pytest.mark.slow
 def test_the_loss_falls(easy: Path) -> None:
     losses = train(str(easy), epochs=3, batch_size=16, side=32)["loss"]
     assert len(losses) == 3

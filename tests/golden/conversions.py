@@ -30,10 +30,7 @@ def flags_of(name: str) -> dict[str, Any]:
 QUICK = (
     "dense integers",
     "listed, automl",
-    "key stem",
     "rows as they are",
-    "groups",
-    "shard size",
     "one file an image",
     "tutorial",
     "turned boxes",
@@ -42,7 +39,6 @@ QUICK = (
     "rows",
     "rows of columns",
     "bfloat16",
-    "quality",
     "damaged",
     "equal, left out",
 )

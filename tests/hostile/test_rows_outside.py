@@ -75,6 +75,7 @@ def test_allow_outside_is_of_rows_that_list_images(folder: Path) -> None:
     assert "--allow_outside applies only when rows list the images" in ran.error()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc")
 def test_what_the_kernel_makes_up_is_neither_read_nor_copied(folder: Path) -> None:
     """/proc/kmsg waits for the next message of the kernel."""

@@ -147,6 +147,7 @@ def test_help_and_version_import_neither_beam_nor_numpy(words: list[str], tmp_pa
     assert not heavy & {name.split(".")[0] for name in imported}
 
 
+@pytest.mark.slow
 def test_a_command_of_the_program_runs_from_a_folder_with_packages_of_its_names(
     hostile_folder: Path, tmp_path: Path
 ) -> None:

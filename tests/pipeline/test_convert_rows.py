@@ -289,6 +289,7 @@ def test_records_without_an_image(folder: Path) -> None:
     assert "hold no image" in ran.error()
 
 
+@pytest.mark.slow
 def test_a_layout_that_has_changed_is_told(folder: Path) -> None:
     flags = {"layout": write_layout(folder, "  n: csv.n\n")}
     from_rows(folder, "id,n\na,1\nb,2\n", **flags)

@@ -142,6 +142,7 @@ def pets(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_cats_and_dogs_with_broken_files(pets: Path, tmp_path: Path) -> None:
     dataset = make_dataset(
         tmp_path / "out",

@@ -95,6 +95,7 @@ def test_an_up_to_date_rerun_leaves_it_and_makes_a_missing_one(
     assert after["report.html"][1] == before["report.html"][1]
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_manifest(dataset: Dataset) -> None:
     page = page_of(dataset)
     text = re.sub(r"<[^>]+>", " ", page)
@@ -224,6 +225,7 @@ def test_a_missing_shard_is_told_in_the_page(dataset: Dataset) -> None:
     assert "1 shard missing" in page and f"<code>{gone.name}</code>" in page
 
 
+@pytest.mark.slow
 def test_a_damaged_shard_costs_its_pictures(dataset: Dataset) -> None:
     shard = dataset.folder / dataset.shards("train")[0]
     whole = len(pictures(page_of(dataset), r"[\w-]+, (train|validation)"))

@@ -20,6 +20,7 @@ def values(dataset: Dataset, split: str = "*") -> list[int]:
     return [int(record["x"]) for record in read(dataset, {"x": NUMBER}, split)]
 
 
+@pytest.mark.slow
 def test_splits_shards_and_order(tmp_path: Path) -> None:
     text = table(300)
     flags: dict[str, Any] = {"splits": "train=0.8,test=0.2", "num_shards": 3}

@@ -184,6 +184,7 @@ def test_an_upgrade_that_gives_the_same_pixels_changes_nothing(
         assert snapshot(tmp_path / files) == before
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_gives_other_pixels_is_told(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

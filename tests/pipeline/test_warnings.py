@@ -37,6 +37,7 @@ def seed_with_an_empty_split(flags: dict[str, Any]) -> int:
     raise AssertionError("no seed empties a split of four groups")
 
 
+@pytest.mark.slow
 def test_an_empty_split_is_a_warning_everywhere(grouped: dict[str, Any], tmp_path: Path) -> None:
     seed = seed_with_an_empty_split(grouped)
     planned = plan(**grouped, seed=seed)

@@ -60,6 +60,7 @@ def test_it_gives_every_record_once(
         np.testing.assert_array_equal(record[image], tf.io.decode_image(as_stored[image]))
 
 
+@pytest.mark.slow
 def test_embeddings_have_their_shape(datasets: dict[str, Dataset]) -> None:
     packed = load(str(datasets["bfloat16"].folder), "train", batch_size=4)
     assert packed.element_spec["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.bfloat16)
@@ -84,6 +85,7 @@ def test_lists_have_any_length(datasets: dict[str, Dataset]) -> None:
     assert sorted(batch["age"].numpy()) == [-1, 3]
 
 
+@pytest.mark.slow
 def test_pixels_and_lists_have_their_shape(pixels: Dataset) -> None:
     (record,) = rows(pixels)
     expected = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)

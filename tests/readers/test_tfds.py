@@ -114,7 +114,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize(
-    "layout", rest_slow(["yaml", "detection", "bfloat16", *sorted({*TYPES} - MOST)], 3)
+    "layout", rest_slow(["yaml", "detection", "bfloat16", *sorted({*TYPES} - MOST)], 2)
 )
 def test_every_layout_has_its_features(datasets: dict[str, Dataset], layout: str) -> None:
     dataset = datasets[layout]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
 from transforms.copy_rejected import copy_file
@@ -57,7 +56,8 @@ def test_copies_by_reason_published_or_not(images: Path, max_rejected: str, code
     }
 
 
-@pytest.mark.parametrize("has_nameless", rest_slow([False, True]))
+@pytest.mark.slow
+@pytest.mark.parametrize("has_nameless", [False, True])
 def test_killed_runs_leave_nothing_but_copies(
     images: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
 ) -> None:

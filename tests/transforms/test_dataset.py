@@ -179,6 +179,7 @@ def test_every_preset_of_images_and_labels(folder: Path, layout: str) -> None:
     assert dataset.manifest["options"]["layout"] == layout
 
 
+@pytest.mark.slow
 def test_images_without_labels_and_gzip(folder: Path) -> None:
     unlabelled = write_pairs(
         folder / "none", CATS, LabelImages(labelled=False), labelled=False, gzip=True

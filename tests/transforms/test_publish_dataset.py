@@ -160,6 +160,7 @@ def test_a_former_dataset_is_replaced(output: Path, tmp_path: Path) -> None:
     assert len(manifest_shards(manifest_of(output))) == 3
 
 
+@pytest.mark.slow
 def test_images_that_are_rejected_too_often(
     config: ConvertConfig, output: Path, tmp_path: Path
 ) -> None:
@@ -259,6 +260,7 @@ def test_small_files_of_a_former_run_go(
     assert set(os.listdir(output)) == set(os.listdir(tmp_path / "fresh"))
 
 
+@pytest.mark.slow
 def test_images_of_a_former_run_that_got_their_names_go(
     config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,7 @@ def test_what_is_planned(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert squeezed(warnings(planned)) == squeezed(lines_of(row.warnings))
 
 
-@pytest.mark.parametrize("row", quick_ones(ROWS, 16), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", quick_ones(ROWS, 24), ids=lambda row: row.name)
 def test_what_is_printed_predicts_the_dataset(
     row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
