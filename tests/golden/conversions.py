@@ -30,6 +30,7 @@ def flags_of(name: str) -> dict[str, Any]:
 QUICK = (
     "dense integers",
     "listed, automl",
+    "key stem",
     "rows as they are",
     "one file an image",
     "tutorial",
