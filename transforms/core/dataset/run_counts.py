@@ -113,8 +113,7 @@ def in_order(
         name = ShardName.parse(shard.file)
         return rank[name.split], name.number
 
-    # Away from the process that built the graph, Beam decodes rows to a class of its own making.
-    planned = sorted(Rejection(*rejection) for rejection in everything["rejections"])
+    planned = sorted(everything["rejections"])
     statistics = Statistics()
     placed: list[ShardSummary] = []
     for shard in everything["shards"]:
