@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 
 from transforms.core.rejections import Rejection
-from transforms.gather import Everything, Gather
+from transforms.gather import Everything, Gather, _PackFn
 
 PROJECT = Path(__file__).parents[2]
 ROW = Rejection("row", "no_label", "the cell is empty", "a.csv:2", "a.png")
@@ -23,6 +25,30 @@ def test_whole_collections_in_one_element() -> None:
         gathered = {"numbers": numbers, "rows": rows, "nothing": nothing} | Gather()
         as_expected = gathered | beam.Map(_sorted)
         assert_that(as_expected, equal_to([(list(range(100)), [ROW], [])]))
+
+
+def test_many_elements_are_few_small_parts() -> None:
+    """A runner that keeps a group in memory keeps little of it."""
+    many = [ROW._replace(key=f"{number:0100}") for number in range(1000)]
+    with beam.Pipeline() as pipeline:
+        rows = pipeline | beam.Create(many).with_output_types(Rejection) | beam.Reshuffle()
+        everything = {"rows": rows} | Gather()
+        assert_that(everything | beam.Map(_rows), equal_to([many]))
+    packed = list(_pack(many))
+    assert len(packed) == 4 and sum(len(data) for _, (_, data) in packed) < 100 * 1000 / 4
+
+
+def _rows(everything: Everything) -> list[Rejection]:
+    assert all(type(row) is Rejection for row in everything["rows"])
+    return sorted(everything["rows"])
+
+
+def _pack(rows: list[Rejection]) -> Iterator[Any]:
+    pack = _PackFn("rows")
+    pack.start_bundle()
+    for row in rows:
+        yield from pack.process(row)
+    yield from (each.value for each in pack.finish_bundle())
 
 
 def test_no_step_reads_a_collection_that_grows_as_a_side_input() -> None:
