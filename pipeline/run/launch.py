@@ -66,6 +66,10 @@ _TOLD = {
 }
 
 
+# Beam's error when a worker process ends in the middle of its work.
+_LOST_WORKER = "Channel closed prematurely."
+
+
 def is_local_runner(options: PipelineOptions) -> bool:
     """Whether the workers are on this machine."""
     runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
@@ -206,6 +210,11 @@ def _raise_known(error: Exception, left: str) -> None:
             name, reason = known
             failure = UsageError if name == LabelsError.__name__ else DatasetError
             raise failure(f"{reason}; {left}") from error
+        if isinstance(cause, RuntimeError) and str(cause) == _LOST_WORKER:
+            raise DatasetError(
+                "a worker process on this machine was killed, probably because no memory was left: "
+                f"run the same command again, with a lower --direct_num_workers; {left}"
+            ) from error
         if isinstance(cause, RuntimeError) and (failed := _PORTABLE_FAILURE.match(str(cause))):
             reason = _remote_error(failed["why"])
             raise DatasetError(f"the job failed: {reason}; {left}") from error
