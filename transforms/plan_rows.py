@@ -26,6 +26,7 @@ from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
 from transforms.metrics import PROGRESS, counter
+from transforms.plan_shards import every_shard
 from transforms.storage.files import storage_of
 
 _TOTALS = "totals"
@@ -186,12 +187,6 @@ class _AssignRowsFn(beam.DoFn):
             yield name, to_batch(path, planned)
 
 
-def _every_shard(totals: PlanTotals, plan: ShardPlan) -> Iterator[tuple[str, str]]:
-    for names in plan.files(totals.bytes, totals.images).values():
-        for name in names:
-            yield name, to_batch("", [])
-
-
 class _UnpackFn(beam.DoFn):
     def process(self, shard: tuple[str, Iterable[str]]) -> Iterable[tuple[str, list[ShardRow]]]:
         name, batches = shard
@@ -217,7 +212,7 @@ class PlanRows(beam.PTransform):
             _AssignRowsFn(self._plan), beam.pvalue.AsSingleton(self._totals)
         ).with_output_types(tuple[str, str])
         every = self._totals | "Name every shard" >> beam.FlatMap(
-            _every_shard, self._plan
+            every_shard, self._plan, to_batch("", [])
         ).with_output_types(tuple[str, str])
         return (
             (assigned, every)

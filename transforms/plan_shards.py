@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import apache_beam as beam
 
@@ -19,6 +19,9 @@ from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.metrics import PROGRESS
 
 beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
+
+
+Nothing = TypeVar("Nothing")
 
 
 class PlannedShards(NamedTuple):
@@ -133,10 +136,16 @@ class _AssignShardFn(beam.DoFn):
         self._files = self._plan.files(totals.bytes, totals.images)
 
 
-def _every_shard(totals: PlanTotals, plan: ShardPlan) -> Iterator[tuple[str, ShardImage]]:
+def every_shard(
+    totals: PlanTotals, plan: ShardPlan, nothing: Nothing
+) -> Iterator[tuple[str, Nothing]]:
+    """The names of all planned shards, each with an element that stands for none.
+
+    Without it, a shard that gets no element would not be grouped, and not be written.
+    """
     for names in plan.files(totals.bytes, totals.images).values():
         for name in names:
-            yield name, NO_IMAGE
+            yield name, nothing
 
 
 class PlanShards(beam.PTransform):
@@ -167,7 +176,7 @@ class PlanShards(beam.PTransform):
             tuple[str, ShardImage], **{_AssignShardFn.REJECTIONS: Rejection}
         ).with_outputs(_AssignShardFn.REJECTIONS, main="images")
         every = self._totals | "Name every shard" >> beam.FlatMap(
-            _every_shard, self._plan
+            every_shard, self._plan, NO_IMAGE
         ).with_output_types(tuple[str, ShardImage])
         shards = (
             (assigned.images, every)

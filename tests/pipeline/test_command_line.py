@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,15 +89,20 @@ def test_the_version(
     assert capfd.readouterr() == (f"image-tfrecords {__version__}\n", "")
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
-    [declared] = [
-        keyword.value
+def declared(keyword: str) -> Any:
+    """The value of an argument of `setup` in setup.py."""
+    [value] = [
+        each.value
         for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
         if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "version"
+        for each in node.keywords
+        if each.arg == keyword
     ]
-    assert ast.literal_eval(declared) == __version__
+    return ast.literal_eval(value)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert declared("version") == __version__
 
 
 def test_every_module_that_is_a_command_is_listed() -> None:
@@ -202,13 +208,6 @@ def test_both_ways_supervise_the_same_commands(
 
 
 def test_the_entry_point_is_declared() -> None:
-    [declared] = [
-        keyword.value
-        for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "entry_points"
-    ]
-    assert ast.literal_eval(declared) == {
+    assert declared("entry_points") == {
         "console_scripts": ["image-tfrecords=pipeline.command_line:main"]
     }

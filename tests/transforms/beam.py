@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -107,6 +108,19 @@ def convert(config: ConvertConfig) -> Any:
     result = pipeline.run()
     result.wait_until_finish()
     return result
+
+
+def convert_images(folder: Path, names: Iterable[str]) -> Path:
+    """Draws images, and makes the dataset `out` of them next to them; the folder of both."""
+    make_images(folder / "images", names)
+    convert(make_config(folder / "images", folder / "out"))
+    return folder
+
+
+def copy_converted(converted: Path, folder: Path) -> ConvertConfig:
+    """Copies what `convert_images` made into a folder, where a test may change it."""
+    shutil.copytree(converted, folder, dirs_exist_ok=True)
+    return make_config(folder / "images", folder / "out")
 
 
 def counters(result: Any) -> dict[str, int]:

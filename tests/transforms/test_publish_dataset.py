@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,15 @@ import pytest
 from pipeline.config import ConvertConfig
 from tests.marks import rest_slow
 from tests.pipeline.commands import SMALL_FILES
-from tests.transforms.beam import collect, convert, counters, make_config, make_images
+from tests.transforms.beam import (
+    collect,
+    convert,
+    convert_images,
+    copy_converted,
+    counters,
+    make_config,
+    make_images,
+)
 from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import manifest_shards, parse_manifest
 from transforms.core.dataset.run_counts import in_order
@@ -45,17 +52,13 @@ def config(tmp_path: Path) -> ConvertConfig:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The images and, next to them, the dataset."""
-    folder = tmp_path_factory.mktemp("made")
-    make_images(folder / "images", NAMES)
-    convert(make_config(folder / "images", folder / "out"))
-    return folder
+    return convert_images(tmp_path_factory.mktemp("made"), NAMES)
 
 
 @pytest.fixture
 def published(made: Path, tmp_path: Path) -> ConvertConfig:
     """A copy of a dataset of twelve images."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return make_config(tmp_path / "images", tmp_path / "out")
+    return copy_converted(made, tmp_path)
 
 
 @pytest.fixture

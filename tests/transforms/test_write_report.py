@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.config import ConvertConfig
 from tests.images import picture, saved
-from tests.transforms.beam import convert, make_config, make_images
+from tests.transforms.beam import convert, convert_images, copy_converted, make_config, make_images
 from transforms import write_report
 from transforms.core.dataset.manifest import content_digest, crc32c_hex, manifest_shards
 from transforms.core.dataset.output_names import STATISTICS
@@ -37,17 +37,13 @@ def config(tmp_path: Path) -> ConvertConfig:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The images and, next to them, the dataset."""
-    folder = tmp_path_factory.mktemp("made")
-    make_images(folder / "images", NAMES)
-    convert(make_config(folder / "images", folder / "out"))
-    return folder
+    return convert_images(tmp_path_factory.mktemp("made"), NAMES)
 
 
 @pytest.fixture
 def published(made: Path, tmp_path: Path) -> ConvertConfig:
     """A copy of the dataset."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return make_config(tmp_path / "images", tmp_path / "out")
+    return copy_converted(made, tmp_path)
 
 
 def manifest_of(output: Path) -> dict[str, Any]:

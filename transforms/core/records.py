@@ -96,13 +96,13 @@ class ShardRow(NamedTuple):
     cells: str
 
 
-Planned = TypeVar("Planned", ShardImage, ShardRow, ShardImage | ShardRow)
+_Planned = TypeVar("_Planned", ShardImage, ShardRow, ShardImage | ShardRow)
 
 # Stands for a planned shard that may get no image, since every shard needs a file.
 NO_IMAGE = ShardImage(0, "", "", 0, 0, "", 0)
 
 
-def planned(group: Iterable[Planned]) -> Iterator[Planned]:
+def planned(group: Iterable[_Planned]) -> Iterator[_Planned]:
     """The images of a group, or its rows: all but `NO_IMAGE`."""
     return (each for each in group if each.path)
 
