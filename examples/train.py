@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from pipeline import class_names, load
 from pipeline.errors import DatasetError, UsageError, one_line, run_command
 from pipeline.flags.flag_values import at_least_one
 from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.open_dataset import open_dataset
-from pipeline.read import class_names, load
 
 TRAIN, VALIDATION = "train", "validation"
 

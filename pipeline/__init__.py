@@ -1,10 +1,41 @@
-"""The commands: options, the graph, launching. The flow itself is in `graph.py`."""
+"""The commands: options, the graph, launching. The flow itself is in `graph.py`.
 
+`from pipeline import load` imports what it names, and no TensorFlow before data is read.
+"""
+
+from __future__ import annotations
+
+import importlib
 import sys
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.convert_dataset import ConvertDataset
+    from pipeline.errors import UsageError
+    from pipeline.read import class_names, load
+
+__all__ = ["ConvertDataset", "UsageError", "class_names", "load"]
+
+_MODULES = {
+    "ConvertDataset": "convert_dataset",
+    "UsageError": "errors",
+    "class_names": "read",
+    "load": "read",
+}
 
 __version__ = "0.2.0"
 """The version of the distribution `image-tfrecords`; that of `setup.py`, as a test checks."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def _report_interrupt(

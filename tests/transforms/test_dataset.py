@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,9 @@ from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_da
 from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
-from transforms.copy_rejected import CopyRejected
 from transforms.core.features.layouts import LAYOUTS
 from transforms.core.label_errors import LabelsError
-from transforms.core.planning.shards import ShardPlan
 from transforms.dataset import FindImages, LabelImages, WriteDataset
-from transforms.embed_images import EmbeddingModelHandler
-from transforms.join_labels import JoinLabels, ReadInputs
-from transforms.plan_shards import PlanShards
 
 DOCUMENT = ROOT / "docs" / "python_api.md"
 
@@ -248,128 +243,6 @@ def test_a_separator_that_is_given(folder: Path) -> None:
     run(FindImages(["photos/*/*.jpg"], labels="odd.csv", csv_delimiter="~"), WriteDataset("odd"))
     names = [path.stem for path in (folder / "photos").glob("*/*.jpg")]
     assert labels(Dataset(folder / "odd")) == {name: name[:3] for name in names}
-
-
-GLOB = ["photos/*/*.jpg"]
-LOADED = "out/chosen"
-
-
-@pytest.mark.parametrize(
-    ("step", "arguments", "options", "says"),
-    [
-        (FindImages, ("photos/*/*.jpg",), {}, r"images is a sequence: write \['photos"),
-        (FindImages, ([],), {}, "images is empty"),
-        (FindImages, (["photos/*/*.gif"],), {}, r"no file matches 'photos/\*/\*.gif' of images"),
-        (FindImages, ([*GLOB, "none/*.jpg"],), {}, "no file matches 'none"),
-        (
-            FindImages,
-            (GLOB,),
-            {"label_from": "folders"},
-            "label_from is one of 'directory', 'regex', 'none'",
-        ),
-        (FindImages, (GLOB,), {"label_from": "none", "labels": "labels.csv"}, "without labels"),
-        (FindImages, (GLOB,), {"label_regex": "(a)", "labels": "labels.csv"}, "without labels"),
-        (FindImages, (GLOB,), {"label_regex": "("}, "label_regex '.' is no regular expression"),
-        (FindImages, (GLOB,), {"label_regex": "(a)", "label_from": "none"}, "label_from 'regex'"),
-        (FindImages, (GLOB,), {"label_from": "regex"}, "label_regex goes with label_from 'regex'"),
-        (FindImages, (GLOB,), {"split_column": "set"}, "split_column is a column of labels"),
-        (FindImages, (GLOB,), {"group_by": "who"}, "group_by is a column of labels"),
-        (FindImages, (GLOB,), {"split_from": "csv"}, "split_from 'csv' reads a column"),
-        (FindImages, (GLOB,), {"split_from": "rows"}, "split_from is one of 'hash'"),
-        (
-            FindImages,
-            (GLOB,),
-            {"split_from": "hash", "split_column": "set"},
-            "split_column does not go with split_from 'hash'",
-        ),
-        (
-            FindImages,
-            (GLOB,),
-            {"split_from": "directory", "group_by": "who"},
-            "group_by does not go with split_from 'directory'",
-        ),
-        (FindImages, (GLOB,), {"label_key": "id"}, "label_key is a column of labels"),
-        (
-            FindImages,
-            (GLOB,),
-            {"csv_delimiter": ";"},
-            "csv_delimiter is between the cells",
-        ),
-        (
-            FindImages,
-            (GLOB,),
-            {"labels": "labels.csv", "csv_delimiter": "t"},
-            "csv_delimiter 't' is no separator of cells",
-        ),
-        (FindImages, (GLOB,), {"labels": "labels.csv", "csv_delimiter": 9}, "is one character"),
-        (FindImages, (GLOB,), {"labels": ["labels.csv"]}, "labels is a path"),
-        (FindImages, (GLOB,), {"key": "id"}, "key is one of 'stem', 'name'"),
-        (FindImages, (GLOB,), {"splits": {"train": 1}}, "splits is a str: write 'train=1'"),
-        (FindImages, (GLOB,), {"seed": "3"}, "seed is an int, not the str '3'"),
-        (FindImages, (GLOB,), {"root": 3}, "root is a path"),
-        (LabelImages, (), {"splits": "train"}, "splits 'train': 'train' has no '='"),
-        (LabelImages, (), {"splits": {"a": 0.5, "b": 0.5}}, "write 'a=0.5,b=0.5'"),
-        (LabelImages, (), {"labelled": "no"}, "labelled is True or False"),
-        (LabelImages, (), {"key": "id"}, "key is one of"),
-        (LabelImages, (), {"seed": 1.5}, "seed is an int"),
-        (WriteDataset, (3,), {}, "output is a path"),
-        (WriteDataset, ("",), {}, "output is empty"),
-        (WriteDataset, (Path("gs://b/o"),), {}, "give it as a str"),
-        (WriteDataset, ("out",), {"layout": 3}, "layout is a path"),
-        (WriteDataset, ("out",), {"labelled": 1}, "labelled is True or False"),
-        (
-            WriteDataset,
-            ("out",),
-            {"class_names": "cat"},
-            r"class_names is a sequence: write \['cat",
-        ),
-        (WriteDataset, ("out",), {"class_names": ["a", "a"]}, "given twice"),
-        (
-            WriteDataset,
-            ("out",),
-            {"dense_labels": True, "label_kind": "text"},
-            "dense_labels numbers integers",
-        ),
-        (WriteDataset, ("out",), {"num_shards": 0}, "num_shards is at least 1"),
-        (WriteDataset, ("out",), {"num_shards": "4"}, "num_shards is an int"),
-        (WriteDataset, ("out",), {"shard_size": 0}, "shard_size is at least 1"),
-        (WriteDataset, ("out",), {"shard_size": "64MB"}, "shard_size is an int"),
-        (WriteDataset, ("out",), {"num_shards": 1, "shard_size": 9}, "exclude each other"),
-        (WriteDataset, ("out",), {"gzip": "gzip"}, "gzip is True or False"),
-        (WriteDataset, ("out",), {"pixels": {"quality": 9}}, "pixels is a PixelOptions"),
-        (WriteDataset, ("out",), {"limits": (1, 2)}, "limits a Limits"),
-        (WriteDataset, ("out",), {"check": "ful"}, "check is one of 'full', 'header', not 'ful'"),
-        (WriteDataset, ("out",), {"max_rejected": 0.1}, "max_rejected is a str.* write '0.1'"),
-        (WriteDataset, ("out",), {"max_rejected": "all"}, "max_rejected 'all' is neither"),
-        (WriteDataset, ("out",), {"overwrite": "yes"}, "overwrite is True or False"),
-        (WriteDataset, ("out",), {"strict": 1}, "strict is True or False"),
-        (WriteDataset, ("out",), {"dedupe": "all"}, "dedupe is one of 'off'"),
-        (WriteDataset, ("out",), {"files": "all"}, "files is one of 'sharded'"),
-        (WriteDataset, ("out",), {"files": "per_image", "num_shards": 2}, "do not go with files"),
-        (WriteDataset, ("out",), {"quarantine": "out/left"}, "contain each other"),
-        (load, (3, "train"), {}, "output is a path"),
-        (load, (LOADED, None), {}, "split is a str"),
-        (load, (LOADED, "train"), {"batch_size": 0}, "batch_size is at least 1"),
-        (load, (LOADED, "train"), {"image_size": 224}, "image_size is a pair"),
-        (load, (LOADED, "train"), {"image_size": (0, 5)}, r"image_size\[0\] is at least 1"),
-        (load, (LOADED, "train"), {"decode": "no"}, "decode is True or False"),
-        (load, (LOADED, "train"), {"seed": None}, "seed is an int"),
-        (ReadInputs, ("*.jpg", None, [], None), {}, "globs is a sequence"),
-        (ReadInputs, ([], None, "a.csv", None), {}, "csv_paths is a sequence"),
-        (JoinLabels, (), {"label_from": "folders", "assigner": None}, "label_from is one of"),
-        (CopyRejected, ("r", ""), {"rejections": None}, "folder is empty"),
-        (PlanShards, (ShardPlan((), 9, 0, False), None), {}, "num_shards is at"),
-        (PlanShards, (ShardPlan((), 0, 1, False), None), {}, "shard_size is at"),
-        (EmbeddingModelHandler, (3,), {}, "model is a path"),
-    ],
-)
-@pytest.mark.usefixtures("folder")
-def test_wrong_arguments_fail_where_they_are_written(
-    step: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], says: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=says) as raised:
-        step(*arguments, **options)
-    assert "--" not in str(raised.value)
 
 
 @pytest.mark.slow
