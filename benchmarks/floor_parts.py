@@ -19,6 +19,8 @@ import simplejpeg
 from photos import build_photos
 from report import markdown_table, spread
 
+from transforms.core.machine import usable_cores
+
 
 def decode_entropy(data: bytes) -> None:
     """Decodes all of a JPEG, but makes one grey pixel of every 8x8 block only."""
@@ -60,7 +62,7 @@ def parts_table(seconds: dict[str, list[float]], images: int) -> str:
         total += middle
         rows.append([name, f"{middle / images * 1e6:.0f}", f"{middle:.2f}"])
         rows[-1].append(f"{low:.2f} to {high:.2f}")
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     for name, share in (("sum on one core", 1), (f"sum on {cores} cores", cores)):
         rows.append([name, f"{total / images / share * 1e6:.0f}", f"{total / share:.2f}", ""])
     return markdown_table(["", "us an image", "seconds", "lowest to highest"], rows)

@@ -25,6 +25,8 @@ from photos import build_photos
 from PIL import Image
 from report import markdown_table, paired_ratio, spread
 
+from transforms.core.machine import usable_cores
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def bare_pool(
     """A run over all files in a plain pool, which returns their number."""
 
     def run() -> int:
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(usable_cores()) as pool:
             return sum(1 for data in pool.map(lambda path: work(path, resize), paths) if data)
 
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 from collections.abc import Sequence
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
+
+from transforms.core.machine import usable_cores
 
 MB = 1e6
 
@@ -136,7 +137,7 @@ def machine() -> dict[str, object]:
         model = next((x.partition(":")[2].strip() for x in lines if "model name" in x), model)
     return {
         "cpu": model,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "packages": {name: metadata.version(name) for name in _PACKAGES},

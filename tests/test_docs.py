@@ -169,6 +169,7 @@ ELSEWHERE = {
     "--parallelism",
     "--prism_location",
     "--runner",
+    "--sdk_worker_parallelism",
     "--service_port",
     "--file",  # docker
     "--tag",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -19,6 +18,7 @@ import pytest
 from tests.conftest import draw
 from tests.pipeline.commands import ROOT, arguments, convert, digests
 from tests.servers.gcs import GcsServer
+from transforms.core.machine import usable_cores
 
 pytestmark = pytest.mark.slow
 
@@ -258,7 +258,7 @@ def test_killed_runs_do_not_slow_the_next(
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
-    assert 1 <= told["suspects"] <= 10 * (os.cpu_count() or 1)
+    assert 1 <= told["suspects"] <= 10 * usable_cores()
     assert (told["code"], told["children"], told["left"]) == (0, 1, 0)
     assert not list((tmp_path / "tmp").glob("images-in-flight-*/*"))
 

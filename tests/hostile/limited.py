@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.pipeline.commands import ROOT, Ran, arguments
+from transforms.core.machine import usable_cores
 
 # Address space of `convert`: on four photos it has 450 MB, and up to 16 MB for each core besides,
 # the stacks of its threads. A label file of 1 GB must not show.
-CONVERT_BYTES = (700 + 16 * (os.cpu_count() or 1)) << 20
+CONVERT_BYTES = (700 + 16 * usable_cores()) << 20
 
 _LIMITED = """if True:
     import resource, runpy, sys

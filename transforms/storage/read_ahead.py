@@ -5,11 +5,11 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from transforms.core.machine import process_cores, process_count
 from transforms.metrics import count_throttled
 from transforms.storage.files import storage_of
 from transforms.storage.gcs_retry import GATE
@@ -21,8 +21,10 @@ _AHEAD_OF_CORE = 16
 # Files in flight per thread that mostly waits for an answer.
 _AHEAD_OF_THREAD = 2
 
-# Bytes read ahead in this process, whatever the number of consumers.
+# Bytes read ahead on this machine, whatever the number of consumers; and the least that keeps one
+# core of a process busy where many processes share them, with images that are decoded meanwhile.
 _MAX_BYTES = 64 << 20
+_CORE_BYTES = 16 << 20
 
 
 def reading_threads(root: str, *, waits: bool = False) -> int:
@@ -33,11 +35,20 @@ def reading_threads(root: str, *, waits: bool = False) -> int:
         waits: whether some files are remote though `root` is local.
     """
     waits = waits or storage_of(root).is_remote
-    return max(READERS, _cores()) if waits else _cores()
+    return max(READERS, process_cores()) if waits else process_cores()
 
 
-def _cores() -> int:
-    return os.cpu_count() or 1
+def read_ahead_bytes(processes: int, cores: int) -> int:
+    """The bytes that one process may read ahead.
+
+    Args:
+        processes: of this machine, which share 64 MB.
+        cores: of the process; each has at least 16 MB, up to 64 MB for all of them.
+
+    >>> [read_ahead_bytes(*shared) >> 20 for shared in [(1, 96), (2, 1), (24, 4), (96, 1)]]
+    [64, 32, 64, 16]
+    """
+    return min(_MAX_BYTES, max(_MAX_BYTES // processes, _CORE_BYTES * cores))
 
 
 @functools.lru_cache
@@ -72,14 +83,15 @@ class ReadAhead:
 
     Attributes:
         max_bytes: bytes that all consumers of the process may have in flight at once; an item
-            larger than a consumer's share is read alone.
-        threads: threads of the pool, or None for the number of cores.
+            larger than a consumer's share is read alone. None for `read_ahead_bytes`.
+        threads: threads of the pool, or None for the process's share of the cores.
     """
 
-    def __init__(self, *, max_bytes: int = _MAX_BYTES, threads: int | None = None) -> None:
-        self._threads = threads or _cores()
-        self._max_items = max(_AHEAD_OF_CORE * _cores(), _AHEAD_OF_THREAD * self._threads)
-        self._max_bytes = max_bytes
+    def __init__(self, *, max_bytes: int | None = None, threads: int | None = None) -> None:
+        cores = process_cores()
+        self._threads = threads or cores
+        self._max_items = max(_AHEAD_OF_CORE * cores, _AHEAD_OF_THREAD * self._threads)
+        self._max_bytes = max_bytes or read_ahead_bytes(process_count(), cores)
 
     def map(
         self,

@@ -7,13 +7,13 @@ and `transforms.core.guard.decoding_child`. Other images have no overhead.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from transforms.core.guard.decoding_child import Budget, DecoderFailure, decoding_child
 from transforms.core.guard.in_flight import Suspects, in_flight
+from transforms.core.machine import process_cores
 from transforms.core.rejections import RejectedImageError
 
 Parameters = ParamSpec("Parameters")
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 # Maximum number of images decoded at once in this process: there are many more threads that wait
 # for remote files than cores, and an image is many times as large as its file.
-_DECODING = threading.BoundedSemaphore(os.cpu_count() or 1)
+_DECODING = threading.BoundedSemaphore(process_cores())
 
 # Ratio of the wall-clock limit to the CPU budget of an image, because it shares
 # the CPUs with others. A supervised run ends the process at this limit.

@@ -1,0 +1,166 @@
+"""The cores and the memory that this machine allows, and this process's share of them.
+
+A machine may run several worker processes: those of `--workers`, or on Dataflow one for each core.
+All threads, semaphores and buffers are sized by `process_cores`, so that together the processes
+use the machine as one would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+_ROOT = Path("/")
+
+# Where control groups are mounted: version 2, also next to version 1, and the folders of version 1.
+_CGROUPS = "sys/fs/cgroup"
+_VERSION_2 = ("", "unified")
+
+# Prefix and suffix of an option's name among the options that a worker gets from its runner.
+_PORTABLE_NAME = re.compile(r"beam:option:(?P<name>.*):v1")
+
+
+def usable_cores(root: Path = _ROOT, *, schedulable: int | None = None) -> int:
+    """The number of cores that this process may use at once, at least 1.
+
+    That is the number the scheduler allows, or less if a control group (of a container, a service
+    or a batch job) has a quota. A part of a core counts as one.
+
+    Args:
+        root: the folder with `proc` and `sys`.
+        schedulable: the cores that the scheduler allows; None to ask it.
+    """
+    cores = _schedulable_cores() if schedulable is None else schedulable
+    for folder in _groups(root, "cpu"):
+        quota = _quota(folder)
+        if quota is not None:
+            cores = min(cores, quota)
+    return max(1, cores)
+
+
+def usable_memory(root: Path = _ROOT) -> int | None:
+    """The bytes of memory of this machine, or of a control group if fewer; None if unknown."""
+    limits = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        total = (root / "proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
+        limits.append(int(total) << 10)
+    for folder in _groups(root, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with contextlib.suppress(OSError, ValueError):
+                limits.append(int((folder / name).read_text()))
+    return min(limits, default=None)
+
+
+def machine_processes(environment: Mapping[str, str], cores: int) -> int:
+    """The number of worker processes that share the machine of this one, at least 1.
+
+    A runner gives its workers the options of the job. On Dataflow there is one process for each
+    core, unless the experiment `no_use_multiple_sdk_containers` asks for a single one. Portable
+    runners have the option `sdk_worker_parallelism`, and the local one `direct_num_workers`.
+
+    Args:
+        environment: the variables of this process.
+        cores: of the machine.
+    """
+    options = _runner_options(environment)
+    if str(options.get("runner")).rpartition(".")[2] == "DataflowRunner":
+        is_one = "no_use_multiple_sdk_containers" in str(options.get("experiments"))
+        return 1 if is_one else cores
+    for name in ("direct_num_workers", "sdk_worker_parallelism"):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            # A portable runner passes numbers as text or as floats; 0 means one for each core.
+            count = int(float(options[name])) if name in options else 1
+            if count != 1:
+                return max(1, count or cores)
+    return 1
+
+
+def share_of_cores(cores: int, processes: int) -> int:
+    """The cores of one of several processes, rounded up.
+
+    >>> share_of_cores(32, 8), share_of_cores(10, 4), share_of_cores(4, 8)
+    (4, 3, 1)
+    """
+    return -(-cores // processes)
+
+
+@functools.cache
+def process_cores() -> int:
+    """This process's share of the machine's cores."""
+    return share_of_cores(usable_cores(), process_count())
+
+
+@functools.cache
+def process_count() -> int:
+    """The number of processes that share this machine with this one."""
+    return machine_processes(os.environ, usable_cores())
+
+
+def _schedulable_cores() -> int:
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """The folders of this process's control groups and of those around them, as mounted here.
+
+    A container sees its own group as the outermost one, or under a name that is not mounted.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, name = rest.partition(":")
+        if not controllers:
+            mounts = _VERSION_2
+        elif controller in controllers.split(","):
+            mounts = (controllers, controller)
+        else:
+            continue
+        parts = [part for part in PurePosixPath(name).parts[1:] if part != ".."]
+        for mount in dict.fromkeys(mounts):
+            base = root / _CGROUPS / mount
+            yield from (base.joinpath(*parts[:count]) for count in range(len(parts), -1, -1))
+
+
+def _quota(folder: Path) -> int | None:
+    """The cores that a control group allows, rounded up; None without a quota."""
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = (folder / "cpu.max").read_text().split()
+        return None if quota == "max" else _rounded_up(int(quota), int(period))
+    with contextlib.suppress(OSError, ValueError):
+        quota_us = int((folder / "cpu.cfs_quota_us").read_text())
+        return _rounded_up(quota_us, int((folder / "cpu.cfs_period_us").read_text()))
+    return None
+
+
+def _rounded_up(quota: int, period: int) -> int | None:
+    return -(-quota // period) if quota > 0 and period > 0 else None
+
+
+def _runner_options(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The options of the job, by name; empty in a process that no runner started."""
+    text = environment.get("PIPELINE_OPTIONS", "{}")
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if path := environment.get("PIPELINE_OPTIONS_FILE"):
+            text = Path(path).read_text(encoding="utf-8")
+        options = json.loads(text)
+        # Dataflow nests them.
+        named = dict(options.get("options", options))
+        return {
+            found["name"] if (found := _PORTABLE_NAME.fullmatch(name)) else name: value
+            for name, value in named.items()
+        }
+    return {}
