@@ -1,6 +1,15 @@
-"""Distribution `image-tfrecords`: the one place with dependency ranges."""
+"""Distribution `image-tfrecords`: its metadata, and the one place with dependency ranges."""
+
+import os
+import re
+from pathlib import Path
 
 from setuptools import find_packages, setup
+
+FOLDER = Path(__file__).resolve().parent
+
+# The public address of the repository: a release is built with it, CONTRIBUTING.md says how.
+ADDRESS = os.environ.get("IMAGE_TFRECORDS_REPOSITORY", "").rstrip("/")
 
 INSTALL_REQUIRES = [
     "apache-beam[gcp]>=2.77,<2.78",
@@ -34,18 +43,73 @@ TEST_REQUIRES = [
     "pyte>=0.8,<0.9",
     "pytest>=9,<10",
     "pytest-xdist>=3.8,<4",
+    "readme-renderer[md]>=46,<47",
     "ruff>=0.17,<0.18",
+    "setuptools>=77,<86",
     "tensorflow-datasets>=4.9.10,<5",
+    "twine>=6.1,<7",
     "uv>=0.9,<1",
+]
+
+
+def read_version() -> str:
+    """The version that the package has; it is not imported, so no dependency is needed."""
+    text = (FOLDER / "pipeline" / "__init__.py").read_text("utf-8")
+    [version] = re.findall(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+    return version
+
+
+def read_description() -> str:
+    """README.md for a package index, where relative links and pictures lead nowhere.
+
+    They become links into the repository; without its address, their text remains.
+    """
+
+    def absolute(link: re.Match[str]) -> str:
+        picture, text, path = link.groups()
+        if ADDRESS:
+            return f"{picture}[{text}]({ADDRESS}/{'raw' if picture else 'blob'}/main/{path})"
+        return "" if picture else text
+
+    readme = (FOLDER / "README.md").read_text("utf-8")
+    return re.sub(r"(!?)\[([^\]]*)\]\((?!https?://)([^)]+)\)", absolute, readme)
+
+
+URLS = {
+    "Source": ADDRESS,
+    "Documentation": f"{ADDRESS}/tree/main/docs",
+    "Changelog": f"{ADDRESS}/blob/main/CHANGELOG.md",
+    "Issues": f"{ADDRESS}/issues",
+}
+
+CLASSIFIERS = [
+    "Development Status :: 4 - Beta",
+    "Environment :: Console",
+    "Intended Audience :: Developers",
+    "Intended Audience :: Science/Research",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: 3 :: Only",
+    "Programming Language :: Python :: 3.11",
+    "Programming Language :: Python :: 3.12",
+    "Programming Language :: Python :: 3.13",
+    "Topic :: Multimedia :: Graphics :: Graphics Conversion",
+    "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    "Typing :: Typed",
 ]
 
 # Below 3.11, tensorflow-metadata wants protobuf <= 6.32 and Beam's Bigtable client >= 6.33.5;
 # TensorFlow has no wheels for 3.14. scripts/environment.sh looks for the same versions.
 setup(
     name="image-tfrecords",
-    version="0.2.0",
-    description="Images and labels to sharded TFRecords, on Apache Beam.",
-    license="Apache-2.0",
+    version=read_version(),
+    description="Converts images and labels into sharded TFRecord files, with Apache Beam.",
+    long_description=read_description(),
+    long_description_content_type="text/markdown",
+    keywords=["tfrecord", "tensorflow", "apache-beam", "dataset", "images", "dataflow"],
+    license_expression="Apache-2.0",
+    classifiers=CLASSIFIERS,
+    project_urls=URLS if ADDRESS else {},
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"]),
     package_data={

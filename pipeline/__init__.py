@@ -25,7 +25,7 @@ _MODULES = {
 }
 
 __version__ = "0.2.0"
-"""The version of the distribution `image-tfrecords`; that of `setup.py`, as a test checks."""
+"""The version of the distribution `image-tfrecords`, which `setup.py` reads here."""
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,12 @@ _OFFLINE = ("error sending request", "failed to lookup address", "Could not conn
 def requirements() -> list[str]:
     """All requirements of setup.py, the tests' too."""
     tree = ast.parse((ROOT / "setup.py").read_text())
-    lists = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    lists = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("_REQUIRES")
+    ]
+    assert len(lists) == 2
     return [requirement for each in lists for requirement in ast.literal_eval(each)]
 
 

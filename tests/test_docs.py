@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from pipeline import __version__
 from pipeline.flags.options import make_parser
 from tests.pipeline.commands import SMALL_FILES, Ran, run_here
 from transforms.core.features.layouts import LAYOUTS as PRESETS
@@ -139,6 +140,8 @@ ELSEWHERE = {
     "--direct_num_workers",  # Beam
     "--direct_running_mode",
     "--compile-bytecode",  # uv
+    "--constraint",  # pip
+    "--dry-run",
     "--disk_size_gb",  # Beam, on Dataflow
     "--enable_streaming_engine",
     "--job_name",
@@ -206,9 +209,8 @@ def test_every_flag_is_in_the_readme() -> None:
 
 
 def test_version_and_changelog_agree() -> None:
-    version = re.search(r'version="([^"]+)"', (ROOT / "setup.py").read_text())
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert version and newest and version[1] == newest[1]
+    assert newest and newest[1] == __version__
 
 
 @pytest.mark.fresh

@@ -101,10 +101,6 @@ def declared(keyword: str) -> Any:
     return ast.literal_eval(value)
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
-    assert declared("version") == __version__
-
-
 def test_every_module_that_is_a_command_is_listed() -> None:
     modules = [
         path.stem
