@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.command_line import start
 from pipeline.errors import UsageError
-from pipeline.flags.options import parse_flags
+from pipeline.flags.options import parse_flags, words_of
 from pipeline.run.beam_import import configure_file_systems, import_beam
 
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     flags, beam_flags = parse_flags("convert", arguments)
     # Imported after parsing: a wrong flag, or --help, does not have to wait for Beam.
-    import_beam(arguments)
+    import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.preflight import check_flags
     from pipeline.run.launch import convert

@@ -10,6 +10,7 @@ import apache_beam as beam
 from pipeline.errors import UsageError
 from pipeline.flags.option_table import OPTIONS
 from pipeline.flags.options import parse_flags
+from pipeline.flags.output_options import RUN
 from pipeline.graph import build
 from pipeline.preflight import check_flags
 from transforms.core.arguments import own_words
@@ -17,8 +18,8 @@ from transforms.core.arguments import own_words
 Option = str | os.PathLike[str] | int | float | bool | Iterable[str | os.PathLike[str]] | None
 """A flag's value: True sets a switch; None and False omit the flag."""
 
-OPTION_NAMES = frozenset(OPTIONS) - {"progress"}
-"""The options of `ConvertDataset`: every flag of `convert` except `--progress`."""
+OPTION_NAMES = frozenset(OPTIONS) - {option.name for option in RUN}
+"""The options of `ConvertDataset`: every flag of `convert` except those of its run."""
 
 
 class ConvertDataset(beam.PTransform):

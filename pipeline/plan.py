@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.command_line import start
 from pipeline.errors import UsageError
-from pipeline.flags.options import parse_flags
+from pipeline.flags.options import parse_flags, words_of
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.dataset import dataset_warnings
 from transforms.core.decisions import decision_lines, from_manifest
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if argv is None else argv
     flags, beam_flags = parse_flags("plan", arguments)
-    import_beam(arguments)
+    import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
     from pipeline.preflight import check_flags

@@ -42,6 +42,31 @@ This page is made from the table of options in `pipeline/flags/` by
 `python -m pipeline.flags.option_documents`. *Recorded* options decide bytes of a dataset: its
 manifest holds them, and a finished dataset is only kept by a run with the same ones. Any option of
 Apache Beam passes through in addition.
+
+## A file of options
+
+`--config FILE` reads options from a YAML file, by their names with underscores or dashes:
+
+```yaml
+images: [photos/cats/*.jpg, photos/dogs/*.jpg]
+labels: labels.csv
+splits: {train: 0.8, validation: 0.2}
+num-shards: 8
+class_names: [cat, dog]
+strict: true
+runner: FlinkRunner
+```
+
+- Repeatable options take a list, switches `true` or `false`. `class_names` takes a file or a list
+  of names. Options of Beam are allowed, too. Unknown names and wrong values are errors with file
+  and line.
+- Flags win: an option that is also on the command line is not taken from the file.
+- Relative paths are relative to the working directory, not to the file.
+- The `manifest.json` of a dataset is such a file, with the inputs and the *recorded* options as
+  they were resolved: `--config out/photos/manifest.json --output out/again` writes the same records
+  again. Options that change no record are not in it, such as `--max_rejected`, `--strict`,
+  `--allow_outside`, `--overwrite`, `--quarantine` and Beam's, which may be credentials. Give them
+  on the command line.
 """
 
 

@@ -17,6 +17,7 @@ from pipeline.flags.output_options import (
     FILES_OF_THE_DATASET,
     OUTPUT,
     PIXELS,
+    RUN,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ GROUPS: Mapping[str, tuple[Option, ...]] = {
     "pixels": PIXELS,
     "embeddings": EMBEDDINGS,
     "checks": CHECKS,
+    "run": RUN,
 }
 
 OPTIONS: Mapping[str, Option] = {

@@ -105,14 +105,29 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
         action.required = False
     typed_words = list(job_labels_apart(argv))
     words = underscored(typed_words)
+    for names in (("--labels", "--label_file"), ("--config",)):
+        _check_once(words, names)
     flags, rest = parser.parse_known_args(words)
+    if flags.config is not None:
+        # Reads YAML, which most runs do not need.
+        from pipeline.flags.config_file import read_config
+
+        found = read_config(flags.config, flags, words, parser)
+        typed_words = [*found.words, *typed_words]
+        flags, rest = parser.parse_known_args([*found.words, *words])
+        if found.class_names is not None:
+            flags.class_names = found.class_names
     refuse_unknown(rest, typed_words, parser)
     for action in required:
         if getattr(flags, action.dest) is None:
             name = f"{action.option_strings[0]} {action.metavar}"
             raise UsageError(f"{name} is missing: give the {action.help}; see --help")
-    _check_once(words, ("--labels", "--label_file"))
     return flags, rest
+
+
+def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:
+    """All values of a command line and of its `--config`, as texts."""
+    return [*map(str, vars(flags).values()), *beam_flags]
 
 
 def _check_once(words: Sequence[str], names: Sequence[str]) -> None:

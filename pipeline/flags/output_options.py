@@ -313,7 +313,16 @@ CHECKS = (
         of_images=True,
         parameter=Parameter("Folder for rejected images", GCS_PATH),
     ),
-    # Not a parameter of the template: its launcher ends before the job begins.
+)
+
+# Not parameters of the template: its launcher ends before the job begins.
+RUN = (
+    Option(
+        name="config",
+        metavar="FILE",
+        help="YAML file of options, or the manifest.json of a dataset to repeat; flags win",
+        is_path=True,
+    ),
     Option(
         name="progress",
         choices=PROGRESS_STYLES,

@@ -96,6 +96,23 @@ def refuse_unknown(
         return
     typed = [as_typed(word, argv) for word in rest]
     check_beam_flags(typed)
+    unknown, beams = find_unknown(rest, parser, typed)
+    check_words(unknown, argv, parser, beams)
+
+
+def find_unknown(
+    rest: Sequence[str], parser: argparse.ArgumentParser, typed: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """The words that Beam's options do not know either, and the flags of Beam for a hint.
+
+    Args:
+        rest: the words that our parser does not recognize.
+        parser: ours.
+        typed: the words as the user wrote them; None if that is how they are.
+
+    Raises:
+        UsageError: Beam cannot read a value.
+    """
     # Importing Beam takes a second, and few runs have Beam options.
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -115,9 +132,10 @@ def refuse_unknown(
             )
     except (TypeError, ValueError) as error:
         # An option with a JSON value, which argparse does not know about.
-        names = ", ".join(word.partition("=")[0] for word in typed if word.startswith("-"))
+        shown = rest if typed is None else typed
+        names = ", ".join(word.partition("=")[0] for word in shown if word.startswith("-"))
         raise UsageError(f"Beam cannot read one of {names}: {error}") from error
-    check_words(unknown, argv, parser, proposed(beams))
+    return unknown, proposed(beams)
 
 
 def check_words(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pipeline.inputs.image_samples import list_inputs
+from pipeline.inputs.image_samples import list_inputs, plain_globs
 from transforms.core.dataset.output_names import LABELS, MANIFEST
 from transforms.core.decisions import Decision
 from transforms.core.features.layouts import is_layout_file
@@ -21,11 +21,10 @@ def left_out(flags: argparse.Namespace) -> tuple[LeftOut, list[Decision]]:
     """
     paths: list[str] = []
     if flags.labels is not None:
-        is_glob = WILDCARD.search(flags.labels)
-        paths += (
-            [f.uri for f in list_inputs(flags.labels, "--labels")] if is_glob else [flags.labels]
-        )
-    if flags.class_names is not None:
+        for each in plain_globs([flags.labels], "--labels"):
+            is_glob = WILDCARD.search(each)
+            paths += [f.uri for f in list_inputs(each, "--labels")] if is_glob else [each]
+    if isinstance(flags.class_names, str):
         paths.append(flags.class_names)
     if is_layout_file(flags.layout):
         paths.append(flags.layout)

@@ -198,9 +198,10 @@ def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | No
         UsageError: the class names do not need the flag.
     """
     if flags.dense_labels and not all(str(integer_of(name)) == name for name in class_names or ()):
+        file = f" {flags.class_names}" if isinstance(flags.class_names, str) else ""
         raise UsageError(
-            "--dense_labels numbers integer labels; the lines of --class_names "
-            f"{flags.class_names} count from 0 anyway: leave one out"
+            f"--dense_labels numbers integer labels; the lines of --class_names{file} count from 0 "
+            "anyway: leave one out"
         )
 
 
@@ -272,13 +273,15 @@ def _check_any_match(
     )
 
 
-def read_classes(path: str | None) -> tuple[str, ...] | None:
-    """The names in the file of `--class_names`, if there is one.
+def read_classes(source: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The names of `--class_names`, in its file or listed in that of `--config`.
 
     Raises:
         UsageError: it cannot be read.
         LabelsError: it has no class name, or the same name twice.
     """
-    if path is None:
+    if source is None:
         return None
-    return read_class_names(read_flag_file("--class_names", path))
+    if isinstance(source, tuple):
+        return read_class_names("\n".join(source))
+    return read_class_names(read_flag_file("--class_names", source))

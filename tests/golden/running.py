@@ -34,7 +34,7 @@ class Golden:
         Args:
             folder: is empty.
         """
-        self._folder = folder
+        self.folder = folder
         self._made: dict[str, Dataset] = {}
         write_inputs(folder)
         self.inputs = _digest_of_all(folder)
@@ -42,7 +42,7 @@ class Golden:
     def dataset(self, name: str, *words: str) -> Dataset:
         """The dataset of one conversion; `words` are options of Beam."""
         if name not in self._made:
-            with contextlib.chdir(self._folder):
+            with contextlib.chdir(self.folder):
                 self._made[name] = self._convert(name, words)
         return self._made[name]
 
@@ -58,7 +58,7 @@ class Golden:
             former = convert(output=output, **flags_of(base))
             assert former.code == 0, former.err
         made = make_dataset(output, *words, **flags)
-        return Dataset(self._folder / made.folder)
+        return Dataset(self.folder / made.folder)
 
     def digests(self, name: str, *words: str) -> dict[str, str]:
         """The digest of every file that a conversion publishes, by its relative path."""
@@ -68,7 +68,7 @@ class Golden:
         for path, data in _files(self.dataset(name, *words).folder):
             yield path, _digest(_without_versions(path, data))
         copies = flags_of(name).get("quarantine")
-        for path, data in _files(self._folder / copies) if copies else ():
+        for path, data in _files(self.folder / copies) if copies else ():
             yield f"{copies}/{path}", _digest(data)
 
 

@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 import pipeline.convert
+from pipeline.flags.options import parse_flags
+from pipeline.preflight import check_flags
 from tests.golden.conversions import CONVERSIONS, QUICK, flags_of
 from tests.golden.running import Golden, libraries, recorded
 from transforms.core.features.layouts import LAYOUTS
@@ -31,10 +33,10 @@ They decide whether there is a dataset, and what is beside its shards; a file th
 `--allow_outside` lets in would have to be in another folder of the root directory.
 """
 
-ELSEWHERE = {"help", "version", "output", "progress", "model_weights"}
+ELSEWHERE = {"help", "version", "output", "progress", "config", "model_weights"}
 """Options that no golden conversion can show.
 
-The first four change no byte. Weights are those of models of keras.applications, whose floats
+The first five change no byte. Weights are those of models of keras.applications, whose floats
 differ from processor to processor: tests/pipeline/flags/test_options.py has them.
 """
 
@@ -68,6 +70,27 @@ def test_published_bytes(name: str, golden: Golden, expected: dict[str, Any]) ->
         pytest.skip(f"recorded with other libraries, here {', '.join(others)}")
     assert same_inputs, "tests/golden/inputs.py draws other files than those that were recorded"
     assert golden.digests(name) == expected["conversions"][name]
+
+
+@pytest.mark.parametrize("name", _cases())
+def test_the_manifest_repeats_the_run(
+    name: str, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same options, no file of records differs: see the recipes below."""
+    dataset = golden.dataset(name)
+    monkeypatch.chdir(golden.folder)
+    words = [f"--config={dataset.folder}/manifest.json", "--output=again"]
+    if flags_of(name).get("allow_outside"):
+        # Not recorded: it is a permission.
+        words.append("--allow_outside")
+    config = check_flags(parse_flags("convert", words)[0])
+    manifest = dataset.manifest
+    assert config.options == manifest["options"]
+    assert config.dataset.digest == manifest["options_digest"]
+    assert {"images": list(config.images), "labels": list(config.csv_paths)}.items() <= manifest[
+        "inputs"
+    ].items()
+    assert config.root == manifest["root"]
 
 
 def test_every_recorded_conversion_is_run(expected: dict[str, Any]) -> None:

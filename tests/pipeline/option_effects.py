@@ -282,5 +282,6 @@ ROWS = {
     "--quarantine": Row(
         "{out}/rejected", _quarantine, {"images": "{in}/empty/*/*.jpg", **ALL, **DIRECTORY}
     ),
+    "--config": Row("{in}/seed.yaml", _seed),
     "--progress": Row("json", _progress_json, before="off"),
 }

@@ -92,6 +92,7 @@ def test_the_bytes_are_those_of_the_command(folder: Path) -> None:
     [
         ({"output": "out", "imges": ["a"]}, TypeError, "has no option 'imges'"),
         ({"output": "out", "progress": "none"}, TypeError, "has no option 'progress'"),
+        ({"output": "out", "config": "a.yaml"}, TypeError, "has no option 'config'"),
         ({"output": "out", "runner": "x"}, TypeError, "has no option 'runner'"),
         ({"images": ["photos/*.jpg"]}, ValueError, "output DIR is missing"),
         ({"output": "out", "images": ["none/*"]}, ValueError, "no file matches images"),

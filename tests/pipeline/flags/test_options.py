@@ -24,7 +24,7 @@ from tests.pipeline.option_rows import Made
 
 # The golden conversions show of all others that they change the records; --max_rejected,
 # --overwrite and --progress have quick tests of their own, and no test does without --output.
-QUICK = ["--allow_outside", "--quarantine", "--strict"]
+QUICK = ["--allow_outside", "--config", "--quarantine", "--strict"]
 FLAGS = rest_slow([*QUICK, *(flag for flag in ROWS if flag not in QUICK)], len(QUICK))
 
 
@@ -60,6 +60,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "korean.csv": ["id,label", *(f"{stem},고양이" for stem in stems)],
         "numbers.csv": ["id,label", "cat-0,7", "cat-1,100000", "dog-0,10", "dog-1,nan"],
         "classes.txt": ["dog", "cat"],
+        "seed.yaml": ["seed: 5"],
         "many.csv": ["id,label", "cat-0,a", "cat-1,b", "dog-0,a|b", "dog-1,b"],
         "many.yaml": ["features: {image: image.bytes, classes: label.ids}"],
         "two.csv": [

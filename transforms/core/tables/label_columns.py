@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -26,6 +27,9 @@ from transforms.core.tables.csv_rows import (
 from transforms.core.tables.csv_starts import delimiter_text, likely_delimiter
 
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
+
+# What `name_of` calls a column of a CSV without a header.
+_UNNAMED = re.compile(r"column ([1-9][0-9]*)")
 
 IsImageKey = Callable[[str], bool]
 
@@ -91,6 +95,7 @@ def _resolved(
     label_required: bool,
 ) -> CsvColumns:
     finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path)
+    key, label = finder.number_of(key), finder.number_of(label)
     has_header = finder.has_header(key, label)
     key_at = None if key is None else finder.chosen(key, "--label_key", has_header)
     label_at = None if label is None else finder.chosen(label, "--label_column", has_header)
@@ -129,7 +134,7 @@ def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, 
         LabelsError: there is no such column.
     """
     finder = _Finder(header_names(first.rows[0]), first.rows, None, path)
-    return finder.chosen(wanted, flag, columns.has_header)
+    return finder.chosen(finder.number_of(wanted) or wanted, flag, columns.has_header)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +172,11 @@ class _Finder:
             f" ({quote_names(self.names)}): name its columns with --label_key and --label_column;"
             f" {_BY_NUMBER}"
         )
+
+    def number_of(self, wanted: str | None) -> str | None:
+        """`wanted`, or N if it is `column N`, our name for a column that has none."""
+        found = _UNNAMED.fullmatch(wanted or "")
+        return found[1] if found and self._find(found[0]) is None else wanted
 
     def chosen(self, wanted: str, flag: str, has_header: bool) -> int:
         """The index of the column that a flag names or numbers."""

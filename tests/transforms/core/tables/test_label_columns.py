@@ -73,6 +73,7 @@ def test_columns_of_a_header(
         (("1,cat,x",), None, "2", (0, 1)),
         (("x,y,z",), "3", "1", (2, 0)),
         (("x,y",), "2", None, (1, 0)),
+        (("x,y",), "column 2", "column 1", (1, 0)),  # as manifests name them
         (("x,y",), None, "2", (0, 1)),
         (("2,1",), "1", "2", (0, 1)),  # the cell 1 is not a column called 1
         (("1,label",), "1", "2", (0, 1)),  # a class called label
@@ -84,6 +85,11 @@ def test_columns_without_a_header(
     columns = resolve(*rows, key=key, label=label)
     assert not columns.has_header
     assert (columns.key, columns.label) == found
+
+
+def test_a_column_that_is_called_like_an_unnamed_one() -> None:
+    columns = resolve("id,column 1", "1,cat", key="id", label="column 1")
+    assert (columns.has_header, columns.key, columns.label) == (True, 0, 1)
 
 
 def test_width_without_a_header_is_the_widest_row() -> None:
