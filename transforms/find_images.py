@@ -10,7 +10,7 @@ from typing import NamedTuple
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.image_globs import any_case
 from transforms.core.planning.keys import image_key, relative_path
-from transforms.core.records import Count, JoinSide
+from transforms.core.records import Count, JoinSide, NameRange
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.tables.csv_rows import label_text
 from transforms.storage.files import storage_of
@@ -56,15 +56,24 @@ class ImageFinder:
         self._left_out = left_out or LeftOut()
         self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
 
-    def find(self, pattern: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
-        """Lists one glob: yields every image with its key, and their number at the end."""
+    def find(
+        self, part: NameRange, limit: int = 0
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | NameRange]:
+        """Lists one glob: yields every image with its key, and their number at the end.
+
+        Args:
+            part: the glob, or a range of its names.
+            limit: after this many names, the rest may follow as ranges; 0 for no limit.
+        """
         found = 0
-        folder = named_folder(pattern)
-        for file in storage_of(pattern).list_files(any_case(pattern)):
-            if self._left_out.has(file.uri):
-                continue
-            found += 1
-            yield self._describe(file, folder)
+        folder = named_folder(part.glob)
+        listed = part._replace(glob=any_case(part.glob))
+        for file in storage_of(part.glob).list_range(listed, limit):
+            if isinstance(file, NameRange):
+                yield file._replace(glob=part.glob)
+            elif not self._left_out.has(file.uri):
+                found += 1
+                yield self._describe(file, folder)
         yield Count("images_found", found)
 
     def _describe(self, file: FoundFile, folder: str) -> tuple[str, JoinSide] | Rejection:

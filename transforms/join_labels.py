@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import join_group
+from transforms.core.planning.name_ranges import LISTED_NAMES
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
 from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
 from transforms.metrics import PROGRESS, counter
 from transforms.read_labels import RowReader
+from transforms.storage.files import storage_of
 
 # The modules of these types have no postponed annotations: RowCoder would pickle every field whose
 # type is only a name, and a runner that is not Python could not read it.
-for _record in (JoinSide, LabelledImage, Rejection, Count, LabelCells):
+for _record in (NameRange, JoinSide, LabelledImage, Rejection, Count, LabelCells):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
 
 _REJECTIONS = "rejections"
 _COUNTS = "counts"
 _LABELS = "labels"
+_REST = "rest"
+
+_TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
 
 # The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "given", "none")
@@ -36,7 +41,7 @@ _LABEL_SOURCES = ("csv", "directory", "regex", "given", "none")
 class _Input(NamedTuple):
     """A glob of images, or a label file."""
 
-    uri: str
+    part: NameRange
     is_images: bool
 
 
@@ -57,26 +62,34 @@ class Inputs(NamedTuple):
 
 
 class _ReadInputFn(beam.DoFn):
-    """Lists a glob, or reads a label file.
+    """Lists a glob or a range of its names, or reads a label file.
 
     The following metrics are maintained: `images_found`, files that globs matched; `rows_read`,
     rows without headers and blank lines.
     """
 
-    def __init__(self, finder: ImageFinder, reader: RowReader | None) -> None:
+    def __init__(self, finder: ImageFinder, reader: RowReader | None, limit: int = 0) -> None:
+        """Takes the names of a glob after which the rest is cut into ranges; 0 for all."""
         self._finder = finder
         self._reader = reader
+        self._limit = limit
         self._counters = {
             "images_found": counter("images_found"),
             "rows_read": counter("rows_read"),
         }
 
-    def process(self, source: _Input) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
-        read = self._finder.find if source.is_images or not self._reader else self._reader.read
+    def process(
+        self, source: _Input | NameRange
+    ) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
+        if not isinstance(source, _Input):
+            # In other processes than the one that built the graph, its class is one of Beam's.
+            source = _Input(NameRange(*source), True)
         labels = LabelCounter()
         has_labels = source.is_images
-        for result in read(source.uri):
-            if isinstance(result, Rejection):
+        for result in self._read(source):
+            if isinstance(result, NameRange):
+                yield beam.pvalue.TaggedOutput(_REST, result)
+            elif isinstance(result, Rejection):
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             elif isinstance(result, Count):
                 self._counters[result.name].inc(result.value)
@@ -93,6 +106,11 @@ class _ReadInputFn(beam.DoFn):
         if has_labels:
             yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
 
+    def _read(self, source: _Input) -> Iterator[Any]:
+        if source.is_images or not self._reader:
+            return self._finder.find(source.part, self._limit)
+        return self._reader.read(source.part.glob)
+
 
 class ReadInputs(beam.PTransform):
     """Lists the globs and reads the label files.
@@ -100,8 +118,12 @@ class ReadInputs(beam.PTransform):
     One step for both: two would have to be flattened, which the in-process runner pays for with
     a copy of every name (docs/architecture.md).
 
-    Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists and reads again. One
-    glob is listed, and one file read, by one worker.
+    Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
+    up to three rounds (see `name_ranges`). In one process all workers share Python's lock, and each
+    step has its price.
+
+    Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
+    file, again. Outside of buckets, one worker lists a glob.
     """
 
     def __init__(
@@ -113,22 +135,52 @@ class ReadInputs(beam.PTransform):
     ) -> None:
         super().__init__()
         # One of them may be empty: rows can list the images, and images need no rows.
-        self._inputs = [_Input(g, True) for g in path_texts("globs", globs)] if globs else []
-        if csv_paths:
-            self._inputs += [_Input(path, False) for path in path_texts("csv_paths", csv_paths)]
-        self._fn = _ReadInputFn(finder, reader)
+        self._globs = path_texts("globs", globs) if globs else []
+        self._csv_paths = path_texts("csv_paths", csv_paths) if csv_paths else []
+        self._finder = finder
+        self._reader = reader
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
-        types = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
+        inputs = [_Input(NameRange(glob), True) for glob in self._globs]
+        inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
+        limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline.runner) else (0,)
         read = (
             begin
-            | "Name the inputs" >> beam.Create(self._inputs)
+            | "Name the inputs" >> beam.Create(inputs)
             | "List images and read rows"
-            >> beam.ParDo(self._fn)
-            .with_output_types(tuple[str, JoinSide], **types)
-            .with_outputs(_REJECTIONS, _COUNTS, _LABELS, main="sides")
+            >> _with_outputs(_ReadInputFn(self._finder, self._reader, limit), hands_on=limit > 0)
         )
-        return Inputs(read.sides, read.rejections, read.counts, read.labels)
+        found = [read]
+        for number, limit in enumerate(limits, 1):
+            read = (
+                read[_REST]
+                | f"Spread ranges {number}" >> beam.Reshuffle()
+                | f"List ranges {number}"
+                >> _with_outputs(_ReadInputFn(self._finder, None, limit), hands_on=limit > 0)
+            )
+            found.append(read)
+        return Inputs(*(_together(found, name) for name in Inputs._fields))
+
+    def _hands_on(self, runner: Any) -> bool:
+        """Whether several workers should list one glob."""
+        # Its class is not imported by jobs elsewhere.
+        is_in_process = type(runner).__name__ == "FnApiRunner"
+        return not is_in_process and any(storage_of(glob).is_remote for glob in self._globs)
+
+
+def _with_outputs(fn: beam.DoFn, *, hands_on: bool) -> beam.PTransform:
+    types = {**_TYPES, _REST: NameRange} if hands_on else _TYPES
+    return (
+        beam.ParDo(fn)
+        .with_output_types(tuple[str, JoinSide], **types)
+        .with_outputs(*types, main="sides")
+    )
+
+
+def _together(found: Sequence[Any], name: str) -> beam.PCollection[Any]:
+    """One output of all rounds."""
+    outputs = [getattr(read, name) for read in found]
+    return outputs[0] if len(outputs) == 1 else outputs | f"All {name}" >> beam.Flatten()
 
 
 class JoinedImages(NamedTuple):

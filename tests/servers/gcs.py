@@ -189,6 +189,10 @@ class GcsServer:
         """Delays each GET, and each other request, by so many milliseconds."""
         self._control("PUT", {"get_ms": get_ms, "other_ms": other_ms})
 
+    def set_page(self, names: int) -> None:
+        """Limits each page of a listing to so many names, 1,000 before."""
+        self._control("PUT", {"page": names})
+
     def counts(self) -> dict[str, int]:
         """Requests by method and kind, such as `GET media`, and faults, `fault 503 GET media`.
 
@@ -212,7 +216,7 @@ class GcsServer:
         self._upstream("PUT", "/_internal/config", json.dumps({"externalUrl": url}).encode())
 
     def reset(self) -> None:
-        """Forgets counts, log, faults and latency. Objects stay."""
+        """Forgets counts, log, faults, latency and the size of pages. Objects stay."""
         self._control("DELETE")
 
     def _control(self, method: str, settings: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Stands in front of fake-gcs-server: counts the requests, and makes some slow or fail.
 
 It makes up for gaps of fake-gcs-server: it checks preconditions on generations (not in batches),
-lets the last part of an upload be repeated, and takes batches whose parts have no `Content-ID`.
+lets the last part of an upload be repeated, takes batches whose parts have no `Content-ID`, and
+lists at most 1,000 names a page.
 
     python -m tests.servers.gcs_proxy PORT UPSTREAM [--stop_too PID]
 
 `/_control` answers GET with what was asked so far, takes settings with PUT (`get_ms`, `other_ms`,
-`faults`, `seed`; what is not named stays) and forgets everything with DELETE.
+`page`, `faults`, `seed`; what is not named stays) and forgets everything with DELETE.
 """
 
 from __future__ import annotations
@@ -28,9 +29,16 @@ from aiohttp import ClientSession, TCPConnector, web
 from yarl import URL
 
 from tests.servers.gcs_faults import Change, Fault
-from tests.servers.gcs_requests import Asked, parameters_of, read_request, with_content_ids
+from tests.servers.gcs_requests import (
+    Asked,
+    parameters_of,
+    read_request,
+    with_content_ids,
+    with_page,
+)
 
 LARGEST_BODY = 1 << 30
+LARGEST_PAGE = 1000
 OF_ONE_HOP = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}
 # aiohttp must add none of its own: Accept-Encoding decides how an object is sent.
 ADDED_BY_AIOHTTP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
@@ -61,7 +69,7 @@ class Proxy:
         self._reset()
 
     def _reset(self) -> None:
-        self._numbers = {"get_ms": 0, "other_ms": 0, "seed": 0}
+        self._numbers = {"get_ms": 0, "other_ms": 0, "page": LARGEST_PAGE, "seed": 0}
         self._faults: list[Fault] = []
         self._changes: list[Change] = []
         self._counts: Counter[str] = Counter()
@@ -201,9 +209,12 @@ class Proxy:
         headers.append(("Host", request.headers.get("Host", "")))
         if asked.kind == "batch":
             body = with_content_ids(body, request.headers.get("Content-Type", ""))
+        target = asked.target
+        if asked.kind == "list":
+            target = with_page(target, self._numbers["page"])
         async with self._session.request(
             request.method,
-            URL(self._upstream + asked.target, encoded=True),
+            URL(self._upstream + target, encoded=True),
             data=body,
             headers=headers,
             skip_auto_headers=ADDED_BY_AIOHTTP,

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlencode
 
 LARGEST_METADATA = 1 << 16
 ADDRESS = re.compile(
@@ -61,6 +61,14 @@ def read_request(method: str, target: str, body: bytes) -> Asked:
     bucket = unquote(found["bucket"] or "")
     destination = unquote(f"{found['to_bucket']}/{found['to_name']}") if found["to_name"] else ""
     return Asked(method, kind, f"{bucket}/{name}" if name else bucket, target, destination)
+
+
+def with_page(target: str, most: int) -> str:
+    """A listing whose pages have no more names than the service gives."""
+    parameters = parameters_of(target)
+    asked = int(parameters.get("maxResults", most))
+    parameters["maxResults"] = str(min(asked, most))
+    return f"{target.partition('?')[0]}?{urlencode(parameters)}"
 
 
 def uploaded_name(body: bytes) -> str:

@@ -64,6 +64,20 @@ def test_compressed_objects_stay_compressed(server: GcsServer, bucket: Bucket) -
     assert (metadata["contentEncoding"], metadata["contentType"]) == ("gzip", "text/plain")
 
 
+def test_a_listing_comes_in_pages_of_a_range(server: GcsServer, bucket: Bucket) -> None:
+    names = [f"a/{number:02}" for number in range(20)]
+    for name in [*names, "b/1"]:
+        server.put(BUCKET, name, b"")
+    server.set_page(5)
+    listing = bucket.list_blobs(prefix="a/", start_offset="a/03", end_offset="a/14")
+    pages = [[blob.name for blob in page] for page in listing.pages]
+    assert pages == [names[3:8], names[8:13], names[13:14]]
+    [first] = bucket.list_blobs(prefix="a/", start_offset="a/099", max_results=1)
+    assert first.name == "a/10"
+    assert list(bucket.list_blobs(prefix="a/", start_offset="a0", max_results=1)) == []
+    assert server.counts() == {"GET list": 5}
+
+
 def test_what_tests_ask_for_is_not_counted(server: GcsServer, bucket: Bucket) -> None:
     generation = server.put(BUCKET, "a", b"1")
     assert server.metadata(BUCKET, "a")["generation"] == str(generation)

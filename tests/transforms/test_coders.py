@@ -17,6 +17,7 @@ from transforms.core.records import (
     FingerprintBatch,
     JoinSide,
     LabelledImage,
+    NameRange,
     ShardImage,
 )
 from transforms.core.rejections import Rejection
@@ -31,6 +32,7 @@ from transforms.core.rejections import Rejection
         LabelCells,
         LabelledImage,
         FingerprintBatch,
+        NameRange,
         Rejection,
         ShardImage,
     ],

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pytest
 
+from tests.servers.gcs import GcsServer
+from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
+from transforms import join_labels
+from transforms.core.labels.label_kinds import merge_cells
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.split_assignment import SplitAssigner
@@ -39,6 +45,55 @@ def test_inputs_are_read_together(tmp_path: Path) -> None:
     assert found["rejections"] == []
     counts = [Count("images_found", 0), Count("images_found", 1), Count("rows_read", 2)]
     assert sorted(found["counts"]) == counts
+
+
+NAMES = [
+    *(f"in/{folder}/{number:03}.jpg" for folder in range(3) for number in range(40)),
+    *(f"in/한강/{number}.JPG" for number in range(60)),
+    "in/1/",
+    "in/1/.hidden.jpg",
+    "in/1/000.jpg.txt",
+    "in/1",
+    "in/deep/er/1.jpg",
+]
+
+
+@pytest.mark.parametrize("pattern", ["in/**/*.jpg", "in/?/0[0-3]*.jpg", "in/1/000.jpg", "no/*.jpg"])
+def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
+    pattern: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gcs.make_bucket("photos")
+    for name in NAMES:
+        gcs.put("photos", name, name.encode())
+    finder = ImageFinder(root="gs://photos/in", key="path", rules=PathRules("directory"))
+
+    def read() -> dict[str, list[Any]]:
+        transform = ReadInputs([f"gs://photos/{pattern}"], finder, [], None)
+        return collect(lambda p: (p | "Read" >> transform)._asdict())
+
+    gcs.set_page(10)
+    alone = read()
+    pages = gcs.counts()["GET list"]
+
+    gcs.reset()
+    gcs.set_page(10)
+    monkeypatch.setattr(join_labels, "LISTED_NAMES", (20, 10, 30))
+    monkeypatch.setattr(ReadInputs, "_hands_on", lambda *_: True)
+    in_ranges = read()
+    assert in_ranges["sides"] == alone["sides"]
+    assert sum(count.value for count in in_ranges["counts"]) == len(alone["sides"])
+    labels = [merge_cells(found["labels"]) for found in (alone, in_ranges)]
+    assert labels[0] == labels[1]
+    # Of one page, nothing is requested twice; of many, each worker lists a few.
+    listed = [parameters_of(target) for _, target in gcs.log()]
+    listed = [each for each in listed if "size" in each["fields"]]
+    turns = Counter(each.get("startOffset", "") for each in listed)
+    assert len(listed) <= pages + len(turns)
+    assert max(turns.values()) <= 3
+    if pages == 1:
+        assert gcs.counts() == {"GET list": 1}
+    else:
+        assert len(turns) > 8
 
 
 def join(label_from: str, *groups: list[tuple[str, JoinSide]]) -> dict[str, list[Any]]:

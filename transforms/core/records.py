@@ -114,6 +114,20 @@ class Count(NamedTuple):
     value: int
 
 
+class NameRange(NamedTuple):
+    """Files to list: those of a glob, or a part of them.
+
+    Attributes:
+        glob: the glob.
+        start: the name in the bucket at or after which the part begins; empty for its beginning.
+        end: the name before which it ends; empty for its end.
+    """
+
+    glob: str
+    start: str = ""
+    end: str = ""
+
+
 class FingerprintBatch(NamedTuple):
     """Fingerprints of those records of a shard that fall into one bucket.
 

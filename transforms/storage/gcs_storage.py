@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from transforms.core.dataset.output_names import STAGING
 from transforms.core.file_errors import ChangedError, FinalError
 from transforms.core.globs import glob_regex, literal_prefix
+from transforms.core.planning.name_ranges import range_starts
+from transforms.core.records import NameRange
 from transforms.storage.gcs_client import SCHEME, blob_of, client, get_media, split_uri
 from transforms.storage.gcs_errors import translate_errors
 from transforms.storage.gcs_retry import retry
@@ -43,14 +45,40 @@ class GcsStorage(Storage):
 
         Folder placeholders, whose names end with a slash, are left out.
         """
-        bucket, names = split_uri(pattern)
+        for file in self.list_range(NameRange(pattern), 0):
+            assert isinstance(file, FoundFile)
+            yield file
+
+    def list_range(self, part: NameRange, limit: int) -> Iterator[FoundFile | NameRange]:
+        """See `list_files`; what follows the page of the `limit`-th name is cut into ranges."""
+        bucket, names = split_uri(part.glob)
         if not bucket:
-            raise FileNotFoundError(errno.ENOENT, "no such bucket", pattern)
-        matches = glob_regex(names).fullmatch
-        for blob in _list(pattern, literal_prefix(names), "name,size,generation"):
-            if matches(blob.name) and not blob.name.endswith("/"):
-                uri = f"{SCHEME}{bucket}/{blob.name}"
-                yield FoundFile(uri, blob.size or 0, blob.generation)
+            raise FileNotFoundError(errno.ENOENT, "no such bucket", part.glob)
+        matches, listed = glob_regex(names).fullmatch, 0
+        pages = _pages(part, literal_prefix(names), "name,size,generation")
+        for page, is_last in pages:
+            listed += len(page)
+            is_cut = bool(limit) and listed >= limit and not is_last
+            # The next range begins with the last name, at which it can be named.
+            for blob in page[: -1 if is_cut else None]:
+                if matches(blob.name) and not blob.name.endswith("/"):
+                    uri = f"{SCHEME}{bucket}/{blob.name}"
+                    yield FoundFile(uri, blob.size or 0, blob.generation)
+            if is_cut:
+                yield from self._cut(part._replace(start=page[-1].name))
+                return
+
+    def _cut(self, part: NameRange) -> Iterator[NameRange]:
+        """Ranges that together are one range."""
+        prefix = literal_prefix(split_uri(part.glob)[1])
+
+        def first_at(start: str) -> str:
+            first = _pages(part._replace(start=start), prefix, "name", max_results=1)
+            return next((blob.name for page, _ in first for blob in page), "")
+
+        starts = range_starts(first_at, part.start, each=self.for_each)
+        for start, end in zip(starts, [*starts[1:], part.end], strict=True):
+            yield NameRange(part.glob, start, end)
 
     def names_below(self, folder: str) -> list[str]:
         prefix = f"{split_uri(folder)[1]}/"
@@ -239,20 +267,34 @@ class GcsStorage(Storage):
 
 
 def _list(folder: str, prefix: str, fields: str) -> Iterator[Blob]:
-    """The objects of a folder's bucket whose names begin with a prefix.
+    """The objects of a folder's bucket whose names begin with a prefix; see `_pages`."""
+    for page, _ in _pages(NameRange(folder), prefix, fields):
+        yield from page
+
+
+def _pages(
+    part: NameRange, prefix: str, fields: str, *, max_results: int | None = None
+) -> Iterator[tuple[list[Blob], bool]]:
+    """Pages of the objects of a bucket, and whether each is the last; one request a page.
 
     Args:
-        folder: the folder or glob, for messages.
+        part: a glob or a folder in the bucket, for messages, and the range of the names.
         prefix: of the names.
         fields: the fields to request for each object.
+        max_results: objects to list; None for all.
     """
-    with translate_errors(folder, missing="no such bucket"):
-        yield from client().list_blobs(
-            split_uri(folder)[0],
+    with translate_errors(part.glob, missing="no such bucket"):
+        listing = client().list_blobs(
+            split_uri(part.glob)[0],
             prefix=prefix,
+            start_offset=part.start or None,
+            end_offset=part.end or None,
+            max_results=max_results,
             fields=f"items({fields}),nextPageToken",
             retry=retry(),
         )
+        for page in listing.pages:
+            yield [*page], not listing.next_page_token
 
 
 def _stored(blob: Blob) -> Stored:

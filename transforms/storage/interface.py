@@ -16,6 +16,7 @@ import google_crc32c
 
 from transforms.core.dataset.output_names import PARTIAL, ForeignNameError, is_staged
 from transforms.core.file_errors import TooLargeError
+from transforms.core.records import NameRange
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -88,6 +89,10 @@ class Storage(abc.ABC):
         Raises:
             OSError: something cannot be listed; images would be missed silently.
         """
+
+    def list_range(self, part: NameRange, limit: int) -> Iterator[FoundFile | NameRange]:
+        """Lists files; after about `limit` names the rest may follow as ranges, 0 for no limit."""
+        return self.list_files(part.glob)
 
     @abc.abstractmethod
     def find(self, path: str) -> Stored | None:

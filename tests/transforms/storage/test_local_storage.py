@@ -19,7 +19,7 @@ from tests.privileges import without_privileges
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.rejection_limit import RejectionLimit
-from transforms.core.records import Count, JoinSide
+from transforms.core.records import Count, JoinSide, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
 from transforms.storage import local_globs
@@ -98,7 +98,7 @@ def test_a_dangling_link_is_listed_for_the_reader_to_reject(tmp_path: Path) -> N
 
 def find(folder: Path, pattern: str, **changes: Any) -> list[Any]:
     options = {"root": str(folder), "key": "path", "rules": FOLDERS, **changes}
-    return list(ImageFinder(**options).find(f"{folder}/{pattern}"))
+    return list(ImageFinder(**options).find(NameRange(f"{folder}/{pattern}")))
 
 
 def test_find_images(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_one_folder_named_by_the_glob_is_a_class(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     finder = ImageFinder(root=f"{tmp_path}/cat", key="stem", rules=FOLDERS)
-    [(_, side), _] = finder.find(f"{tmp_path}/cat/*.jpg")
+    [(_, side), _] = finder.find(NameRange(f"{tmp_path}/cat/*.jpg"))
     assert side.label == "cat"
     labels = [result[1].label for result in find(tmp_path, "**/*.jpg")[:-1]]
     assert sorted(labels) == ["", "cat"]
