@@ -7,7 +7,7 @@ import hashlib
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,17 +89,18 @@ def test_any_order_of_the_listing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original = local_globs._names
+    original = local_globs._entries
     arranged = 0
 
-    def names(folder: str) -> list[str]:
+    def entries(folder: str) -> Iterator[os.DirEntry[str]]:
         nonlocal arranged
-        found = sorted(original(folder))
-        arrange(found)
-        arranged += len(found)
-        return found
+        found = {entry.name: entry for entry in original(folder)}
+        names = sorted(found)
+        arrange(names)
+        arranged += len(names)
+        return iter([found[name] for name in names])
 
-    monkeypatch.setattr(local_globs, "_names", names)
+    monkeypatch.setattr(local_globs, "_entries", entries)
     assert digests(make(inputs, tmp_path / "out").folder) == expected
     assert arranged >= 64
 

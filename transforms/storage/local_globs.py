@@ -6,7 +6,6 @@ import errno
 import fnmatch
 import glob
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterator
 
@@ -15,7 +14,7 @@ _MAX_WAYS = 1000
 
 
 def expand_glob(pattern: str) -> Iterator[str]:
-    """Like `glob.iglob(pattern, recursive=True)`, but an unreadable folder is an error."""
+    """Like `glob.iglob(pattern, recursive=True)` without folders; an unreadable one is an error."""
     first, *parts = pattern.split("/")
     if first == "" and parts:
         yield from _match_parts("/", parts)
@@ -34,12 +33,22 @@ def _match_parts(folder: str, parts: list[str]) -> Iterator[str]:
         if part and os.path.lexists(folder + part):
             yield folder + part
     else:
-        for name in _names(folder):
-            if fnmatch.fnmatchcase(name, part) and (part[0] == "." or name[0] != "."):
-                if not rest:
-                    yield folder + name
-                elif _is_folder(folder + name):
-                    yield from _match_parts(folder + name + "/", rest)
+        for entry in _entries(folder):
+            if _fits(entry.name, part):
+                yield from _match_entry(folder, entry, rest)
+
+
+def _fits(name: str, part: str) -> bool:
+    return fnmatch.fnmatchcase(name, part) and (part[0] == "." or name[0] != ".")
+
+
+def _match_entry(folder: str, entry: os.DirEntry[str], rest: list[str]) -> Iterator[str]:
+    """The paths that the rest of a glob matches below something in `folder`, or itself."""
+    if not rest:
+        if not entry.is_dir(follow_symlinks=False):
+            yield folder + entry.name
+    elif _is_folder(entry):
+        yield from _match_parts(f"{folder}{entry.name}/", rest)
 
 
 def _match_below(top: str, rest: list[str]) -> Iterator[str]:
@@ -50,6 +59,9 @@ def _match_below(top: str, rest: list[str]) -> Iterator[str]:
     Raises:
         OSError: there are too many ways through links to one folder.
     """
+    part, *deeper = rest
+    # Each folder is listed once, for its files and for the folders in it.
+    is_listed = glob.has_magic(part) and part != "**"
     ways: Counter[str] = Counter()
     # A folder, its path without links, and all folders above it.
     todo: list[tuple[str, str, frozenset[str]]] = [(top, os.path.realpath(top), frozenset())]
@@ -60,38 +72,57 @@ def _match_below(top: str, rest: list[str]) -> Iterator[str]:
         ways[real] += 1
         if ways[real] > _MAX_WAYS:
             raise OSError(errno.ELOOP, f"links lead to it in more than {_MAX_WAYS} ways", folder)
-        yield from _match_parts(folder, rest)
+        if not is_listed:
+            yield from _match_parts(folder, rest)
         below = above | {real}
-        for name in _names(folder):
-            path = folder + name
-            if name[0] != "." and _is_folder(path):
+        for entry in _entries(folder):
+            name = entry.name
+            if is_listed and _fits(name, part):
+                yield from _match_entry(folder, entry, deeper)
+            if name[0] != "." and _is_folder(entry):
                 target = os.path.join(real, name)
-                if os.path.islink(path):
+                if entry.is_symlink():
                     target = os.path.realpath(target)
-                todo.append((path + "/", target, below))
+                todo.append((f"{folder}{name}/", target, below))
 
 
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder or ".")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _is_folder(path: str) -> bool:
-    """Whether `path` is a folder, or a link to one.
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder, as it is read; nothing if the folder is gone.
 
     Raises:
-        OSError: that is unknown, for example in a folder that may be listed but not entered, or for
-            a path that is too long; `os.path.isdir` gives False, and images would be missed.
+        OSError: it cannot be listed.
     """
     try:
-        return stat.S_ISDIR(os.stat(path).st_mode)
+        listing = os.scandir(folder or ".")
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return
     except PermissionError as error:
-        raise PermissionError(error.errno, error.strerror, os.path.dirname(path)) from error
+        raise closed_folder(folder, error) from error
+    with listing:
+        yield from listing
+
+
+def closed_folder(path: str, error: PermissionError) -> PermissionError:
+    """The error that names the folder whose permissions keep a path from being read."""
+    above = os.path.dirname(path.rstrip("/"))
+    try:
+        os.stat(os.path.join(above, "."))
+    except PermissionError:
+        path = above
+    return PermissionError(error.errno, error.strerror, path.rstrip("/"))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether something is a folder, or a link to one; a call to the system only for a link.
+
+    Raises:
+        OSError: that is unknown; images would be missed.
+    """
+    try:
+        return entry.is_dir()
+    except PermissionError as error:
+        raise PermissionError(error.errno, error.strerror, os.path.dirname(entry.path)) from error
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
             return False
         raise

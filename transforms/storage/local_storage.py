@@ -33,7 +33,7 @@ from transforms.storage.interface import (
     foreign_name,
     read_up_to,
 )
-from transforms.storage.local_globs import expand_glob
+from transforms.storage.local_globs import closed_folder, expand_glob
 from transforms.storage.ordinary_files import is_ordinary, is_ordinary_file
 
 # The errno of Linux and macOS for a link in the last part of a path.
@@ -64,6 +64,10 @@ class LocalStorage(Storage):
             try:
                 status = os.stat(path)
             except OSError as error:
+                if isinstance(error, PermissionError):
+                    closed = closed_folder(path, error)
+                    if closed.filename != path:
+                        raise closed from error
                 # A dangling link, or a file removed since the listing: reading it will show which.
                 check_final(error, path)
                 yield FoundFile(path, 0, 0)

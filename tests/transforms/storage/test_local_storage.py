@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,44 @@ def test_an_unreadable_folder_is_an_error(shared_folder: Path) -> None:
     for pattern in ("*/*.jpg", "**/*.jpg"):
         with without_privileges(), pytest.raises(PermissionError, match="dog"):
             list(STORAGE.list_files(f"{shared_folder}/{pattern}"))
+    (shared_folder / "dog").chmod(0o755)
+
+
+@pytest.mark.parametrize("pattern", ["**/*.jpg", "*/*/*.jpg", "**"])
+def test_one_stat_a_file_and_one_listing_a_folder(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(50):
+        path = tmp_path / f"{number % 2}/{number % 10}/{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    counts: Counter[str] = Counter()
+    top = len(tmp_path.parts)
+    for name in ("stat", "lstat", "scandir", "listdir"):
+        original = getattr(os, name)
+
+        def counted(path: str, *, name: str = name, original: Any = original, **rest: Any) -> Any:
+            # The folders above are looked at once.
+            counts[name] += len(Path(path).parts) >= top
+            return original(path, **rest)
+
+        monkeypatch.setattr(os, name, counted)
+    found = list(STORAGE.list_files(f"{tmp_path}/{pattern}"))
+    assert len(found) == 50
+    assert counts["scandir"] == 13
+    assert counts["listdir"] == 0
+    assert counts["stat"] == 50
+    assert counts["lstat"] <= 1
+
+
+def test_a_folder_that_cannot_be_entered_is_an_error(shared_folder: Path) -> None:
+    (shared_folder / "dog").mkdir()
+    (shared_folder / "dog/1.jpg").touch()
+    (shared_folder / "dog").chmod(0o444)
+    for pattern in ("dog/*.jpg", "*/*.jpg", "**/*.jpg"):
+        with without_privileges(), pytest.raises(PermissionError) as raised:
+            list(STORAGE.list_files(f"{shared_folder}/{pattern}"))
+        assert raised.value.filename == f"{shared_folder}/dog"
     (shared_folder / "dog").chmod(0o755)
 
 
