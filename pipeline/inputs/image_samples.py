@@ -52,25 +52,38 @@ class ImageSample:
 def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample:
     """The first images of all globs below `root`, without the files that are left out.
 
+    Each glob has an equal part of the sample. What some need not, others get: they are listed a
+    second time, so that all globs together are listed to twice the size of the sample.
+
     Raises:
         UsageError: a glob matches nothing, or cannot be listed.
     """
-    uris: list[str] = []
-    is_all = True
-    others = 0
+    plain = [(each, pattern) for pattern in globs for each in plain_globs([pattern], "--images")]
+
+    def first(at: int, count: int) -> list[str]:
+        each = plain[at][0]
+        images = (file.uri for file in list_inputs(each, "--images", listed=any_case(each)))
+        return [*itertools.islice((uri for uri in images if not left_out.has(uri)), count)]
+
+    most = max(1, _SAMPLE // len(plain))
+    found = [first(at, most + 1) for at in range(len(plain))]
+    matched = {pattern for (_, pattern), uris in zip(plain, found, strict=True) if uris}
     for pattern in globs:
-        found_any = False
-        for each in plain_globs([pattern], "--images"):
-            images = (file.uri for file in list_inputs(each, "--images", listed=any_case(each)))
-            kept = (uri for uri in images if not left_out.has(uri))
-            found = [*itertools.islice(kept, _SAMPLE + 1)]
-            found_any = found_any or bool(found)
-            is_all = is_all and len(found) <= _SAMPLE
-            uris += found[:_SAMPLE]
-            others += sum(other_case(each, uri) for uri in found[:_SAMPLE])
-        if not found_any:
+        if pattern not in matched:
             raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
-    return ImageSample(uris, root, is_all, others)
+    left = _SAMPLE - sum(min(len(uris), most) for uris in found)
+    is_all = True
+    for at, uris in enumerate(found):
+        if len(uris) > most:
+            limit = most + max(0, left)
+            uris = first(at, limit + 1) if left > 0 else uris
+            is_all = is_all and len(uris) <= limit
+            found[at] = uris[:limit]
+            left -= len(found[at]) - most
+    others = sum(
+        other_case(each, uri) for (each, _), uris in zip(plain, found, strict=True) for uri in uris
+    )
+    return ImageSample([uri for uris in found for uri in uris], root, is_all, others)
 
 
 def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
