@@ -19,6 +19,7 @@ from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
 from transforms.metrics import PROGRESS, counter
+from transforms.name_inputs import NameInputs
 from transforms.read_labels import RowReader
 from transforms.storage.files import storage_of
 
@@ -146,7 +147,7 @@ class ReadInputs(beam.PTransform):
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline.runner) else (0,)
         read = (
             begin
-            | "Name the inputs" >> beam.Create(inputs)
+            | "Name the inputs" >> NameInputs(inputs)
             | "List images and read rows"
             >> _with_outputs(_ReadInputFn(self._finder, self._reader, limit), hands_on=limit > 0)
         )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
+from transforms.add_totals import AddTotals, Part, part
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
 from transforms.core.examples.row_records import (
@@ -26,6 +27,7 @@ from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
 from transforms.metrics import PROGRESS, counter
+from transforms.name_inputs import NameInputs
 from transforms.plan_shards import every_shard
 from transforms.storage.files import storage_of
 
@@ -119,7 +121,7 @@ class _ReadRowsFn(beam.DoFn):
             if isinstance(result, str):
                 yield result
             elif isinstance(result, PlanTotals):
-                yield beam.pvalue.TaggedOutput(_TOTALS, result)
+                yield beam.pvalue.TaggedOutput(_TOTALS, part(result))
             elif isinstance(result, Rejection):
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             else:
@@ -148,24 +150,17 @@ class ReadRows(beam.PTransform):
         self._fn = _ReadRowsFn(reader)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Rows:
-        types = {_TOTALS: PlanTotals, _REJECTIONS: Rejection, _COUNTS: Count}
+        types = {_TOTALS: Part, _REJECTIONS: Rejection, _COUNTS: Count}
         read = (
             begin
-            | "Name the files" >> beam.Create(self._paths)
+            | "Name the files" >> NameInputs(self._paths)
             | "Read rows"
             >> beam.ParDo(self._fn)
             .with_output_types(str, **types)
             .with_outputs(_TOTALS, _REJECTIONS, _COUNTS, main="batches")
         )
-        totals = read.totals | "Total rows" >> beam.CombineGlobally(_merged)
+        totals = (read.totals,) | "Total rows" >> AddTotals()
         return Rows(read.batches, totals, read.rejections, read.counts)
-
-
-def _merged(totals: Iterable[PlanTotals]) -> PlanTotals:
-    merged = PlanTotals()
-    for each in totals:
-        merged.merge(each)
-    return merged
 
 
 class _AssignRowsFn(beam.DoFn):

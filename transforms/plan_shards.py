@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
+from transforms.add_totals import AddTotals, Part, part
 from transforms.core.arguments import whole_number
 from transforms.core.dataset.ledger import PlanTotals
-from transforms.core.labels.label_kinds import LabelCells, merge_cells
+from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
 from transforms.core.planning.row_cells import with_ids
 from transforms.core.planning.shards import MAX_SHARDS, ShardPlan, shard_index
@@ -34,24 +36,17 @@ class PlannedShards(NamedTuple):
     rejections: beam.PCollection[Rejection]
 
 
-class TotalImages(beam.CombineFn):
-    """Adds labelled images up to `PlanTotals`."""
+class _TotalFn(beam.DoFn):
+    """Adds up the images of a bundle, so that no name crosses a shuffle to be counted."""
 
-    def create_accumulator(self) -> PlanTotals:
-        return PlanTotals()
+    def start_bundle(self) -> None:
+        self._totals = PlanTotals()
 
-    def add_input(self, accumulator: PlanTotals, image: LabelledImage) -> PlanTotals:
-        accumulator.add(image)
-        return accumulator
+    def process(self, image: LabelledImage) -> None:
+        self._totals.add(image)
 
-    def merge_accumulators(self, accumulators: Iterable[PlanTotals]) -> PlanTotals:
-        merged = PlanTotals()
-        for accumulator in accumulators:
-            merged.merge(accumulator)
-        return merged
-
-    def extract_output(self, accumulator: PlanTotals) -> PlanTotals:
-        return accumulator
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        yield GlobalWindows.windowed_value(part(self._totals))
 
 
 class TotalLabels(beam.PTransform):
@@ -72,21 +67,16 @@ class TotalLabels(beam.PTransform):
         self._rules = rules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[PlanTotals]:
-        totals = images | "Total images" >> beam.CombineGlobally(TotalImages())
+        totals = images | "Total images" >> beam.ParDo(_TotalFn()).with_output_types(Part)
         if self._labels is None:
-            return totals
-        cells = (
-            self._labels | "Total labels" >> beam.CombineGlobally(merge_cells).without_defaults()
-        )
-        return totals | "Decide label kind" >> beam.Map(
-            _with_kind, beam.pvalue.AsSingleton(cells, LabelCells()), self._rules
-        ).with_output_types(PlanTotals)
+            return (totals,) | "Add totals" >> AddTotals()
+        cells = self._labels | "Total labels" >> beam.Map(_of_cells).with_output_types(Part)
+        return (totals, cells) | "Add totals" >> AddTotals(self._rules)
 
 
-def _with_kind(totals: PlanTotals, cells: LabelCells, rules: LabelRules) -> PlanTotals:
+def _of_cells(cells: LabelCells) -> Part:
     # In another process than the one that built the graph, Beam decodes rows to a generated class.
-    cells = LabelCells(*cells)
-    return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))
+    return part(PlanTotals(cells=LabelCells(*cells)))
 
 
 class _AssignShardFn(beam.DoFn):

@@ -17,6 +17,7 @@ from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS
+from transforms.name_inputs import NameInputs
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import Stored
 from transforms.storage.read_ahead import ReadAhead
@@ -74,7 +75,7 @@ class VerifyShards(beam.PTransform):
         self._results = results
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
-        manifest = begin | "Name the manifest" >> beam.Create([join(self._output, MANIFEST)])
+        manifest = begin | "Name the manifest" >> NameInputs([join(self._output, MANIFEST)])
         verified = (
             manifest
             | "List the shards" >> beam.FlatMap(_groups_of)

@@ -25,6 +25,7 @@ from pipeline.errors import DatasetError, RejectedError, UsageError, one_line
 from pipeline.graph import build
 from pipeline.preflight import check_former, check_writable
 from pipeline.run.data_buffers import make_buffers_sound
+from pipeline.run.job_options import JobOptions
 from pipeline.run.lock import hold_output
 from pipeline.run.progress import poll_metrics, read_counters, show_progress
 from transforms.core.dataset.ledger import LedgerError
@@ -114,7 +115,7 @@ def _run_in(
     in_process: bool,
     left: str,
 ) -> dict[str, int]:
-    options = PipelineOptions(list(beam_flags))
+    options = JobOptions(list(beam_flags))
     standard = options.view_as(StandardOptions)
     if in_process or not standard.runner:
         standard.runner = DEFAULT_RUNNER

@@ -21,7 +21,7 @@ from transforms.core.planning.shards import ShardPlan, shard_index
 from transforms.core.records import LabelledImage, ShardImage
 from transforms.core.records import planned as planned_images
 from transforms.core.rejections import Rejection
-from transforms.plan_shards import PlanShards, TotalImages, TotalLabels
+from transforms.plan_shards import PlanShards, TotalLabels
 
 PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=False)
 
@@ -41,7 +41,7 @@ def plan(
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | "Images" >> beam.Create(images).with_output_types(LabelledImage)
-        totals = created | "Total" >> beam.CombineGlobally(TotalImages())
+        totals = created | "Total" >> TotalLabels(None)
         planned = created | "Plan" >> PlanShards(PLAN, totals, rules=rules)
         return {**planned._asdict(), "totals": totals}
 
@@ -151,15 +151,14 @@ def test_no_image_at_all() -> None:
 
 @given(st.permutations([labelled(number, rows=number) for number in range(6)]), st.integers(0, 6))
 def test_totals_do_not_depend_on_bundles(images: list[LabelledImage], cut: int) -> None:
-    combine = TotalImages()
-
     def add(part: list[LabelledImage]) -> PlanTotals:
-        accumulator = combine.create_accumulator()
+        totals = PlanTotals()
         for image in part:
-            accumulator = combine.add_input(accumulator, image)
-        return accumulator
+            totals.add(image)
+        return totals
 
-    parts = [add(images[:cut]), combine.create_accumulator(), add(images[cut:])]
-    merged = combine.extract_output(combine.merge_accumulators(parts))
+    merged = PlanTotals()
+    for part in (images[:cut], [], images[cut:]):
+        merged.merge(add(part))
     assert merged == add(images)
     assert (merged.rows_used, merged.rows_repeated) == (5, 10)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-OPTIONAL = ("pandas", "pymongo", "google.cloud.storage", "google.cloud.bigquery", "apitools")
+OPTIONAL = (
+    *("pandas", "pyarrow", "pymongo", "google.cloud.storage", "google.cloud.bigquery", "apitools"),
+    *("apache_beam.io.gcp.bigquery", "beartype", "google.auth", "requests"),
+)
 
 
 def run(code: str) -> str:
@@ -40,7 +43,7 @@ def test_local_files_need_no_optional_package() -> None:
 def test_a_url_brings_the_cloud_packages(url: str) -> None:
     there = loaded([f"--images={url}"])
     assert "google.cloud.storage" in there
-    assert not there & {"pandas", "pymongo"}
+    assert not there & {"beartype", "pandas", "pyarrow", "pymongo"}
 
 
 @pytest.mark.slow
@@ -49,10 +52,41 @@ def test_what_was_left_out_can_be_imported_afterwards() -> None:
         "import gc, logging\n"
         "from pipeline.run.beam_import import import_beam\n"
         "import_beam([])\n"
-        "import pandas, pymongo, google.cloud.storage, apitools\n"
+        "import pandas, pyarrow, pymongo, google.cloud.storage, apitools, beartype.door\n"
+        "import apache_beam.io.gcp.bigquery\n"
         "print(gc.isenabled(), logging.root.isEnabledFor(logging.WARNING))"
     )
     assert out == "True True\n"
+
+
+def test_beam_still_compares_types() -> None:
+    out = run(
+        "import sys\n"
+        "from typing import Callable\n"
+        "from pipeline.run.beam_import import import_beam\n"
+        "import_beam([])\n"
+        "from apache_beam.typehints.typehints import is_consistent_with\n"
+        "from apache_beam.typehints import typehints\n"
+        "print(is_consistent_with(bool, int), is_consistent_with(int, str))\n"
+        "print(typehints.is_subhint(1, 2), 'beartype' in sys.modules)\n"
+    )
+    assert out.splitlines() == ["True False", "False True"]
+
+
+def test_the_signature_of_a_step_is_what_it_was() -> None:
+    out = run(
+        "import inspect, apache_beam\n"
+        "before = {n: str(inspect.signature(m)) for n, m in vars(apache_beam.DoFn).items()\n"
+        "          if inspect.isfunction(m)}\n"
+        "from pipeline.run.beam_import import keep_signatures\n"
+        "keep_signatures(apache_beam.DoFn)\n"
+        "class Mine(apache_beam.DoFn):\n"
+        "    def process(self, element, side): ...\n"
+        "print(before == {n: str(inspect.signature(vars(apache_beam.DoFn)[n])) for n in before})\n"
+        "print(inspect.signature(Mine().process), inspect.signature(Mine().setup))\n"
+        "print(all(hasattr(vars(apache_beam.DoFn)[n], '__signature__') for n in before))"
+    )
+    assert out.splitlines() == ["True", "(element, side) ()", "True"]
 
 
 @pytest.mark.slow

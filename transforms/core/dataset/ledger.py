@@ -11,7 +11,7 @@ from typing import Any
 from transforms.core.dataset.image_file_names import ImageFile
 from transforms.core.dataset.output_names import is_attempt, staged_shard
 from transforms.core.json_text import parse_json
-from transforms.core.labels.label_kinds import LabelCells, class_order
+from transforms.core.labels.label_kinds import LabelCells, class_order, merge_cells
 from transforms.core.planning.row_cells import row_labels
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import LabelledImage
@@ -61,6 +61,7 @@ class PlanTotals:
         self.labels.update(other.labels)
         self.rows_used += other.rows_used
         self.rows_repeated += other.rows_repeated
+        self.cells = merge_cells((self.cells, other.cells))
 
 
 @dataclasses.dataclass(frozen=True)
