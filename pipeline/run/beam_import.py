@@ -134,12 +134,11 @@ class _NeverRaisedError(Exception):
 
 def _is_subhint(hint: object, other: object) -> bool:
     """`beartype.door.is_subhint`; False where it has no answer, as in Beam."""
-    from beartype.door import is_subhint
-    from beartype.roar import BeartypeDoorException
-
+    # A dependency of Beam, not of this package.
+    door, roar = (importlib.import_module(f"beartype.{name}") for name in ("door", "roar"))
     try:
-        return bool(is_subhint(hint, other))
-    except BeartypeDoorException:
+        return bool(door.is_subhint(hint, other))
+    except roar.BeartypeDoorException:
         return False
 
 
