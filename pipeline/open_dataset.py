@@ -37,6 +37,8 @@ def open_dataset(output: str) -> dict[str, Any]:
 def _missing(output: str, path: str) -> str:
     """The reason why there is no manifest."""
     storage = storage_of(output)
+    if storage.find(output) is not None:
+        return f"it is a file; give its folder, {output.rpartition('/')[0] or '.'}"
     if storage.names_below(join(output, STAGING)):
         return (
             "a run that writes it has not ended. Wait for it; if it was stopped, run the same "

@@ -6,8 +6,11 @@ OUT is a dataset, or TFRecord files of Examples from any program.
 from __future__ import annotations
 
 import argparse
+import difflib
 import itertools
+import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,6 +36,9 @@ _MAX_TEXT = 80
 # Characters of a feature's name that are shown.
 _MAX_FEATURE = 200
 
+# Classes in a message.
+_MAX_CLASSES = 10
+
 # Bytes of an image's name that a saved image keeps, from its end; with shard and number before
 # it, the name must still be valid on common file systems.
 _MAX_NAME = 100
@@ -53,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     configure_file_systems(())
     from pipeline.show_records import read_records, select
 
+    if flags.images is not None and os.path.lexists(flags.images):
+        if not os.path.isdir(flags.images):
+            raise UsageError(f"--images {flags.images} is a file: give a folder")
     selection = select(flags.paths, flags.split)
     _check_filters(flags, selection)
     fields = selection.fields
@@ -69,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         _show(record, flags, selection)
         shown += 1
     if read and not shown:
-        raise DatasetError(f"none of {read} records has {_filters(flags)}")
+        raise DatasetError(
+            f"none of {read} records has {_filters(flags)}{_classes(flags, selection)}"
+        )
 
 
 def _make_parser() -> OneLineParser:
@@ -105,6 +116,19 @@ def _check_filters(flags: argparse.Namespace, selection: Selection) -> None:
 def _filters(flags: argparse.Namespace) -> str:
     given = {"--class": flags.class_, "--key": flags.key}
     return " and ".join(f"{flag} {value}" for flag, value in given.items() if value is not None)
+
+
+def _classes(flags: argparse.Namespace, selection: Selection) -> str:
+    """The classes of a dataset, if one of them may have been meant."""
+    names = [*selection.fields.labels.values()]
+    if flags.class_ is None or flags.key is not None or not names:
+        return ""
+    near = difflib.get_close_matches(flags.class_.lower(), [name.lower() for name in names], n=1)
+    meant = [name for name in names if near and name.lower() == near[0] and name != flags.class_]
+    if meant:
+        return f"; did you mean --class {shlex.quote(meant[0])}?"
+    more = ", ..." if len(names) > _MAX_CLASSES else ""
+    return f"; the classes are {', '.join(names[:_MAX_CLASSES])}{more}"
 
 
 def _show(record: Record, flags: argparse.Namespace, selection: Selection) -> None:

@@ -77,7 +77,7 @@ def check_beam_flags(words: Sequence[str]) -> None:
             raise UsageError(f"{typed} {_REFUSED[name]}")
         if name in _JOB_LABELS and not is_job_label(value):
             meant = f"; did you mean --labels {value}?" if name == "--label" and value else ""
-            raise UsageError(f"{name} {value!r} is no KEY=VALUE, as a label of the job is{meant}")
+            raise UsageError(f"{name} {value!r}: a label of the job is KEY=VALUE{meant}")
         if name in _ELSEWHERE and "--runner" not in names:
             local = (
                 "; on this machine: --direct_num_workers N --direct_running_mode multi_processing"

@@ -5,11 +5,64 @@ Each function raises ValueError with a message that `one_line_parser.typed` show
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Callable, Sequence
+
 from transforms.core.features.layouts import LAYOUTS, ROWS, is_layout_file
 from transforms.core.labels.path_labels import parse_label_regex
 from transforms.core.planning.shards import MAX_SHARDS
 
 LAYOUT_NAMES = (*LAYOUTS, ROWS)
+
+# From 0 to 1.
+_ALIKE = 0.6
+
+
+# Words of other programs for values of ours.
+_MEANT = {
+    "apply": "true yes on rotate transpose",
+    "center": "yolo cxcywh centre",
+    "corners": "xyxy voc pascal pascal_voc corner",
+    "directory": "folder folders dir directories parent",
+    "drop": "remove delete discard true yes on",
+    "full": "all true yes on decode pixels",
+    "gray": "grey grayscale greyscale l mono 1",
+    "gzip": "gz zip zlib true yes on",
+    "header": "headers fast quick none off",
+    "integer": "int number numeric id",
+    "jpeg": "jpg jpe jfif",
+    "keep": "none off false no",
+    "name": "filename file file_name basename",
+    "none": "false no off uncompressed",
+    "normalized": "normalised relative norm fraction",
+    "off": "none false no quiet silent never",
+    "path": "relative relative_path filepath file_path",
+    "per_image": "one single image separate each",
+    "pixel": "pixels px absolute",
+    "regex": "regexp pattern re",
+    "rgb": "color colour 3",
+    "text": "string str names",
+    "xywh": "coco ltwh",
+}
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """A function that reads one of these values, in any case.
+
+    >>> one_of(["none", "gzip"])("GZIP")
+    'gzip'
+    """
+
+    def parse(text: str) -> str:
+        value = text.strip().lower()
+        if value in choices:
+            return value
+        near = [each for each in choices if value in _MEANT.get(each, "").split()]
+        near += difflib.get_close_matches(value, choices, n=1, cutoff=_ALIKE)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"{text!r} is not one of {', '.join(choices)}{hint}")
+
+    return parse
 
 
 def at_least_one(text: str) -> int:
@@ -65,8 +118,10 @@ def layout_name(text: str) -> str:
         ValueError: it is neither.
     """
     if text not in LAYOUT_NAMES and not is_layout_file(text):
+        near = difflib.get_close_matches(text.lower(), LAYOUT_NAMES, n=1, cutoff=_ALIKE)
+        hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(
-            f"{text!r} is none of {', '.join(LAYOUT_NAMES)}, and no file of your own, .yaml"
+            f"{text!r} is neither one of {', '.join(LAYOUT_NAMES)} nor a .yaml file{hint}"
         )
     return text
 

@@ -20,6 +20,7 @@ IMAGES_AND_LABELS = (
     Option(
         name="images",
         metavar="GLOB",
+        parse=not_empty,
         help="image glob, repeatable; if omitted, the CSV lists the images",
         is_repeatable=True,
         is_path=True,
@@ -35,6 +36,7 @@ IMAGES_AND_LABELS = (
         # Airflow's Beam operator reserves the name `labels`.
         aliases=("label_file",),
         metavar="CSV",
+        parse=not_empty,
         help="label file, a path or a glob; may be compressed (.gz)",
         is_path=True,
         parameter=Parameter("Label file", GCS_PATH),
@@ -166,6 +168,7 @@ IMAGES_AND_LABELS = (
     Option(
         name="class_names",
         metavar="FILE",
+        parse=not_empty,
         help="class names in the order of their ids, one per line",
         is_path=True,
         of_images=True,

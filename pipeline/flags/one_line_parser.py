@@ -42,9 +42,27 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError` instead of printing the usage."""
+        found = re.match(r"argument (\S+): (.*)", message, re.DOTALL)
+        text = self._of_flag(found[1].split("/")[0], found[2]) if found else self._missing(message)
+        raise UsageError(text if text.endswith("?") else f"{text}; see --help")
+
+    def _of_flag(self, flag: str, problem: str) -> str:
+        """What is wrong with a flag, where argparse says it in its own words."""
+        if problem == "expected one argument":
+            values = [each.metavar for each in self._actions if flag in each.option_strings]
+            return f"{flag} needs a value{f', {values[0]}' if any(values) else ''}"
+        if problem.startswith("not allowed with argument "):
+            return f"{flag} does not go with {problem.split()[-1]}"
+        if problem.startswith("ignored explicit argument "):
+            return f"{flag} takes no value"
         # Messages of our types begin with the value: --shard_size '64' has no unit.
-        message = re.sub(r"^argument (\S+): (?=['\"])", r"\1 ", message).removeprefix("argument ")
-        raise UsageError(f"{message}; see --help")
+        return f"{flag} {problem}" if problem[0] in "'\"" else f"{flag}: {problem}"
+
+    def _missing(self, message: str) -> str:
+        for action in self._actions:
+            if message == f"the following arguments are required: {action.metavar}":
+                return f"{action.metavar} is missing: give the {action.help}"
+        return message
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):

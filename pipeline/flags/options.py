@@ -7,11 +7,12 @@ the job, also spelled `--label`), and one argparse parser cannot have both.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.errors import UsageError
 from pipeline.flags.flag_spelling import underscored
+from pipeline.flags.flag_values import one_of
 from pipeline.flags.job_labels import job_labels_apart
 from pipeline.flags.one_line_parser import HelpFormatter, OneLineParser, program, typed
 from pipeline.flags.option import Option
@@ -41,13 +42,18 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
     group.add_argument(
         *option.flags,
         action="append" if option.is_repeatable else "store",
-        type=typed(option.parse) if option.parse else str,
+        type=_type(option),
         choices=option.choices or None,
         default=option.default,
         required=option.is_required,
         metavar=option.metavar,
         help=option.help,
     )
+
+
+def _type(option: Option) -> Callable[[str], Any]:
+    parse = option.parse or (one_of(option.choices) if option.choices else None)
+    return str if parse is None else typed(parse)
 
 
 def check_combinations(flags: argparse.Namespace) -> None:

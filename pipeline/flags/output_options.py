@@ -147,8 +147,6 @@ FILES_OF_THE_DATASET = (
     ),
     Option(
         name="compression",
-        # TensorFlow spells it GZIP.
-        parse=str.lower,
         choices=("none", "gzip"),
         default="none",
         help="compression of the shards",
@@ -320,6 +318,7 @@ RUN = (
     Option(
         name="config",
         metavar="FILE",
+        parse=not_empty,
         help="YAML file of options, or the manifest.json of a dataset to repeat; flags win",
         is_path=True,
     ),

@@ -53,5 +53,8 @@ def _read(text: str) -> tuple[int, str, str]:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None or float(match[1]) * unit < 1:
-        raise ValueError(f"{text!r} is not a size: write it like 150MB or 64MiB")
+        letter = match[2].upper() if match else ""
+        is_short = match is not None and letter in ("K", "M", "G", "KI", "MI", "GI")
+        hint = f"did you mean {match[1]}{letter.replace('I', 'i')}B?" if match and is_short else ""
+        raise ValueError(f"{text!r} is not a size: {hint or 'write it like 150MB or 64MiB'}")
     return int(float(match[1]) * unit), match[1], match[2]

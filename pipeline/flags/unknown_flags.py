@@ -15,6 +15,9 @@ from pipeline.run.beam_import import logging_untouched
 # Never suggested because of similar spelling: following a hint must not cost a dataset.
 _DESTRUCTIVE = ("--overwrite",)
 
+# What word processors make of two dashes.
+_LONG_DASHES = "\u2013\u2014\u2212"
+
 # From 0 to 1. Beam's flags are rarely used, so the spelling has to be closer.
 _ALIKE = 0.7
 _ALIKE_OF_BEAM = 0.85
@@ -71,12 +74,18 @@ _SYNONYMS = {
         "workers n_workers j jobs n_jobs threads num_threads processes num_processes "
         "num_parallel_calls cores"
     ),
+    "--limit N": "n num count head max_records records number first limits",
+    "--fast": "quick header_only",
     "--max_rejected SHARE|COUNT": "max_errors ignore_errors skip_errors tolerance",
     "--dedupe drop": "deduplicate drop_duplicates remove_duplicates unique",
     "--check header": "no_check skip_check no_verify fast",
+    "--label_from none": "no_labels unlabeled unlabelled without_labels",
+    "--dedupe off": "no_dedupe keep_duplicates",
     "--version": "V",
 }
-_MEANT = {name: meant for meant, names in _SYNONYMS.items() for name in names.split()}
+
+# The command `plan` takes the flags of `convert`, and no others.
+_ONLY_CONVERT = "--splits"
 
 
 def refuse_unknown(
@@ -182,25 +191,32 @@ def suggestion(flag: str, ours: Sequence[str], beams: Sequence[str] = ()) -> str
     name = flag.lstrip("-").replace("-", "_")
     if f"--{name}" in ours and f"--{name}" not in _DESTRUCTIVE:
         return f"did you mean --{name}?"
-    meant = _MEANT.get(name) or _MEANT.get(name.lower())
-    named = [word for word in (meant or "").split() if word.startswith("--")]
-    if meant is not None and {*named} <= {*ours, *beams}:
-        return f"did you mean {meant}?"
+    for spelled in (name, name.lower()):
+        for meant, names in _SYNONYMS.items():
+            named = [word for word in meant.split() if word.startswith("--")] or [_ONLY_CONVERT]
+            if spelled in names.split() and {*named} <= {*ours, *beams}:
+                return f"did you mean {meant}?"
     own = [other for other in ours if other.startswith("--") and other not in _DESTRUCTIVE]
+    if name.startswith("no_") and f"--{name[3:]}" in ours:
+        return f"leave --{name[3:]} out"
     for others, cutoff in ((own, _ALIKE), (beams, _ALIKE_OF_BEAM)):
-        names = {other.removeprefix("--"): other for other in others}
-        longer = [each for each in names if others is own and each.startswith(name)]
-        alike = difflib.get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
+        known = {other.removeprefix("--"): other for other in others}
+        longer = [each for each in known if others is own and each.startswith(name)]
+        alike = difflib.get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
         close = longer[: len(name) > 3] or alike
         if close:
-            return f"did you mean {names[close[0]]}?"
+            return f"did you mean {known[close[0]]}?"
     return "see --help"
 
 
 def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser) -> str:
     """What is wrong with a word that is neither a flag nor a flag's value."""
-    words = list(argv)
+    words, ours = list(argv), flags_of(parser)
     before = words[words.index(word) - 1] if word in words[1:] else ""
+    flag = "--" + word.lstrip(_LONG_DASHES).partition("=")[0].replace("-", "_")
+    if flag in ours and (word[0] in _LONG_DASHES or "=" in word):
+        why = " (a flag begins with two short dashes)" if word[0] in _LONG_DASHES else ""
+        return f"unexpected argument {word!r}; did you mean {flag}?{why}"
     for action in parser._actions:
         if flag_name(before) in action.option_strings and action.nargs == 0:
             return f"unexpected argument {word!r}: {before} takes no value"
@@ -211,6 +227,9 @@ def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser)
             f"unexpected argument {word!r}: the shell expanded a glob. Quote it: "
             "--images 'photos/*.jpg'"
         )
+    if "--images" in ours and os.path.isdir(word):
+        pattern = os.path.join(word, "**", "*")
+        return f"unexpected argument {word!r}; did you mean --images {pattern!r}?"
     return f"unexpected argument {word!r}; quote globs: --images 'photos/*.jpg'"
 
 

@@ -70,7 +70,11 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
     matched = {pattern for (_, pattern), uris in zip(plain, found, strict=True) if uris}
     for pattern in globs:
         if pattern not in matched:
-            raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
+            why = why_empty(pattern)
+            if any(_lists(each) for each, of in plain if of == pattern):
+                # Left out, as the output of a former run would be.
+                why = "its files are in --output, or are those of other flags: give another folder"
+            raise UsageError(f"no file matches --images {pattern!r}; {why}")
     left = _SAMPLE - sum(min(len(uris), most) for uris in found)
     is_all = True
     for at, uris in enumerate(found):
@@ -84,6 +88,10 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
         other_case(each, uri) for (each, _), uris in zip(plain, found, strict=True) for uri in uris
     )
     return ImageSample([uri for uris in found for uri in uris], root, is_all, others)
+
+
+def _lists(pattern: str) -> bool:
+    return next(list_inputs(pattern, "--images", listed=any_case(pattern)), None) is not None
 
 
 def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
@@ -144,4 +152,8 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
         return "it is no regular file"
     if not glob.has_magic(pattern):
         return f"there is no such file in {folder!r}"
+    if any(os.path.isdir(each) for each in itertools.islice(glob.iglob(pattern), _SAMPLE)):
+        return f"it matches folders: try {os.path.join(pattern, '**', '*')!r}"
+    if "\\" in pattern:
+        return "write / in the place of \\"
     return "check the pattern; quote it so that the shell leaves it alone"

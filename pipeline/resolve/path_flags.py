@@ -9,6 +9,10 @@ from pipeline.errors import UsageError, input_error
 from transforms.core.shown_text import holds_secret
 from transforms.storage.files import storage_of
 
+# Schemes as they are often written, and as Beam has them.
+_SCHEMES = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3", "s3n": "s3", "hdfs": "hdfs"}
+_SCHEME = re.compile(rf"({'|'.join(_SCHEMES)}):/{{1,2}}(?!/)", re.IGNORECASE)
+
 
 def check_path(flag: str, path: str) -> None:
     """Refuses a path that cannot be read or recorded: the manifest names every input.
@@ -33,6 +37,10 @@ def check_path(flag: str, path: str) -> None:
         raise UsageError(f"{flag} {path!r}: no shell replaces a ~ in quotes; write {written!r}")
     if not holds_secret(path) and (problem := storage_of(path).name_problem(path)):
         raise UsageError(f"{flag} {path!r} {problem}")
+    if found := _SCHEME.match(path):
+        meant = f"{_SCHEMES[found[1].lower()]}://{path[found.end() :]}"
+        if meant != path:
+            raise UsageError(f"{flag} {path!r}: did you mean {meant!r}?")
     is_web = path.lower().startswith(("http://", "https://"))
     if not is_web and not holds_secret(path):
         return

@@ -102,7 +102,7 @@ def test_the_bytes_are_those_of_the_command(folder: Path) -> None:
             "num_shards does not go with shard_size",
         ),
         ({"output": "out", "seed": "x"}, ValueError, "'x' is not a whole number"),
-        ({"output": "out", "check": "some"}, ValueError, "invalid choice"),
+        ({"output": "out", "check": "some"}, ValueError, "is not one of"),
     ],
 )
 @pytest.mark.usefixtures("folder")

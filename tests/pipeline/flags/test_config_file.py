@@ -16,7 +16,7 @@ from pipeline.flags.config_file import _one_glob
 from pipeline.flags.option_table import OPTIONS
 from pipeline.flags.options import parse_flags
 from pipeline.flags.output_options import RUN
-from tests.pipeline.commands import convert, digests, make_dataset, plan
+from tests.pipeline.commands import convert, digests, make_dataset
 from tests.pipeline.right_command import right_flags
 from transforms.core.planning.image_globs import expand_braces
 
@@ -110,7 +110,7 @@ MISTAKES = {
     "overwrite: [true]": "line 1: overwrite takes true or false, not a list",
     "class_names: [a, '']": "line 1: class_names lists a name that is empty",
     "class_names: []": "line 1: class_names lists a name that is empty",
-    "layout: slimm": "line 1: --layout 'slimm' is none of slim",
+    "layout: slimm": "line 1: --layout 'slimm' is neither one of slim",
     "seed: 1\nlabels: [": "line 2: invalid YAML: ",
     "config: b.yaml": "line 1: config is only possible on the command line",
     "help: true": "line 1: help is only possible on the command line",
@@ -166,7 +166,6 @@ def test_a_run_of_a_file_is_the_run_of_its_words(right_inputs: Path, tmp_path: P
     options = {**right, "seed": 5, "num_shards": 2, "class_names": ["dog", "cat"]}
     config = tmp_path / "my.yaml"
     config.write_text(json.dumps(options))
-    assert plan(config=config, output=output).code == 0
     made = make_dataset(Path(output), config=config)
     assert made.classes == ["dog", "cat"] and len(made.shards()) == 2
     assert made.manifest["options"]["seed"] == 5
@@ -182,8 +181,6 @@ def test_a_run_of_a_file_is_the_run_of_its_words(right_inputs: Path, tmp_path: P
         "manifest.json": "",
         "report.html": "",
     }
-    other = make_dataset(tmp_path / "other", config=made.folder / "manifest.json", seed=6)
-    assert other.manifest["options"] == {**made.manifest["options"], "seed": 6}
 
 
 def test_what_a_manifest_leaves_to_the_command_line() -> None:

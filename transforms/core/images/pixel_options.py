@@ -60,10 +60,7 @@ class Resize(NamedTuple):
         """
         match = _RESIZE.fullmatch(text.strip())
         if match is None:
-            raise ValueError(
-                f"{text!r} is not a size: write it like shorter=256, longer=512 or 640x480 "
-                "(width x height), and ,never_enlarge behind it if small images are to stay small"
-            )
+            raise ValueError(f"{text!r} is not a size: {_meant_size(text)}")
         rule, side, width, height, never_enlarge = match.groups()
         resize = cls(rule or "exact", int(side or height), int(side or width), bool(never_enlarge))
         if not 1 <= min(resize.height, resize.width) <= max(resize[1:3]) <= MAX_SIDE:
@@ -94,6 +91,22 @@ class Resize(NamedTuple):
         exact = f"{self.width}x{self.height}"
         size = exact if self.rule == "exact" else f"{self.rule}={self.height}"
         return f"{size},never_enlarge" if self.never_enlarge else size
+
+
+def _meant_size(text: str) -> str:
+    """How to write the size that a text probably means.
+
+    >>> _meant_size("224")
+    'did you mean shorter=224, or 224x224 (width x height)?'
+    >>> _meant_size("(640, 480)")
+    'did you mean 640x480 (width x height)?'
+    """
+    sides = re.findall("[0-9]+", text) if re.fullmatch(r"[0-9xX*,\s()\[\]]+", text) else []
+    if len(sides) == 1:
+        return f"did you mean shorter={sides[0]}, or {sides[0]}x{sides[0]} (width x height)?"
+    if len(sides) in (2, 3):
+        return f"did you mean {sides[0]}x{sides[1]} (width x height)?"
+    return "write it like shorter=256, longer=512 or 640x480 (width x height)"
 
 
 def stored_shape(options: Mapping[str, Any]) -> tuple[int | None, int | None, int]:

@@ -93,7 +93,15 @@ def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
         seen.add(name.casefold())
     total = math.fsum(share for _, share in shares)
     if abs(round(total - 1, 9)) > 1e-6:
-        raise _usage(text, f"the shares add up to {total:.6g}; make them add up to 1")
+        hint = "make them add up to 1"
+        if abs(total - 100) < 1e-4:
+            meant = ",".join(f"{name}={share:.6g}%" for name, share in shares)
+            hint = f"did you mean {meant}?"
+        elif len(shares) == 1 and total < 1:
+            # Shells end a word at a space.
+            other = "test" if shares[0][0] == "validation" else "validation"
+            hint = f"did you mean {shares[0][0]}={total:.6g},{other}={1 - total:.6g}?"
+        raise _usage(text, f"the shares add up to {total:.6g}; {hint}")
     return shares
 
 

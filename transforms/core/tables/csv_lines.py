@@ -19,6 +19,10 @@ from transforms.core.label_errors import LabelsError
 _GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
+# How JSON begins; a header in brackets continues with a letter.
+_JSON = re.compile(rb'[\[{][\s"{\[]')
+
+
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -82,6 +86,8 @@ def _open_text(binary_file: ReadableBytes, encoding: str, path: str) -> io.TextI
     head = _read_head(binary_file, 4)
     if head == b"PK\3\4":
         raise LabelsError(f"CSV {path} is a zip archive or an Excel workbook: save it as CSV")
+    if _JSON.match(head):
+        raise LabelsError(f"CSV {path} is JSON: write its labels as a CSV")
     binary: io.BufferedReader | gzip.GzipFile
     binary = io.BufferedReader(_Rejoined(head, binary_file), _BUFFER_BYTES)
     if head.startswith(b"\x1f\x8b"):
