@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from transforms.core.images.check import Limits, check_image
     from transforms.core.images.pixel_options import PixelOptions, Resize
     from transforms.core.images.pixels import change_pixels
-    from transforms.dataset import FindImages, WriteDataset
+    from transforms.dataset import FindImages
     from transforms.embed_images import EmbeddingModelHandler
     from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
     from transforms.label_images import LabelImages
     from transforms.plan_shards import PlanShards, TotalLabels
     from transforms.publish_dataset import NotPublishedError, PublishDataset
+    from transforms.stage_images import StageImages
+    from transforms.write_dataset import WriteDataset
     from transforms.write_shards import WriteShards
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "PublishDataset",
     "ReadInputs",
     "Resize",
+    "StageImages",
     "TotalLabels",
     "WriteDataset",
     "WriteShards",
@@ -57,8 +60,9 @@ _MODULES = {
     "PublishDataset": "publish_dataset",
     "ReadInputs": "join_labels",
     "Resize": "core.images.pixel_options",
+    "StageImages": "stage_images",
     "TotalLabels": "plan_shards",
-    "WriteDataset": "dataset",
+    "WriteDataset": "write_dataset",
     "WriteShards": "write_shards",
     "change_pixels": "core.images.pixels",
     "check_image": "core.images.check",

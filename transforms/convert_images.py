@@ -22,7 +22,7 @@ from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, L
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shown_text import first_line
-from transforms.storage.files import storage_of
+from transforms.original_images import read_original
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 if TYPE_CHECKING:
@@ -124,16 +124,10 @@ class ImageConverter:
         if image.size > self._limits.max_bytes:
             detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
             raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
-        uri = full_uri(self._root, image.path)
         try:
-            return storage_of(uri).read_listed(
-                uri,
-                size=image.size,
-                version=image.version,
-                max_bytes=self._limits.max_bytes,
-            )
+            return read_original(self._root, image, max_bytes=self._limits.max_bytes)
         except OSError as error:
-            check_final(error, uri)
+            check_final(error, full_uri(self._root, image.path))
             raise RejectedImageError(
                 Reason.UNREADABLE, error.strerror or first_line(error)
             ) from error

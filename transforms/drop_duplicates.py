@@ -13,8 +13,10 @@ from transforms.core.duplicates.fingerprints import md5_hash
 from transforms.core.duplicates.resolve_duplicates import resolve_duplicates
 from transforms.core.file_errors import check_final
 from transforms.core.planning.keys import full_uri
+from transforms.core.planning.staged_images import is_staged_root
 from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, LabelledImage
 from transforms.core.rejections import Rejection
+from transforms.original_images import read_original
 from transforms.storage.files import storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
@@ -171,13 +173,12 @@ class _HashFn(beam.DoFn):
             return f"unreadable {image.key}", image
 
     def _md5(self, uri: str, image: LabelledImage) -> str:
-        known = storage_of(uri).md5(uri, version=image.version)
-        if known is not None:
-            return known
-        data = storage_of(uri).read_listed(
-            uri, size=image.size, version=image.version, max_bytes=self._max_bytes
-        )
-        return md5_hash(data)
+        # The version of a staged image is no generation of its object.
+        if not is_staged_root(self._root):
+            known = storage_of(uri).md5(uri, version=image.version)
+            if known is not None:
+                return known
+        return md5_hash(read_original(self._root, image, max_bytes=self._max_bytes))
 
 
 class _ChooseFn(beam.DoFn):

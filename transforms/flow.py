@@ -28,6 +28,7 @@ from transforms.core.rejections import Rejection
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.find_images import ImageFinder
 from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
+from transforms.original_images import originals_root
 from transforms.plan_rows import PlanRows, ReadRows, TableReader
 from transforms.plan_shards import PlanShards, TotalLabels
 from transforms.publish_dataset import PublishDataset
@@ -195,8 +196,9 @@ class WritePlan(beam.PTransform):
             if plan.equal is not None:
                 duplicates = (duplicates, plan.equal) | "All equal images" >> beam.Flatten()
         if target.quarantine is not None:
+            root = originals_root(target.output, target.dataset.root)
             copied = written.shards | "Quarantine rejected images" >> CopyRejected(
-                target.dataset.root, target.quarantine, rejections=plan.rejections
+                root, target.quarantine, rejections=plan.rejections
             )
             # A run that is not published also gets its copies.
             counts = (counts, copied) | "Counts with copies" >> beam.Flatten()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
+from transforms.core.given_images import join_given
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import join_group
 from transforms.core.planning.name_ranges import LISTED_NAMES
@@ -37,6 +38,11 @@ _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
 
 # The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "given", "none")
+
+Joined = LabelledImage | Rejection | Count
+
+# Joins all sides with one key.
+JoinGroup = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
 
 
 class _Input(NamedTuple):
@@ -201,12 +207,8 @@ class JoinedImages(NamedTuple):
 
 
 class _JoinFn(beam.DoFn):
-    def __init__(
-        self, *, label_from: str, assigner: SplitAssigner, requirements: RowRequirements
-    ) -> None:
-        self._join = functools.partial(
-            join_group, label_from=label_from, assigner=assigner, requirements=requirements
-        )
+    def __init__(self, join: JoinGroup) -> None:
+        self._join = join
 
     def process(
         self, group: tuple[str, Iterable[JoinSide]]
@@ -234,15 +236,28 @@ class JoinLabels(beam.PTransform):
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
-        self._fn = _JoinFn(label_from=label_from, assigner=assigner, requirements=requirements)
+        self._join: JoinGroup = functools.partial(
+            join_group, label_from=label_from, assigner=assigner, requirements=requirements
+        )
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
         joined = (
             sides
             | "Group by key" >> beam.GroupByKey()
             | "Match images and rows"
-            >> beam.ParDo(self._fn)
+            >> beam.ParDo(_JoinFn(self._join))
             .with_output_types(LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count})
             .with_outputs(_REJECTIONS, _COUNTS, main="images")
         )
         return JoinedImages(joined.images, joined.rejections, joined.counts)
+
+
+class JoinGiven(JoinLabels):
+    """Joins images that the pipeline itself gave with their labels and splits.
+
+    Input: `(key, JoinSide)` of images alone. Output: `JoinedImages`. Only names cross the shuffle.
+    """
+
+    def __init__(self, *, assigner: SplitAssigner, is_labelled: bool) -> None:
+        super().__init__(label_from="given", assigner=assigner)
+        self._join = functools.partial(join_given, assigner=assigner, is_labelled=is_labelled)

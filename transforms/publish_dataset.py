@@ -52,11 +52,13 @@ from transforms.core.planning.keys import full_uri
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.shards import ShardName
+from transforms.core.planning.staged_images import MEMORY
 from transforms.core.records import BucketDuplicates, Count
 from transforms.core.rejections import Rejection
 from transforms.describe_dataset import DatasetDescriber
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
+from transforms.original_images import originals_root
 from transforms.staging import check_output, staged_files
 from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
 from transforms.storage.output_changes import OutputChanges, Put, changes_of, remove_staging
@@ -340,7 +342,8 @@ class _PublishFn(beam.DoFn):
             ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
             small_files[LABEL_MAP] = label_map(ids).encode()
         if not self._dataset.of_rows:
-            describer = DatasetDescriber(self._output, self._dataset.root, gathered.shards, data)
+            root = originals_root(self._output, self._dataset.root)
+            describer = DatasetDescriber(self._output, root, gathered.shards, data)
             small_files[STATISTICS] = describer.describe(gathered.statistics, duplicates)
         return small_files
 
@@ -373,8 +376,10 @@ class _PublishFn(beam.DoFn):
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
         root = self._dataset.root
+        # The file of an image from memory is removed: its key is its name.
+        has_files = root != MEMORY
         listed = (
-            r._replace(path=full_uri(root, r.path)) if r.subject == "image" else r
+            r._replace(path=full_uri(root, r.path)) if has_files and r.subject == "image" else r
             for r in rejections
         )
         return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()

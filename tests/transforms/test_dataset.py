@@ -177,7 +177,7 @@ def test_every_preset_of_images_and_labels(folder: Path, layout: str) -> None:
 @pytest.mark.slow
 def test_images_without_labels_and_gzip(folder: Path) -> None:
     unlabelled = write_pairs(
-        folder / "none", CATS, LabelImages(labelled=False), labelled=False, gzip=True
+        folder / "none", CATS, LabelImages(labelled=False), labelled=False, compression="gzip"
     )
     assert unlabelled.shards() == ["train-00000-of-00001.tfrecord.gz"]
     assert len(read(unlabelled, {"image/filename": TEXT})) == 3
@@ -215,7 +215,7 @@ def test_too_many_rejected_fails_the_job(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("layout", "says"),
     [
-        ("detection", "is of label.ids, which is neither of an image nor its label"),
+        ("detection", "is of box.xmin, which is neither of an image nor its label: use Conv"),
         ("embedding", "is of image.embedding, which"),
         ("no.yaml", "there is no layout no.yaml"),
         ("slimm", "layout 'slimm' is no .yaml file and not in slim, tutorial"),
@@ -262,8 +262,9 @@ def test_paths_may_be_path_objects(folder: Path) -> None:
 
 def test_limits_are_those_of_the_command() -> None:
     flags, _ = parse_flags("convert", ["--images=a", "--output=b"])
-    limits = inspect.signature(WriteDataset).parameters["limits"].default
-    assert tuple(limits) == (flags.max_pixels, flags.max_bytes)
+    parameters = inspect.signature(WriteDataset).parameters
+    limits = [parameters[name].default for name in ("max_pixels", "max_bytes")]
+    assert limits == [flags.max_pixels, flags.max_bytes]
 
 
 def test_a_pair_twice_with_two_labels_is_one_rejection(folder: Path) -> None:

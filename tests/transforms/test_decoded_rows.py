@@ -85,6 +85,12 @@ def given(inputs: Path, output: Path) -> Ran:
     return _own(pairs, LabelImages(), WriteDataset(str(output)))
 
 
+def in_memory(inputs: Path, output: Path) -> Ran:
+    paths = sorted((inputs / "photos").glob("photo-*"))
+    images = beam.Create([(path.name, path.read_bytes(), "cat") for path in paths])
+    return _own(images, WriteDataset(str(output)))
+
+
 def _own(*steps: Any) -> Ran:
     graph = make_pipeline()
     value: Any = graph
@@ -101,12 +107,13 @@ RUNS = [
     plan_of_rows,
     verified,
     given,
+    in_memory,
     of_a_list,
     of_rows,
     plan_of_images,
     found,
 ]
-WITH_ALL_STEPS = 5
+WITH_ALL_STEPS = 6
 
 
 class Outcome(NamedTuple):

@@ -130,7 +130,7 @@ class GcsStorage(Storage):
         return _read(path, None, max_stored=max_bytes)
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-        return _read(uri, version, max_bytes=max_bytes)
+        return _read(uri, version or None, max_bytes=max_bytes)
 
     def read_text(
         self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES

@@ -19,8 +19,8 @@ from transforms.core.dataset.output_names import (
     MANIFEST,
     STAGING,
     ForeignNameError,
-    is_attempt,
     is_staged,
+    is_staged_folder,
 )
 from transforms.core.file_errors import ChangedError, TooLargeError, check_final, is_final
 from transforms.core.planning.image_lists import top_folder
@@ -220,7 +220,7 @@ class LocalStorage(Storage):
             return []
         names = []
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False) and is_attempt(entry.name):
+            if entry.is_dir(follow_symlinks=False) and is_staged_folder(entry.name):
                 found = sorted(os.scandir(entry.path), key=lambda each: each.name)
                 names += [_staged_name(each, f"{entry.name}/") for each in found]
             else:

@@ -15,6 +15,7 @@ from transforms.core.dataset.image_file_names import is_image_file
 from transforms.core.file_errors import FinalError
 from transforms.core.json_text import parse_json
 from transforms.core.planning.shards import ShardName
+from transforms.core.planning.staged_images import IN_STAGING
 
 MANIFEST = "manifest.json"
 LABELS = "labels.txt"
@@ -66,6 +67,8 @@ _STAGED = re.compile(
 _NUMBER = re.compile(r"\d{7,}")
 # A small file that is staged until the shards are in place, by the attempt that wrote it.
 _WAITING = re.compile(rf"small\.(?P<attempt>{_DIGEST})\.\d{{3,}}(?:\.partial)?")
+# An image from memory, also while one of several attempts writes it.
+_IMAGE = re.compile(rf"{_DIGEST}(?:\.{_DIGEST}\.partial)?")
 _PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
 
 
@@ -134,6 +137,11 @@ def is_attempt(name: str) -> bool:
     return bool(match and match["attempt"]) and staged_shard(name) is not None
 
 
+def is_staged_folder(name: str) -> bool:
+    """Whether this tool makes a folder of this name in the staging folder."""
+    return name == IN_STAGING or is_attempt(name)
+
+
 def is_staged(name: str) -> bool:
     """Whether this tool writes a file of this name into the staging folder.
 
@@ -144,6 +152,8 @@ def is_staged(name: str) -> bool:
     (True, False, False)
     """
     folder, slash, file = name.rpartition("/")
+    if folder == IN_STAGING:
+        return _IMAGE.fullmatch(file) is not None
     if slash:
         return is_attempt(folder) and _NUMBER.fullmatch(file) is not None
     if name in _CONTROL or name.removesuffix(PARTIAL) in _CONTROL:

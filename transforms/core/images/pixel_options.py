@@ -244,5 +244,44 @@ class PixelOptions(_PixelOptions):
 
 AS_THEY_ARE = PixelOptions()
 
+
+def given_pixels(
+    transcode: str,
+    resize: str | Resize | None,
+    color: str,
+    quality: int | None,
+    exif_orientation: str,
+) -> PixelOptions:
+    """The changes that the arguments of a caller ask for, with the rules of the command.
+
+    Raises:
+        TypeError: one of them has the wrong type.
+        ValueError: one of them is not valid, or has no effect.
+
+    >>> str(given_pixels("keep", "shorter=256", "rgb", None, "keep").resize)
+    'shorter=256'
+    """
+    if isinstance(resize, str):
+        try:
+            resize = Resize.parse(resize)
+        except ValueError as error:
+            raise ValueError(f"resize {error}") from error
+    options = PixelOptions(
+        transcode=transcode,
+        resize=resize,
+        color=color,
+        quality=DEFAULT_QUALITY if quality is None else quality,
+        exif_orientation=exif_orientation,
+        # Every image is re-encoded, so the quality applies to all of them.
+        reencode=quality is not None and transcode == "jpeg",
+    )
+    if quality is not None and not options.may_write_jpeg:
+        raise ValueError(
+            "quality applies only to re-encoded JPEGs: add transcode 'jpeg' or resize, "
+            "or leave it out"
+        )
+    return options
+
+
 UNTOUCHED = ("untouched",)
 """`StoredImage.changes` of an unchanged image in a run that changes others."""

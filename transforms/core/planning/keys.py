@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from transforms.core.globs import WILDCARD
+from transforms.core.planning.staged_images import is_staged_root, staged_image
 
 KEY_KINDS = ("stem", "name", "path", "uri")
 
@@ -114,6 +115,9 @@ def full_uri(root: str, path: str) -> str:
     >>> full_uri("gs://bucket/photos", "a/1.jpg"), full_uri("", "1.jpg")
     ('gs://bucket/photos/a/1.jpg', '1.jpg')
     """
+    if is_staged_root(root):
+        # The path is a key that a program chose: it must not lead to another file.
+        return f"{root}/{staged_image(path)}"
     if path.startswith("gs://") or (path.startswith("/") and "://" not in root):
         return path
     return f"{root.removesuffix('/')}/{path}" if root else path

@@ -61,6 +61,15 @@ def rows_text(rows: Iterable[JoinSide], requirements: RowRequirements) -> str:
     return f"[{','.join(texts)}]"
 
 
+def labels_cells(labels: Sequence[str]) -> str:
+    """Several labels of an image without rows, in the form for `LabelledImage`.
+
+    >>> labels_cells(["cat", "dog"])
+    '[["given:1",["cat","dog"],[]]]'
+    """
+    return _to_text([["given:1", list(labels), []]])
+
+
 def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:
     """Whether a row without a label has no box either: it lists an image without objects.
 

@@ -1,0 +1,280 @@
+"""WriteDataset: writes the images of a caller's pipeline as a published dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+
+from transforms.convert_images import ImageConverter
+from transforms.copy_rejected import overlap
+from transforms.core.arguments import (
+    label_rules,
+    one_of,
+    optional_path,
+    path_text,
+    rejection_limit,
+    root_text,
+    shard_plan,
+    truth,
+    whole_number,
+)
+from transforms.core.dataset.image_file_names import FILES
+from transforms.core.dataset.manifest import Dataset
+from transforms.core.duplicates.equal_images import MODES as DEDUPE_MODES
+from transforms.core.features.feature_sources import Needs
+from transforms.core.features.layout_files import parse_layout
+from transforms.core.features.layouts import (
+    LAYOUTS,
+    Feature,
+    is_layout_file,
+    layout_features,
+    with_pixels,
+)
+from transforms.core.features.row_features import RowValues, row_requirements
+from transforms.core.images.check import DEFAULT_LIMITS, MODES, Limits
+from transforms.core.images.pixel_options import Resize, given_pixels
+from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
+from transforms.core.planning.staged_images import MEMORY
+from transforms.drop_duplicates import DropDuplicates
+from transforms.flow import DatasetTarget, PlanImages, WritePlan
+from transforms.join_labels import JoinedImages
+from transforms.original_images import originals_root
+from transforms.stage_images import StageImages
+from transforms.storage.files import storage_of
+
+COMPRESSIONS = ("none", "gzip")
+
+# The sources that several labels of an image fill, without a row.
+_SEVERAL_LABELS = ("label.ids", "label.texts")
+
+# How images from memory are split without other arguments.
+_ONE_SPLIT = "train=1"
+
+
+class WriteDataset(beam.PTransform):
+    """Plans shards, converts and writes them, and publishes the dataset, the manifest last.
+
+    Input: either `JoinedImages` of `FindImages` or `LabelImages`, unfiltered: images dropped in
+    between are missing in the ledger, which fails the run. Or images from memory, see
+    `StageImages`: tuples `(key, bytes)`, `(key, bytes, label)` or `(key, bytes, label, split)`.
+    Output: `published`, or `up_to_date` for a dataset of the same inputs and options.
+
+    Raises in the job: see `PublishDataset` and `StageImages`.
+    """
+
+    def __init__(
+        self,
+        output: str | os.PathLike[str],
+        *,
+        layout: str | os.PathLike[str] = "slim",
+        labelled: bool = True,
+        class_names: Sequence[str] | None = None,
+        label_kind: str = "auto",
+        dense_labels: bool = False,
+        root: str | os.PathLike[str] = "",
+        splits: str | None = None,
+        seed: int | None = None,
+        num_shards: int | None = None,
+        shard_size: int | None = None,
+        files: str = "sharded",
+        compression: str = "none",
+        transcode: str = "keep",
+        resize: str | Resize | None = None,
+        color: str = "keep",
+        quality: int | None = None,
+        exif_orientation: str = "keep",
+        check: str = "full",
+        max_pixels: int = DEFAULT_LIMITS.max_pixels,
+        max_bytes: int = DEFAULT_LIMITS.max_bytes,
+        max_rejected: str = DEFAULT_LIMIT,
+        strict: bool = False,
+        dedupe: str = "report",
+        quarantine: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Sets the options of the dataset, by the names of the command's flags.
+
+        Args:
+            output: its folder, local or `gs://`.
+            layout: a preset or the path of a YAML file, with features of images and one label each.
+                For images from memory, also with `label.ids` and `label.texts`.
+            labelled: whether images have labels.
+            class_names: the classes in the order of their ids; None sorts the labels.
+            label_kind: `integer`, `text`, or `auto`: integers if all labels are.
+            dense_labels: whether integer labels are numbered from 0.
+            root: the same as for `FindImages` or `LabelImages`.
+            splits: of images from memory: name and share of each, as in `train=0.9,test=0.1`; None
+                is `train=1`.
+            seed: of images from memory: for record order and split assignment; None is 0.
+            num_shards: of each split; None plans them from the bytes.
+            shard_size: bytes that a shard should hold, without `num_shards`; None is 150 MB.
+            files: `sharded`, or `per_image`: a file for each image, named after its key.
+            compression: `none` or `gzip`.
+            transcode: `keep` formats, convert what TensorFlow cannot read (`auto`), or every image
+                to `jpeg` or `png`.
+            resize: `shorter=N`, `longer=N` or `WIDTHxHEIGHT` in pixels, with `,never_enlarge` if
+                small images stay as they are; None keeps sizes.
+            color: `keep`, `rgb` or `gray`.
+            quality: of re-encoded JPEGs, 1 to 100; None is 95.
+            exif_orientation: `keep` the EXIF tag, or `apply` it to the pixels.
+            check: `full` or `header`.
+            max_pixels: of an image; larger ones are rejected.
+            max_bytes: of an image's file, likewise.
+            max_rejected: share or number of images that may be rejected, such as `1%` or `25`, or
+                the larger of both, `1% or 10`.
+            strict: whether warnings keep the dataset from being published.
+            dedupe: `off`; `report` exact and near-duplicates; or `drop` exact ones, keeping one.
+            quarantine: folder for copies of rejected images, `quarantine/REASON/PATH`, or None.
+            overwrite: whether a former dataset may be replaced.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: an argument has an invalid value; the layout cannot be read, or
+                needs more than images and labels.
+        """
+        super().__init__()
+        self._output = path_text("output", output).rstrip("/") or "/"
+        layout, self._root = path_text("layout", layout), root_text("root", root)
+        self._limits = Limits(
+            max_pixels=whole_number("max_pixels", max_pixels, 1),
+            max_bytes=whole_number("max_bytes", max_bytes, 1),
+        )
+        self._pixels = given_pixels(transcode, resize, color, quality, exif_orientation)
+        size = self._pixels.resize
+        if size and size.rule == "exact" and size.height * size.width > max_pixels:
+            raise ValueError(f"resize {size} is more than max_pixels {max_pixels}")
+        self._check = one_of("check", check, MODES)
+        self._labelled = truth("labelled", labelled)
+        features = _features(layout, self._labelled)
+        self._features = with_pixels(features, self._pixels.fixed_shape)
+        self._rules = label_rules(label_kind, class_names, dense_labels)
+        gzip = one_of("compression", compression, COMPRESSIONS) == "gzip"
+        self._plan = shard_plan(num_shards, shard_size, gzip)
+        self._files = one_of("files", files, FILES)
+        if files == "per_image" and (num_shards or shard_size):
+            raise ValueError("num_shards and shard_size do not go with files 'per_image'")
+        self._quarantine = optional_path("quarantine", quarantine)
+        if self._quarantine is not None and overlap(self._quarantine, self._output):
+            raise ValueError(f"quarantine {quarantine} and output {output} contain each other")
+        self._dedupe = one_of("dedupe", dedupe, DEDUPE_MODES)
+        self._max_rejected = rejection_limit(max_rejected)
+        self._strict, self._overwrite = truth("strict", strict), truth("overwrite", overwrite)
+        self._options = self._recorded(layout)
+        self._given = {"splits": splits, "seed": seed}
+        # Also checks the two arguments where they are written.
+        self._stage = StageImages(
+            self._output,
+            labelled=self._labelled,
+            splits=_ONE_SPLIT if splits is None else splits,
+            seed=0 if seed is None else seed,
+            requirements=row_requirements(self._features),
+        )
+
+    def expand(
+        self, images: JoinedImages | beam.PCollection[tuple[object, ...]]
+    ) -> beam.PCollection[str]:
+        if isinstance(images, beam.PCollection):
+            if self._root:
+                raise ValueError("root is the folder of image files: images from memory have none")
+            joined: JoinedImages = images | "Stage images" >> self._stage
+            root = MEMORY
+        else:
+            joined, root = self._joined(images), self._root
+        drop = None
+        if self._dedupe == "drop":
+            originals = originals_root(self._output, root)
+            drop = DropDuplicates(originals, max_bytes=self._limits.max_bytes, waits=True)
+        plan = joined | "Plan images" >> PlanImages(self._plan, self._rules, drop)
+        return plan.shards | "Write dataset" >> WritePlan(plan, self._target(root))
+
+    def _joined(self, images: object) -> JoinedImages:
+        """The images of `FindImages` or `LabelImages`.
+
+        Raises:
+            TypeError: they are something else.
+            ValueError: an argument is for images from memory.
+        """
+        if not isinstance(images, tuple):
+            raise TypeError(
+                "WriteDataset takes the images of FindImages or LabelImages, or a PCollection of "
+                f"(key, bytes, label), not {type(images).__name__}"
+            )
+        for name, value in self._given.items():
+            if value is not None:
+                raise ValueError(f"{name} is for images from memory: give it to the step before")
+        for feature in self._features:
+            if feature.from_rows:
+                raise ValueError(
+                    f"{feature.name!r} of the layout is of {feature.source}, which only images "
+                    "from memory fill: use ConvertDataset"
+                )
+        return JoinedImages(*images)
+
+    def _target(self, root: str) -> DatasetTarget:
+        """The destination of images below `root`."""
+        requirements = row_requirements(self._features)
+        return DatasetTarget(
+            output=self._output,
+            dataset=Dataset(self._options, {}, root, self._features, (), is_strict=self._strict),
+            converter=ImageConverter(
+                root=originals_root(self._output, root),
+                features=self._features,
+                limits=self._limits,
+                check=self._check,
+                pixels=self._pixels,
+                rows=RowValues(self._features, requirements) if requirements.needs_rows else None,
+                waits=True,
+                fingerprints=self._dedupe != "off",
+            ),
+            plan=self._plan,
+            max_rejected=self._max_rejected,
+            overwrite=self._overwrite,
+            rules=self._rules,
+            quarantine=self._quarantine,
+            per_image=self._files == "per_image",
+        )
+
+    def _recorded(self, layout: str) -> dict[str, Any]:
+        """The options that affect output bytes, by the names of the flags."""
+        names, pixels = self._rules.class_names, self._pixels
+        options = {
+            "layout": layout,
+            "class_names": None if names is None else list(names),
+            "label_kind": self._rules.kind,
+            "dense_labels": self._rules.dense,
+            "num_shards": self._plan.num_shards,
+            "shard_size": self._plan.shard_size,
+            "compression": "gzip" if self._plan.gzip else "none",
+            "check": self._check,
+            **self._limits._asdict(),
+            **pixels._asdict(),
+            "resize": str(pixels.resize) if pixels.resize else None,
+        }
+        # As in the command, default values do not change the digest.
+        if self._files != FILES[0]:
+            options["files"] = self._files
+        if self._dedupe == "drop":
+            options["dedupe"] = self._dedupe
+        return options
+
+
+def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
+    if is_layout_file(layout):
+        text = storage_of(layout).read_text(layout)
+        if text is None:
+            raise ValueError(f"there is no layout {layout}")
+        features = parse_layout(text, layout)
+    elif layout in LAYOUTS:
+        features = layout_features(layout, labelled=labelled)
+    else:
+        raise ValueError(f"layout {layout!r} is no .yaml file and not in {', '.join(LAYOUTS)}")
+    for feature in features:
+        if feature.needs & (Needs.ROWS | Needs.MODEL) and feature.source not in _SEVERAL_LABELS:
+            raise ValueError(
+                f"layout {layout}: {feature.name!r} is of {feature.source}, which is neither of an "
+                "image nor its label: use ConvertDataset"
+            )
+    return features
