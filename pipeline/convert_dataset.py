@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Unpack, cast
 
 import apache_beam as beam
 
+from pipeline.convert_options import ConvertOptions
 from pipeline.errors import UsageError
 from pipeline.flags.option_table import OPTIONS
 from pipeline.flags.options import parse_flags
@@ -32,12 +34,13 @@ class ConvertDataset(beam.PTransform):
     Raises in the job: see `PublishDataset`.
     """
 
-    def __init__(self, **options: Option) -> None:
+    def __init__(self, **options: Unpack[ConvertOptions]) -> None:
         """Resolves the options, which reads the first rows and lists the first images.
 
         Args:
             options: by the names of the flags, with their values as Python has them, or as text:
-                `output="out"`, `images=["photos/*/*.jpg"]`, `seed=3`, `overwrite=True`.
+                `output="out"`, `images=["photos/*/*.jpg"]`, `seed=3`, `overwrite=True`. A `str` is
+                one glob.
 
         Raises:
             TypeError: an option does not exist.
@@ -49,7 +52,8 @@ class ConvertDataset(beam.PTransform):
             if name not in OPTION_NAMES:
                 listed = "docs/options.md lists them"
                 raise TypeError(f"ConvertDataset has no option {name!r}: {listed}")
-        words = [word for name, value in options.items() for word in _words(name, value)]
+        given = cast(Mapping[str, Option], options)
+        words = [word for name, value in given.items() for word in _words(name, value)]
         try:
             flags, _ = parse_flags("convert", words)
             self._config = check_flags(flags)

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from pipeline.convert_dataset import OPTION_NAMES, ConvertDataset
+from pipeline.convert_options import ConvertOptions
+from pipeline.flags.option_table import OPTIONS as TABLE
 from tests.conftest import draw
 from tests.pipeline.commands import digests, make_dataset
 from tests.transforms.beam import make_pipeline
-from transforms.core.images.check import Limits
-from transforms.core.images.pixel_options import PixelOptions
-from transforms.dataset import FindImages, LabelImages, WriteDataset
+from transforms import FindImages, LabelImages, WriteDataset
 
 # What the three steps name otherwise than the command, by the flags that it stands for.
-OTHER_NAMES = {
-    "gzip": {"compression"},  # one of two
-    "pixels": {*PixelOptions._fields, "quality"} - {"reencode"},
-    "limits": set(Limits._fields),
-    "labelled": {"label_from"},  # none
-}
+OTHER_NAMES = {"labelled": {"label_from"}}  # none
 
 # Flags that only `ConvertDataset` takes of the Python interface, and why.
 ONLY_WHOLE = {
@@ -45,6 +41,39 @@ def test_every_flag_of_the_command_is_an_option() -> None:
             own |= OTHER_NAMES.get(name, {name})
     assert own | set(ONLY_WHOLE) == OPTION_NAMES
     assert not own & set(ONLY_WHOLE)
+
+
+@pytest.mark.parametrize("step", [FindImages, LabelImages, WriteDataset])
+def test_the_steps_have_the_defaults_of_the_command(step: Any) -> None:
+    for name, parameter in inspect.signature(step).parameters.items():
+        if name not in OPTION_NAMES or parameter.default is inspect.Parameter.empty:
+            continue
+        option = TABLE[name]
+        allowed = [option.default, option.default_value]
+        if name == "root":
+            allowed = [""]
+        elif (step, name) == (LabelImages, "key"):
+            allowed = ["path"]  # as without label files
+        elif name in ("splits", "seed"):
+            allowed.append(None)  # of WriteDataset: given for images from memory alone
+        assert parameter.default in allowed, name
+
+
+def test_the_typed_options_are_those_of_the_table() -> None:
+    hints = get_type_hints(ConvertOptions)
+    assert set(hints) == OPTION_NAMES
+    assert list(hints) == [name for name in TABLE if name in OPTION_NAMES]
+    assert ConvertOptions.__required_keys__ == {"output"}
+    for name, hint in hints.items():
+        option = TABLE[name]
+        kinds = get_args(hint) or (hint,)
+        choices = [value for kind in kinds for value in get_args(kind) if isinstance(value, str)]
+        assert choices == list(option.choices), name
+        assert (bool in kinds) == option.is_switch, name
+        assert (os.PathLike[str] in kinds) == option.is_path, name
+        is_number = isinstance(option.default_value, int) and not option.is_switch
+        assert not is_number or int in kinds, name
+        assert option.is_switch or option.is_required or type(None) in kinds, name
 
 
 @pytest.fixture

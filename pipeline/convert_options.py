@@ -1,0 +1,76 @@
+"""The options of `ConvertDataset` with their types, for editors and type checkers.
+
+A test compares names and choices with the table of options in `pipeline.flags.option_table`.
+"""
+
+# Without postponed annotations: `Required` has no effect in them.
+
+import os
+from collections.abc import Sequence
+from typing import Literal, Required, TypedDict
+
+PathText = str | os.PathLike[str]
+"""A path or URL; a URL is always a `str`."""
+
+Several = Sequence[str] | str
+"""Several names, or one text with commas between them."""
+
+Size = int | str
+"""Bytes, or text such as `64MB`."""
+
+
+class ConvertOptions(TypedDict, total=False):
+    """The options of a conversion, by the names of the flags; None and False omit the flag."""
+
+    # images and labels
+    images: Sequence[PathText] | PathText | None
+    labels: PathText | None
+    label_from: Literal["csv", "directory", "regex", "none"] | None
+    label_regex: str | None
+    label_key: str | int | None
+    label_column: str | int | None
+    label_separator: str | None
+    label_kind: Literal["auto", "integer", "text"] | None
+    dense_labels: bool
+    key: Literal["stem", "name", "path", "uri"] | None
+    root: PathText | None
+    key_cells: Literal["auto", "as_is"] | None
+    csv_delimiter: str | None
+    csv_encoding: str | None
+    allow_outside: bool
+    class_names: PathText | None
+    # output
+    output: Required[PathText]
+    splits: Several | None
+    group_by: str | int | None
+    split_from: Literal["hash", "csv", "directory"] | None
+    split_column: str | int | None
+    seed: int | None
+    num_shards: int | None
+    shard_size: str | None
+    layout: PathText | None
+    box_columns: Several | None
+    box_form: Literal["corners", "xywh", "center"] | None
+    box_units: Literal["pixel", "normalized"] | None
+    box_orientation: Literal["stored", "upright"] | None
+    files: Literal["sharded", "per_image"] | None
+    compression: Literal["none", "gzip"] | None
+    overwrite: bool
+    # pixels
+    transcode: Literal["keep", "auto", "jpeg", "png"] | None
+    resize: str | None
+    color: Literal["keep", "rgb", "gray"] | None
+    quality: int | None
+    exif_orientation: Literal["keep", "apply"] | None
+    # embeddings
+    model: PathText | None
+    model_weights: PathText | None
+    embed_dtype: Literal["float32", "bfloat16"] | None
+    # checks
+    check: Literal["full", "header"] | None
+    max_pixels: int | None
+    max_bytes: Size | None
+    max_rejected: str | int | float | None
+    strict: bool
+    dedupe: Literal["off", "report", "drop"] | None
+    quarantine: PathText | None
