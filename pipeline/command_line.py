@@ -14,14 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError, run_command
-from pipeline.flags.one_line_parser import PROGRAM, VERSION
+from pipeline.flags.one_line_parser import ABOUT, PROGRAM, VERSION, documentation
 from pipeline.run.supervise import supervise
-
-_ABOUT = """\
-Converts images and labels into sharded TFRecord files, with Apache Beam.
-Checks every image, and writes the same bytes for the same inputs and options."""
-
-_DOCUMENTATION = "docs/ in the repository"
 
 # Of 0 to 1.
 _ALIKE = 0.6
@@ -107,12 +101,12 @@ def _without_command(word: str) -> None:
 def _help_lines() -> Sequence[str]:
     width = max(map(len, COMMANDS))
     return [
-        _ABOUT,
+        ABOUT,
         "",
         f"usage: {PROGRAM} COMMAND [FLAGS]",
         "",
         *(f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()),
         "",
         f"{PROGRAM} COMMAND --help lists its flags; --version prints the version.",
-        f"Documentation: {_DOCUMENTATION}",
+        f"Documentation: {documentation()}",
     ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pipeline.command_line import start
 from pipeline.errors import DatasetError, one_line
 from pipeline.flags.flag_spelling import underscored
-from pipeline.flags.one_line_parser import OneLineParser, program
+from pipeline.flags.one_line_parser import OneLineParser
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.shown_text import format_bytes
@@ -21,7 +21,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset.
         DatasetError: the report cannot be written.
     """
-    parser = OneLineParser(prog=program("report"), allow_abbrev=False)
+    parser = OneLineParser(
+        "report",
+        "Writes report.html of a finished dataset again, as convert does at its end:\n"
+        "an HTML summary with sample images.",
+        usage="OUT",
+        examples=("out/photos", "gs://my-bucket/datasets/photos"),
+    )
     parser.add_argument("output", metavar="OUT", help="folder of a dataset")
     arguments = sys.argv[1:] if argv is None else argv
     flags, unknown = parser.parse_known_args(underscored(arguments))

@@ -21,7 +21,7 @@ from pipeline.command_line import start
 from pipeline.errors import DatasetError, UsageError
 from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.flag_values import at_least_one
-from pipeline.flags.one_line_parser import OneLineParser, program, typed
+from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.dataset.image_file_names import file_stem
@@ -84,13 +84,23 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _make_parser() -> OneLineParser:
-    parser = OneLineParser(prog=program("show"), allow_abbrev=False)
+    parser = OneLineParser(
+        "show",
+        "Prints records of a dataset, or of TFRecord files of any program.\n"
+        "Saves their images with --images.",
+        usage="OUT [OUT ...] [FLAGS]",
+        examples=(
+            "out/photos --limit 1",
+            "out/photos --class dog --images pictures",
+            "'out/photos/train-*' --key cat-4",
+        ),
+    )
     add = parser.add_argument
     add("paths", metavar="OUT", nargs="+", help="folder of a dataset, or TFRecord files, globs")
     add("--split", metavar="NAME", help="only this split")
     add("--class", dest="class_", metavar="TEXT|ID", help="only records of this class")
     add("--key", metavar="KEY", help="only this key, file name, or file name without extension")
-    add("--limit", type=typed(at_least_one), default=5, metavar="N", help="records")
+    add("--limit", type=typed(at_least_one), default=5, metavar="N", help="number of records")
     add("--images", metavar="DIR", help="save the images in this folder")
     return parser
 

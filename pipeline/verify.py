@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.command_line import start
 from pipeline.errors import DatasetError
 from pipeline.flags.flag_spelling import underscored
-from pipeline.flags.one_line_parser import OneLineParser, program
+from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.options import BEAM_NOTE
 from pipeline.flags.output_options import PROGRESS_STYLES
 from pipeline.flags.unknown_flags import refuse_unknown
 from pipeline.run.beam_import import configure_file_systems, import_beam
@@ -57,9 +58,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _make_parser() -> OneLineParser:
     parser = OneLineParser(
-        prog=program("verify"),
-        allow_abbrev=False,
-        epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",
+        "verify",
+        "Reads every shard of a dataset again and compares it with its manifest.\n"
+        "Exits with 1 if anything differs, and names the file and the record.",
+        usage="OUT [--full | --fast] [FLAGS]",
+        examples=("out/photos", "out/photos --fast", "out/photos --direct_num_workers 2"),
+        notes=BEAM_NOTE,
     )
     parser.add_argument("output", metavar="OUT", help="folder of a dataset")
     extent = parser.add_mutually_exclusive_group()

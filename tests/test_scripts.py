@@ -12,7 +12,7 @@ import pytest
 from tests.pipeline.commands import ROOT
 
 
-@pytest.mark.parametrize("script", ["run_local.sh", "run_tests.sh"])
+@pytest.mark.parametrize("script", ["run_local.sh", "run_dataflow.sh", "run_tests.sh"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_installs_nothing(script: str, flag: str, tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()

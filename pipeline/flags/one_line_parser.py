@@ -1,11 +1,12 @@
-"""A command-line parser that reports errors in one line and hides `None` in its help."""
+"""A command-line parser that reports errors in one line, and whose help shows examples."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +15,11 @@ from pipeline.errors import UsageError
 
 PROGRAM = "image-tfrecords"
 """The name of the program, which is also that of the distribution."""
+
+ABOUT = """\
+Converts images and labels into sharded TFRecord files, with Apache Beam.
+Checks every image, and writes the same bytes for the same inputs and options."""
+"""What the program does, and its command `convert`."""
 
 VERSION = f"{PROGRAM} {__version__}"
 """What `--version` prints."""
@@ -26,16 +32,68 @@ def program(command: str) -> str:
     return f"python -m pipeline.{command}"
 
 
+def documentation() -> str:
+    """Where the documentation is: the address in the metadata of a release, or its folder."""
+    # Only a help needs it.
+    from importlib import metadata
+
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for url in metadata.metadata(PROGRAM).get_all("Project-URL") or ():
+            label, _, address = url.partition(", ")
+            if label == "Documentation":
+                return str(address)
+    return "README.md and docs/ in the repository"
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Keeps the lines of examples, and prints only defaults that exist."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        # `(default: None)` would contradict the help before it.
+        if action.default is None or action.default is False:
+            return action.help
+        return super()._get_help_string(action)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Two names of a flag with its value once, as in `--labels, --label_file CSV`."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are `UsageError`s, and which has `--version`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(
+        self,
+        command: str = "",
+        about: str = "",
+        *,
+        usage: str = "",
+        examples: Sequence[str] = (),
+        notes: str = "",
+    ) -> None:
         """Makes a parser.
 
         Args:
-            options: those of `argparse.ArgumentParser`.
+            command: its name.
+            about: what it does, in two lines.
+            usage: its arguments; empty to list all flags.
+            examples: arguments, one command each; further lines are indented.
+            notes: the end of the help, before the documentation.
         """
-        super().__init__(**options)
+        prog = program(command)
+        shown = "\n".join(f"  {prog} {example}" for example in examples)
+        ends = (f"examples:\n{shown}" if shown else "", notes, f"Documentation: {documentation()}")
+        super().__init__(
+            prog=prog,
+            usage=f"{prog} {usage}".replace("%", "%%") if usage else None,
+            description=about or None,
+            epilog="\n\n".join(filter(None, ends)).replace("%", "%%"),
+            formatter_class=HelpFormatter,
+            allow_abbrev=False,
+        )
         self.add_argument(
             "--version", action="version", version=VERSION, help="print the version and exit"
         )
@@ -63,15 +121,6 @@ class OneLineParser(argparse.ArgumentParser):
             if message == f"the following arguments are required: {action.metavar}":
                 return f"{action.metavar} is missing: give the {action.help}"
         return message
-
-
-class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Prints only defaults that exist: `(default: None)` would contradict the help before it."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default is None or action.default is False:
-            return action.help
-        return super()._get_help_string(action)
 
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -14,20 +14,56 @@ from pipeline.errors import UsageError
 from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.flag_values import one_of
 from pipeline.flags.job_labels import job_labels_apart
-from pipeline.flags.one_line_parser import HelpFormatter, OneLineParser, program, typed
+from pipeline.flags.one_line_parser import ABOUT, OneLineParser, program, typed
 from pipeline.flags.option import Option
 from pipeline.flags.option_table import GROUPS, OPTIONS
 from pipeline.flags.unknown_flags import refuse_unknown
 
+_USAGE = "[--images GLOB] --output DIR [FLAGS]"
+
+_EXAMPLES = (
+    "--images 'photos/*/*.jpg' --output out/photos",
+    "--images 'photos/*/*.jpg' --labels labels.csv \\\n"
+    "      --splits train=0.8,validation=0.2 --output out/split",
+    "--config out/photos/manifest.json --output out/new",
+)
+
+_PLAN = """\
+Prints what convert would match, label, split and shard with the same flags.
+Writes nothing and decodes no image: images that convert rejects are counted."""
+
+BEAM_NOTE = "Any option of Apache Beam passes through, such as --runner DataflowRunner."
+
+
+class _PlanParser(OneLineParser):
+    """Its help shows what differs from `convert`, whose flags it takes."""
+
+    def format_help(self) -> str:
+        return f"""\
+usage: {self.prog} {_USAGE}
+
+{_PLAN}
+
+differences from convert:
+  --output DIR  required, as in convert: checked, and not written to
+  --runner      has no effect: plan runs on this machine
+  --strict      warnings end the command with exit code 2
+  --check, --transcode, --resize and other flags about pixels are checked, and
+                change nothing in the plan
+
+All other flags are those of convert: {program("convert")} --help
+
+{self.epilog}
+"""
+
 
 def make_parser(command: str) -> argparse.ArgumentParser:
     """The parser of `convert` or `plan`."""
-    parser = OneLineParser(
-        prog=program(command),
-        allow_abbrev=False,
-        formatter_class=HelpFormatter,
-        epilog="Any option of Apache Beam passes through, such as --runner DataflowRunner.",
-    )
+    parser: OneLineParser
+    if command == "plan":
+        parser = _PlanParser(command, _PLAN, usage=_USAGE, examples=_EXAMPLES)
+    else:
+        parser = OneLineParser(command, ABOUT, usage=_USAGE, examples=_EXAMPLES, notes=BEAM_NOTE)
     for name, options in GROUPS.items():
         group = parser.add_argument_group(name)
         for option in options:
@@ -47,7 +83,7 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
         default=option.default,
         required=option.is_required,
         metavar=option.metavar,
-        help=option.help,
+        help=f"{option.help} (required)" if option.is_required else option.help,
     )
 
 
@@ -127,7 +163,8 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     for action in required:
         if getattr(flags, action.dest) is None:
             name = f"{action.option_strings[0]} {action.metavar}"
-            raise UsageError(f"{name} is missing: give the {action.help}; see --help")
+            meant = OPTIONS[action.dest].help
+            raise UsageError(f"{name} is missing: give the {meant}; see --help")
     return flags, rest
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import email.message
 import importlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 
 from pipeline import __version__, command_line
 from pipeline.command_line import COMMANDS
+from pipeline.flags import config_file, one_line_parser, options
+from pipeline.flags.one_line_parser import documentation
 from tests.pipeline.commands import ROOT, Ran
 from tests.pipeline.right_command import right_flags, write_inputs
 
@@ -70,7 +74,7 @@ def test_help_lists_the_commands(
     assert usage == "usage: image-tfrecords COMMAND [FLAGS]"
     listed = [line.split()[0] for line in lines if line.startswith("  ")]
     assert listed == [*COMMANDS]
-    assert lines[-1] == "Documentation: docs/ in the repository"
+    assert lines[-1] == f"Documentation: {documentation()}"
     assert max(map(len, lines)) <= 80
 
 
@@ -182,6 +186,51 @@ def test_help_of_a_command_names_the_program(
         call([command, "--help"], monkeypatch)
     assert ended.value.code == 0
     assert capfd.readouterr().out.startswith(f"usage: image-tfrecords {command} ")
+
+
+@pytest.mark.parametrize("name", ["/bin/image-tfrecords", "pipeline/convert.py"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_begins_with_the_command_and_ends_with_the_documentation(
+    command: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", [name])
+    with pytest.raises(SystemExit):
+        importlib.import_module(f"pipeline.{command}").main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    usage, empty, *about, second = lines[:5]
+    assert usage.startswith("usage: ") and (empty, second) == ("", "") and all(about)
+    own = f"  {one_line_parser.program(command)} "
+    examples = [line for line in lines[lines.index("examples:") :] if line.startswith(own)]
+    assert len(examples) == (3 if command != "report" else 2)
+    assert lines[-1] == f"Documentation: {documentation()}" and lines[-2] == ""
+
+
+def test_examples_of_the_help_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They parse, but for the files that they name."""
+    monkeypatch.setattr(config_file, "read_config", lambda *_: config_file.Config([], None))
+    for example in options._EXAMPLES:
+        flags, rest = options.parse_flags("convert", shlex.split(example.replace("\\\n", "")))
+        assert flags.output and not rest
+
+
+def test_what_is_required_is_marked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        options.parse_flags("convert", ["--help"])
+    marked = [line for line in capsys.readouterr().out.splitlines() if "(required)" in line]
+    assert [line.split()[0] for line in marked] == ["--output"]
+
+
+def test_a_release_names_its_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = email.message.Message()
+    built["Project-URL"] = "Source, https://host/a"
+    built["Project-URL"] = "Documentation, https://host/a/docs"
+    monkeypatch.setattr("importlib.metadata.metadata", lambda _: built)
+    assert documentation() == "https://host/a/docs"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
