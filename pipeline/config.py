@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from pipeline.flags.option_table import recorded_options
+from pipeline.inputs.job_size import JobSize
 from transforms.core.dataset.dataset_warnings import DatasetWarning
 from transforms.core.dataset.manifest import Dataset
 from transforms.core.decisions import Decision
@@ -71,6 +72,8 @@ class ConvertConfig:
         warnings: warnings given before the job starts; likewise.
         left_out: files that the globs match but that are not images.
         strict: whether warnings keep the dataset from being published.
+        workers: worker processes on this machine, or None to decide.
+        sampled: the size of the job, as far as the globs show it.
         run: the name of this run in a bucket's lock; empty without such a lock.
     """
 
@@ -111,6 +114,8 @@ class ConvertConfig:
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
     strict: bool = False
+    workers: int | None = None
+    sampled: JobSize = JobSize()
     left_out: LeftOut = LeftOut()
     run: str = ""
 
@@ -214,4 +219,5 @@ def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
         "max_rejected": flags.max_rejected,
         "overwrite": flags.overwrite,
         "strict": flags.strict,
+        "workers": flags.workers,
     }

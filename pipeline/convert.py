@@ -31,15 +31,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.summary import convert_lines
     from transforms.core.dataset import dataset_warnings
     from transforms.core.dataset.output_names import REPORT
-    from transforms.core.decisions import decision_lines, from_manifest, later
+    from transforms.core.decisions import Decision, decision_lines, from_manifest, later
     from transforms.storage.files import join, storage_of
 
     config = check_flags(flags)
 
-    def print_decisions(is_finished: bool) -> None:
+    def print_decisions(decisions: Sequence[Decision]) -> None:
         # The reader may be gone (`| head`): the run continues, and its summary says so.
         with contextlib.suppress(BrokenPipeError):
-            for line in decision_lines(() if is_finished else config.decisions):
+            for line in decision_lines(decisions):
                 # What follows can take hours.
                 print(line, flush=True)
 

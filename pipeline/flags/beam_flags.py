@@ -56,6 +56,20 @@ _ELSEWHERE = {
     "--job_endpoint": "PortableRunner",
 }
 
+# The default runner, which `--runner` may also name.
+_LOCAL_RUNNER = "FnApiRunner"
+
+_OWN_WORKERS = (
+    "--direct_num_workers",
+    "--direct_running_mode",
+    "--environment_type",
+    "--environment_config",
+    "--sdk_worker_parallelism",
+)
+
+DECIDE_WORKERS = frozenset({"--runner", *_OWN_WORKERS})
+"""The options that decide about workers, as `--workers` does."""
+
 # Beam's two names of one option. `convert` and `plan` have a --labels of their own.
 _JOB_LABELS = ("--label", "--labels")
 
@@ -80,13 +94,34 @@ def check_beam_flags(words: Sequence[str]) -> None:
             raise UsageError(f"{name} {value!r}: a label of the job is KEY=VALUE{meant}")
         if name in _ELSEWHERE and "--runner" not in names:
             local = (
-                "; on this machine: --direct_num_workers N --direct_running_mode multi_processing"
+                "; on this machine: --workers N"
                 if "workers" in name or "parallelism" in name
                 else ""
             )
             raise UsageError(
                 f"{typed} needs --runner {_ELSEWHERE[name]}: without it the job runs on this "
                 f"machine, which ignores {typed}{local}"
+            )
+
+
+def check_workers(workers: int | None, words: Sequence[str]) -> None:
+    """Refuses `--workers` with options of Beam that decide about workers, too.
+
+    Args:
+        workers: the value of the flag; None without it.
+        words: the command line without our flags, as it was typed.
+
+    Raises:
+        UsageError: there is such an option.
+    """
+    for typed, value in () if workers is None else _options(words):
+        name = flag_name(typed)
+        if name in _OWN_WORKERS:
+            raise UsageError(f"--workers does not go with {typed}: give one of them")
+        if name == "--runner" and value.rpartition(".")[2] != _LOCAL_RUNNER:
+            raise UsageError(
+                f"--workers does not go with --runner {value}: it sets the worker processes of the "
+                "default runner, on this machine"
             )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.errors import UsageError
-from pipeline.flags.flag_spelling import underscored
+from pipeline.flags.beam_flags import check_workers
+from pipeline.flags.flag_spelling import as_typed, underscored
 from pipeline.flags.flag_values import one_of
 from pipeline.flags.job_labels import job_labels_apart
 from pipeline.flags.one_line_parser import ABOUT, OneLineParser, program, typed
@@ -160,6 +161,7 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
         if found.class_names is not None:
             flags.class_names = found.class_names
     refuse_unknown(rest, typed_words, parser)
+    check_workers(flags.workers, [as_typed(word, typed_words) for word in rest])
     for action in required:
         if getattr(flags, action.dest) is None:
             name = f"{action.option_strings[0]} {action.metavar}"

@@ -313,7 +313,7 @@ CHECKS = (
     ),
 )
 
-# Not parameters of the template: its launcher ends before the job begins.
+# Not parameters of the template: its launcher ends before the job begins, on other machines.
 RUN = (
     Option(
         name="config",
@@ -321,6 +321,12 @@ RUN = (
         parse=not_empty,
         help="YAML file of options, or the manifest.json of a dataset to repeat; flags win",
         is_path=True,
+    ),
+    Option(
+        name="workers",
+        metavar="N",
+        parse=at_least_one,
+        help="worker processes on this machine; if omitted: 1; for large jobs, 1 for every 4 cores",
     ),
     Option(
         name="progress",

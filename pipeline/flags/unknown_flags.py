@@ -70,8 +70,8 @@ _SYNONYMS = {
     "the command `plan`, which writes nothing": (
         "dryrun dry_run dry dry_run_only n no_op noop preview simulate check_only"
     ),
-    "--direct_num_workers N --direct_running_mode multi_processing": (
-        "workers n_workers j jobs n_jobs threads num_threads processes num_processes "
+    "--workers N": (
+        "n_workers num_workers j jobs n_jobs threads num_threads processes num_processes "
         "num_parallel_calls cores"
     ),
     "--limit N": "n num count head max_records records number first limits",

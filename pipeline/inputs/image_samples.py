@@ -11,10 +11,12 @@ from typing import Any
 
 from pipeline.errors import UsageError, input_error
 from pipeline.inputs.folder_hints import csvs_in_folder, images_in_folder
+from pipeline.inputs.job_size import JobSize
 from transforms.core.planning.image_globs import any_case, expand_braces, other_case
 from transforms.core.planning.keys import fixed_root, image_key
 from transforms.find_images import LeftOut
 from transforms.storage.files import storage_of
+from transforms.storage.interface import FoundFile
 
 # Images inspected before the job: enough to match a row of any sorted or shuffled CSV.
 _SAMPLE = 20_000
@@ -29,12 +31,14 @@ class ImageSample:
         root: the folder below which paths and keys begin.
         is_all: whether there are no more.
         others: those with an extension in a different case than in their glob.
+        size: of the job, as far as the sample shows it.
     """
 
     uris: list[str]
     root: str
     is_all: bool
     others: int = 0
+    size: JobSize = JobSize()
     _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
 
     def keys(self, kind: str) -> set[str]:
@@ -60,14 +64,14 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
     """
     plain = [(each, pattern) for pattern in globs for each in plain_globs([pattern], "--images")]
 
-    def first(at: int, count: int) -> list[str]:
+    def first(at: int, count: int) -> list[FoundFile]:
         each = plain[at][0]
-        images = (file.uri for file in list_inputs(each, "--images", listed=any_case(each)))
-        return [*itertools.islice((uri for uri in images if not left_out.has(uri)), count)]
+        images = list_inputs(each, "--images", listed=any_case(each))
+        return [*itertools.islice((file for file in images if not left_out.has(file.uri)), count)]
 
     most = max(1, _SAMPLE // len(plain))
     found = [first(at, most + 1) for at in range(len(plain))]
-    matched = {pattern for (_, pattern), uris in zip(plain, found, strict=True) if uris}
+    matched = {pattern for (_, pattern), files in zip(plain, found, strict=True) if files}
     for pattern in globs:
         if pattern not in matched:
             why = why_empty(pattern)
@@ -75,19 +79,23 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
                 # Left out, as the output of a former run would be.
                 why = "its files are in --output, or are those of other flags: give another folder"
             raise UsageError(f"no file matches --images {pattern!r}; {why}")
-    left = _SAMPLE - sum(min(len(uris), most) for uris in found)
+    left = _SAMPLE - sum(min(len(files), most) for files in found)
     is_all = True
-    for at, uris in enumerate(found):
-        if len(uris) > most:
+    for at, files in enumerate(found):
+        if len(files) > most:
             limit = most + max(0, left)
-            uris = first(at, limit + 1) if left > 0 else uris
-            is_all = is_all and len(uris) <= limit
-            found[at] = uris[:limit]
+            files = first(at, limit + 1) if left > 0 else files
+            is_all = is_all and len(files) <= limit
+            found[at] = files[:limit]
             left -= len(found[at]) - most
     others = sum(
-        other_case(each, uri) for (each, _), uris in zip(plain, found, strict=True) for uri in uris
+        other_case(each, file.uri)
+        for (each, _), files in zip(plain, found, strict=True)
+        for file in files
     )
-    return ImageSample([uri for uris in found for uri in uris], root, is_all, others)
+    uris = [file.uri for files in found for file in files]
+    size = sum(file.size for files in found for file in files)
+    return ImageSample(uris, root, is_all, others, JobSize(len(uris), size, is_all))
 
 
 def _lists(pattern: str) -> bool:

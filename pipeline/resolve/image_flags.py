@@ -107,6 +107,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
         decisions=(*decided, *images.ignoring),
         warnings=warnings,
         left_out=images.left_out,
+        sampled=images.sample.size,
     )
 
 

@@ -17,6 +17,8 @@ from typing import Any
 _NEVER_USED = ("bson", "pandas", "pyarrow", "pymongo")
 _CLOUD = ("apache_beam.io.gcp.bigquery", "apitools", "google.api_core", "google.cloud")
 
+_left_out: list[str] = []
+
 
 def import_beam(arguments: Sequence[str]) -> None:
     """Imports `apache_beam`, without its cloud packages if no argument is a URL.
@@ -27,14 +29,28 @@ def import_beam(arguments: Sequence[str]) -> None:
     Args:
         arguments: the command line.
     """
+    has_url = any("://" in argument for argument in arguments)
+    import_beam_without(_NEVER_USED if has_url else _NEVER_USED + _CLOUD)
+
+
+def import_beam_without(packages: Sequence[str]) -> None:
+    """Imports `apache_beam` as if some packages were not installed, see `import_beam`.
+
+    Args:
+        packages: their names.
+    """
     if "apache_beam" in sys.modules:
         return
-    has_url = any("://" in argument for argument in arguments)
-    left_out = _NEVER_USED if has_url else _NEVER_USED + _CLOUD
-    with _hidden(left_out), _late_subhint(), _garbage_kept(), _warnings_muted():
+    with _hidden(packages), _late_subhint(), _garbage_kept(), _warnings_muted():
         import apache_beam
 
         keep_signatures(apache_beam.DoFn)
+    _left_out.extend(packages)
+
+
+def packages_left_out() -> tuple[str, ...]:
+    """The packages that this process did not import with Beam."""
+    return tuple(_left_out)
 
 
 def configure_file_systems(beam_flags: Sequence[str]) -> None:

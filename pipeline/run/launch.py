@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.options.pipeline_options import (
+    DirectOptions,
     GoogleCloudOptions,
     PipelineOptions,
     SetupOptions,
@@ -28,9 +29,12 @@ from pipeline.run.data_buffers import make_buffers_sound
 from pipeline.run.job_options import JobOptions
 from pipeline.run.lock import hold_output
 from pipeline.run.progress import poll_metrics, read_counters, show_progress
+from pipeline.run.supervise import wait_for_lost_worker
+from pipeline.run.workers import decide_workers, machine_shared, runner_with
 from transforms.core.dataset.ledger import LedgerError
 from transforms.core.dataset.manifest import ManifestError
 from transforms.core.dataset.output_names import MANIFEST, OUTCOME, STAGING, ForeignNameError
+from transforms.core.decisions import Decision
 from transforms.core.file_errors import ChangedError, FinalError, TransientError
 from transforms.core.label_errors import LabelsError
 from transforms.core.scratch import scratch_folder, temporary_files_in
@@ -84,6 +88,7 @@ def run_pipeline(
     progress: str,
     in_process: bool = False,
     left: str = "nothing published",
+    workers: int = 1,
 ) -> dict[str, int]:
     """Constructs a graph and runs it to its end.
 
@@ -93,6 +98,7 @@ def run_pipeline(
         progress: see `show_progress`.
         in_process: whether to run here, regardless of the runner in the flags.
         left: what a failure message says about the output.
+        workers: processes of the default runner; 1 for none other than this.
 
     Returns:
         the project's counters, empty when the runner gives none.
@@ -101,38 +107,49 @@ def run_pipeline(
         DatasetError: it fails for a reason that fits in one line.
     """
     with scratch_folder() as scratch:
-        return _run_in(
-            scratch, construct, beam_flags, progress=progress, in_process=in_process, left=left
-        )
+        options = _options(beam_flags, in_process=in_process, workers=workers)
+        return _run_in(scratch, construct, options, progress=progress, left=left, workers=workers)
+
+
+def _options(beam_flags: Sequence[str], *, in_process: bool, workers: int) -> PipelineOptions:
+    """The options of Beam.
+
+    Raises:
+        UsageError: see `make_buffers_sound`.
+    """
+    options = JobOptions(list(beam_flags))
+    standard = options.view_as(StandardOptions)
+    if in_process or not standard.runner:
+        standard.runner = DEFAULT_RUNNER
+    if workers > 1:
+        options.view_as(DirectOptions).direct_num_workers = workers
+    # Everything that is pickled is in an importable package.
+    options.view_as(SetupOptions).save_main_session = False
+    make_buffers_sound(options)
+    return options
 
 
 def _run_in(
     scratch: str,
     construct: Callable[[beam.Pipeline], Any],
-    beam_flags: Sequence[str],
+    options: PipelineOptions,
     *,
     progress: str,
-    in_process: bool,
     left: str,
+    workers: int,
 ) -> dict[str, int]:
-    options = JobOptions(list(beam_flags))
-    standard = options.view_as(StandardOptions)
-    if in_process or not standard.runner:
-        standard.runner = DEFAULT_RUNNER
-    # Everything that is pickled is in an importable package.
-    options.view_as(SetupOptions).save_main_session = False
-    make_buffers_sound(options)
     # We get the exception itself; Beam also logs it, several times.
     _mute_beam()
     try:
         # Beam makes a folder, which a killed run would leave behind.
         with temporary_files_in(scratch):
-            pipeline = beam.Pipeline(options=options)
+            runner = runner_with(options) if workers > 1 else None
+            pipeline = beam.Pipeline(runner=runner, options=options)
     except ValueError as error:
         raise UsageError(" ".join(str(error).split())) from error
     construct(pipeline)
     try:
-        with show_progress(progress):
+        with show_progress(progress), machine_shared(options, workers):
             result = pipeline.run()
             link = _tell_job(result, options)
             is_watched = progress != "off" and not is_local_runner(options)
@@ -212,9 +229,10 @@ def _raise_known(error: Exception, left: str) -> None:
             failure = UsageError if name == LabelsError.__name__ else DatasetError
             raise failure(f"{reason}; {left}") from error
         if isinstance(cause, RuntimeError) and str(cause) == _LOST_WORKER:
+            wait_for_lost_worker()
             raise DatasetError(
                 "a worker process on this machine was killed, probably because no memory was left: "
-                f"run the same command again, with a lower --direct_num_workers; {left}"
+                f"run the same command again, with a lower --workers; {left}"
             ) from error
         if isinstance(cause, RuntimeError) and (failed := _PORTABLE_FAILURE.match(str(cause))):
             reason = _remote_error(failed["why"])
@@ -272,7 +290,7 @@ def convert(
     beam_flags: Sequence[str],
     *,
     progress: str,
-    before: Callable[[bool], None] = lambda _: None,
+    before: Callable[[Sequence[Decision]], None] = lambda _: None,
 ) -> Converted:
     """Runs a conversion.
 
@@ -280,8 +298,8 @@ def convert(
         config: what to convert.
         beam_flags: options of Beam.
         progress: see `show_progress`.
-        before: called when the output folder is locked, before the job starts; gets whether a
-            finished dataset is there.
+        before: called when the output folder is locked, before the job starts; gets the decisions
+            for a new dataset.
 
     Raises:
         RejectedError: more images were rejected than allowed.
@@ -293,8 +311,11 @@ def convert(
         # Another run may have ended before the folder was locked.
         is_finished = check_former(config)
         check_writable(config)
-        before(is_finished)
-        manifest, counters = _convert(config, beam_flags, progress=progress)
+        workers = decide_workers(config, beam_flags, is_finished=is_finished)
+        before(() if is_finished else (*config.decisions, *workers.decisions))
+        manifest, counters = _convert(
+            config, beam_flags, progress=progress, workers=workers.processes
+        )
     # Without a lock, only the job itself knows. Not every runner has counters.
     verdict = counters.pop(UP_TO_DATE, 0) > 0 if counters else is_finished
     is_local = is_local_runner(PipelineOptions(list(beam_flags)))
@@ -302,14 +323,16 @@ def convert(
 
 
 def _convert(
-    config: ConvertConfig, beam_flags: Sequence[str], *, progress: str
+    config: ConvertConfig, beam_flags: Sequence[str], *, progress: str, workers: int
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """The manifest, and the counters of the job."""
     outcome = join(config.output, STAGING, OUTCOME)
     storage = storage_of(outcome)
     storage.remove(outcome)
     try:
-        counters = run_pipeline(lambda p: build(p, config), beam_flags, progress=progress)
+        counters = run_pipeline(
+            lambda p: build(p, config), beam_flags, progress=progress, workers=workers
+        )
     except Exception as error:
         text = None
         # An unreachable bucket must not hide why the run failed.

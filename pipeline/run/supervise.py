@@ -8,7 +8,10 @@ child, once, as SIGUSR1.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
+import re
+import resource
 import signal
 import sys
 import threading
@@ -34,6 +37,12 @@ _GRACE_SECONDS = 10.0
 
 # Beam's name of the thread that waits for a worker process; it fails when the process does.
 _BEAM_WORKER_THREAD = "run_worker"
+
+# What that thread raises; a shell around the worker adds 128 to a signal's number.
+_EXIT_CODE = re.compile(r"exited with return code (?P<code>-?\d+)")
+
+# Set in the child when a worker has ended, and was not ended by a crash.
+_worker_ended = threading.Event()
 
 # What other threads raise when a worker ends; its name, because gRPC is not imported here.
 _LOST_CONNECTION = "RpcError"
@@ -184,6 +193,8 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
         if is_interrupted:
             return
         if failure.thread is not None and failure.thread.name == _BEAM_WORKER_THREAD:
+            _end_likewise(str(failure.exc_value))
+            _worker_ended.set()
             _end_after(_GRACE_SECONDS, lambda: _end_without_worker(failure.exc_value))
         elif failure.exc_type.__name__ != _LOST_CONNECTION:
             threading.__excepthook__(failure)
@@ -217,11 +228,34 @@ def _end_after(seconds: float, end: Callable[[], None]) -> None:
     grace.start()
 
 
+def wait_for_lost_worker() -> None:
+    """Waits until it is known how a lost worker ended; if it crashed, so does this process."""
+    if RUN_VARIABLE in os.environ:
+        _worker_ended.wait(_GRACE_SECONDS)
+
+
+def _end_likewise(error: str) -> None:
+    """Ends this process by the signal that ended its worker, if a bug in native code sent it.
+
+    The parent then goes on without the images that the worker was decoding.
+    """
+    found = _EXIT_CODE.search(error)
+    code = int(found["code"]) if found else 0
+    number = -code if code < 0 else code - 128
+    if number not in _CRASHES:
+        return
+    _kill_descendants()
+    # This process has no bug to report.
+    faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.kill(os.getpid(), number)
+
+
 def _end_without_worker(error: BaseException | None) -> None:
     """Ends this process: Beam waits forever for a worker that was killed while starting."""
     print(
         f"the job cannot go on ({error}): a worker ended while it started. If the machine has no "
-        "memory for that many, lower --direct_num_workers; then run the same command again",
+        "memory for that many, lower --workers; then run the same command again",
         file=sys.stderr,
     )
     _kill_descendants()

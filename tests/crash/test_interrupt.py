@@ -19,7 +19,7 @@ from tests.pipeline.commands import ROOT, Ran, arguments, take_interrupts
 from tests.transforms.core.deaths import kill_over
 from transforms.core.guard.in_flight import image_note
 
-WORKERS = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+WORKERS = ["--workers=2"]
 MESSAGES = {
     "",
     "interrupted",
@@ -132,13 +132,13 @@ def test_the_child_that_decodes_is_not_interrupted(
 
 @pytest.mark.slow
 def test_workers_that_import_are_not_interrupted(words: list[str], tmp_path: Path) -> None:
-    ran = interrupt([*words, *WORKERS], runs("sdk_worker_main"), tmp_path)
+    ran = interrupt([*words, *WORKERS], runs("worker_process"), tmp_path)
     check_quiet(ran)
     assert ran.code == 130
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [[], WORKERS], ids=["in_memory", "multi_processing"])
+@pytest.mark.parametrize("mode", [[], WORKERS], ids=["one_process", "workers"])
 def test_at_random_times(mode: list[str], photos: Path, tmp_path: Path) -> None:
     rng = random.Random(15)
     flags = {"images": f"{photos}/*/*.jpg", "num_shards": 3}

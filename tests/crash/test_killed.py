@@ -199,20 +199,19 @@ def test_finished_shards_are_not_written_again(
     assert len(written) < len([s for s in whole.operations if s.startswith("open_writer train")])
 
 
-@pytest.mark.parametrize("workers", ["in_memory", "multi_processing"])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_killed_at_random_times(
-    workers: str, images: Path, reference: dict[str, str], tmp_path: Path
+    workers: int, images: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
     """Real processes: the launcher alone, and with it a supervisor and workers."""
-    mode = ["--direct_num_workers=2", f"--direct_running_mode={workers}"]
-    words = [*words_for(images, tmp_path / "out"), *(mode if workers != "in_memory" else [])]
+    words = [*words_for(images, tmp_path / "out"), f"--workers={workers}"]
     command = [sys.executable, "-m", "pipeline.convert", *words]
     rng = random.Random(20)
     started = time.monotonic()
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     length = time.monotonic() - started
     assert digests(tmp_path / "out") == reference
-    for _ in range(RANDOM_KILLS if workers == "in_memory" else 2):
+    for _ in range(RANDOM_KILLS if workers == 1 else 2):
         output = tmp_path / f"out-{rng.random()}"
         killed = [word.replace(f"={tmp_path}/out", f"={output}") for word in command]
         with subprocess.Popen(

@@ -72,8 +72,7 @@ def test_killed_runs_leave_nothing_that_piles_up(photos: Path, tmp_path: Path) -
 @pytest.mark.parametrize("whom", ["the child", "the parent"])
 def test_a_killed_process_leaves_no_worker(photos: Path, tmp_path: Path, whom: str) -> None:
     """The kernel kills one process when memory is short; workers would wait for it for a minute."""
-    words = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
-    with start(photos, tmp_path, *words) as process:
+    with start(photos, tmp_path, "--workers=2") as process:
         workers = wait_for_workers(process.pid)
         [child] = children(process.pid)
         os.kill(child if whom == "the child" else process.pid, signal.SIGKILL)
@@ -103,7 +102,7 @@ def wait_for_workers(process: int) -> list[int]:
             with suppress(OSError):
                 todo += children(each)
                 command = Path(f"/proc/{each}/cmdline").read_bytes()
-                found += [each] if b"sdk_worker_main" in command else []
+                found += [each] if b"worker_process" in command else []
         if len(found) >= 2:
             return found
         time.sleep(0.05)

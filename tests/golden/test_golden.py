@@ -33,10 +33,10 @@ They decide whether there is a dataset, and what is beside its shards; a file th
 `--allow_outside` lets in would have to be in another folder of the root directory.
 """
 
-ELSEWHERE = {"help", "version", "output", "progress", "config", "model_weights"}
+ELSEWHERE = {"help", "version", "output", "progress", "workers", "config", "model_weights"}
 """Options that no golden conversion can show.
 
-The first five change no byte. Weights are those of models of keras.applications, whose floats
+The first six change no byte. Weights are those of models of keras.applications, whose floats
 differ from processor to processor: tests/pipeline/flags/test_options.py has them.
 """
 

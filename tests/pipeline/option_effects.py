@@ -226,6 +226,13 @@ def _progress_json(without: Made, made: Made) -> None:
     assert totals.get("converting", 4) == 4 and totals.get("listing", 0) == 0
 
 
+def _workers(without: Made, made: Made) -> None:
+    """The files are the same, whatever the number of processes."""
+    # The page has its own folder's name.
+    expected = {**digests(without.dataset.folder), "report.html": ""}
+    assert {**digests(made.dataset.folder), "report.html": ""} == expected
+
+
 DIRECTORY = {"label_from": "directory"}
 DETECTION = {"layout": "detection"}
 TURNED = {"images": "{in}/turned/*/*.jpg"}
@@ -283,5 +290,6 @@ ROWS = {
         "{out}/rejected", _quarantine, {"images": "{in}/empty/*/*.jpg", **ALL, **DIRECTORY}
     ),
     "--config": Row("{in}/seed.yaml", _seed),
+    "--workers": Row(2, _workers, {"num_shards": 3}),
     "--progress": Row("json", _progress_json, before="off"),
 }

@@ -171,8 +171,7 @@ def test_a_command_of_the_program_runs_from_a_folder_with_packages_of_its_names(
 def test_its_workers_import_the_packages_that_it_did(hostile_folder: Path, tmp_path: Path) -> None:
     write_inputs(tmp_path)
     flags = [f"--{name}={value}" for name, value in right_flags(tmp_path).items()]
-    flags += ["--progress=off", "--direct_num_workers=2"]
-    flags += ["--direct_running_mode=multi_processing"]
+    flags += ["--progress=off", "--workers=2"]
     ran = program(tmp_path, "convert", *flags, cwd=hostile_folder)
     assert ran.code == 0, ran.err
 

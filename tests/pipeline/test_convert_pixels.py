@@ -146,9 +146,9 @@ ALL: dict[str, Any] = {
 def test_the_same_bytes_by_any_number_of_workers(mixed: Path, tmp_path: Path) -> None:
     expected = digests(make(mixed, tmp_path / "first", num_shards=3, **ALL).folder)
     assert digests(make(mixed, tmp_path / "second", num_shards=3, **ALL).folder) == expected
-    for mode in ("multi_threading", "multi_processing"):
-        words = ["--direct_num_workers=2", f"--direct_running_mode={mode}"]
-        made = make(mixed, tmp_path / mode, *words, num_shards=3, **ALL)
+    threads = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    for number, words in enumerate((threads, ["--workers=2"])):
+        made = make(mixed, tmp_path / str(number), *words, num_shards=3, **ALL)
         assert digests(made.folder) == expected
 
 

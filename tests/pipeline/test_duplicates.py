@@ -225,9 +225,8 @@ def test_plan_knows_what_is_dropped(images: Path, tmp_path: Path) -> None:
 def test_several_processes_give_the_same_files(
     dedupe: str, images: Path, reported: Dataset, dropped: Dataset, tmp_path: Path
 ) -> None:
-    words = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
     flags = {**DROP, "dedupe": dedupe} if dedupe == "drop" else SPLITS
-    made = make_dataset(tmp_path / "out", *words, images=f"{images}/*/*.jpg", **flags)
+    made = make_dataset(tmp_path / "out", workers=2, images=f"{images}/*/*.jpg", **flags)
     expected = dropped if dedupe == "drop" else reported
     assert digests(made.folder) == digests(expected.folder)
 

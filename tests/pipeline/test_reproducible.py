@@ -71,9 +71,15 @@ def expected(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return digests(dataset.folder)
 
 
-@pytest.mark.parametrize("mode", rest_slow(["multi_threading", "multi_processing"]))
-def test_two_workers(mode: str, inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
-    words = ["--direct_num_workers=2", f"--direct_running_mode={mode}"]
+THREADS = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+
+
+@pytest.mark.parametrize(
+    "words", rest_slow([THREADS, ["--workers=2"]]), ids=["threads", "processes"]
+)
+def test_two_workers(
+    words: list[str], inputs: Path, expected: dict[str, str], tmp_path: Path
+) -> None:
     assert digests(make(inputs, tmp_path / "out", *words).folder) == expected
 
 

@@ -17,6 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+PROCESSES_VARIABLE = "IMAGE_TFRECORDS_PROCESSES"
+"""The environment variable with the number of worker processes that a local run starts."""
+
 _ROOT = Path("/")
 
 # Where control groups are mounted: version 2, also next to version 1, and the folders of version 1.
@@ -61,24 +64,24 @@ def usable_memory(root: Path = _ROOT) -> int | None:
 def machine_processes(environment: Mapping[str, str], cores: int) -> int:
     """The number of worker processes that share the machine of this one, at least 1.
 
-    A runner gives its workers the options of the job. On Dataflow there is one process for each
-    core, unless the experiment `no_use_multiple_sdk_containers` asks for a single one. Portable
-    runners have the option `sdk_worker_parallelism`, and the local one `direct_num_workers`.
+    A local run tells its workers by the variable `PROCESSES_VARIABLE`. Other runners give them the
+    options of the job: on Dataflow there is one process for each core, unless the experiment
+    `no_use_multiple_sdk_containers` asks for a single one, and portable runners have the option
+    `sdk_worker_parallelism`.
 
     Args:
         environment: the variables of this process.
         cores: of the machine.
     """
+    if environment.get(PROCESSES_VARIABLE, "").isdecimal():
+        return max(1, int(environment[PROCESSES_VARIABLE]))
     options = _runner_options(environment)
     if str(options.get("runner")).rpartition(".")[2] == "DataflowRunner":
         is_one = "no_use_multiple_sdk_containers" in str(options.get("experiments"))
         return 1 if is_one else cores
-    for name in ("direct_num_workers", "sdk_worker_parallelism"):
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            # A portable runner passes numbers as text or as floats; 0 means one for each core.
-            count = int(float(options[name])) if name in options else 1
-            if count != 1:
-                return max(1, count or cores)
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        # Numbers come as text or as floats; 0 means one for each core.
+        return max(1, int(float(options.get("sdk_worker_parallelism", 1))) or cores)
     return 1
 
 

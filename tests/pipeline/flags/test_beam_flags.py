@@ -208,3 +208,29 @@ def test_verify_refuses_the_same(tmp_path: Path) -> None:
 def test_a_message_is_one_line(right_inputs: Path) -> None:
     ran = convert("--label", "labels.csv", **right_flags(right_inputs))
     check_usage(ran, "--labels labels.csv")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--direct_num_workers=3"], "--direct_num_workers: give one of them"),
+        (["--direct-running-mode", "in_memory"], "--direct-running-mode: give one of them"),
+        (["--sdk_worker_parallelism=2"], "--sdk_worker_parallelism: give one of them"),
+        (
+            ["--runner", "DataflowRunner"],
+            "--runner DataflowRunner: it sets the worker processes of the default runner, on this "
+            "machine",
+        ),
+        (["--runner=PrismRunner"], "--runner PrismRunner: .*"),
+    ],
+)
+def test_workers_are_decided_once(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^--workers does not go with {message}$"):
+        parse_flags("convert", ["--images=i", "--output=o", "--workers=2", *words])
+    flags, _ = parse_flags("convert", ["--images=i", "--output=o", *words])
+    assert flags.workers is None
+
+
+def test_workers_go_with_the_local_runner() -> None:
+    words = ["--images=i", "--output=o", "--workers=2", "--runner=FnApiRunner"]
+    assert parse_flags("convert", words)[0].workers == 2

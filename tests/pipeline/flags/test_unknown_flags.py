@@ -38,7 +38,7 @@ MEANT = {
     "-V": "--version",
     "--dryrun": "the command `plan`, which writes nothing",
     "-n": "the command `plan`, which writes nothing",
-    "--workers": "--direct_num_workers N --direct_running_mode multi_processing",
+    "--jobs": "--workers N",
     "--split": "--splits NAME=SHARE,...",
     "--shards": "--num_shards N",
     "--gzip": "--compression gzip",

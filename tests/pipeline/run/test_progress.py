@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from pipeline.run import progress
 from tests.conftest import draw
 from tests.pipeline.commands import ROOT, check_sound, convert
 from tests.pipeline.terminal import terminal
-from transforms.metrics import PROGRESS, Stage
+from transforms.metrics import _PLACES, PROGRESS, WORKERS_FOLDER, Stage
 
 
 def _run(style: str, written: Callable[[], str]) -> None:
@@ -138,21 +139,25 @@ def test_json_for_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_on_this_machine_are_counted(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their counts come by files, and are gone with the run."""
+    """Their counts come by files, and are gone with the run; each converts its shard."""
     seen: set[tuple[str, int, int]] = set()
+    by_worker: dict[str, int] = {}
 
     def watch(done: threading.Event) -> None:
         finished = False
         while not finished:
             finished = done.wait(0.01)
             seen.update((each.name, each.done, each.total) for each in PROGRESS.stages())
+            for file in Path(os.environ[WORKERS_FOLDER]).iterdir():
+                cells = array("q", file.read_bytes())
+                by_worker[file.name] = cells[_PLACES["converting"] + 2] if cells else 0
 
     monkeypatch.setattr(progress, "_print_lines", watch)
-    words = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
     flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "progress": "plain"}
-    ran = convert(*words, output=tmp_path / "out", **flags)
+    ran = convert("--workers=2", output=tmp_path / "out", **flags)
     assert ran.code == 0, ran.err
     assert {("listing", 18, 0), ("converting", 18, 18), ("publishing", 2, 2)} <= seen
+    assert len(by_worker) == 2 and all(by_worker.values()) and sum(by_worker.values()) == 18
 
 
 def test_the_stages_of_a_run(photos: Path, stems: dict[str, str], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.machine import (
+    PROCESSES_VARIABLE,
     machine_processes,
     share_of_cores,
     usable_cores,
@@ -159,11 +160,14 @@ ONE_PROCESS = {**DATAFLOW, "experiments": ["no_use_multiple_sdk_containers"]}
         ({}, 1),
         ({"PIPELINE_OPTIONS": "no JSON"}, 1),
         ({"PIPELINE_OPTIONS": "[]"}, 1),
-        (portable(direct_num_workers="24"), 24),
-        (portable(direct_num_workers=0.0), 96),
-        (portable(direct_num_workers=1, sdk_worker_parallelism="8"), 8),
+        ({PROCESSES_VARIABLE: "24"}, 24),
+        ({PROCESSES_VARIABLE: "24", **portable(**DATAFLOW)}, 24),
+        ({PROCESSES_VARIABLE: "0"}, 1),
+        ({PROCESSES_VARIABLE: "many"}, 1),
+        (portable(sdk_worker_parallelism="8"), 8),
+        (portable(sdk_worker_parallelism=0.0), 96),
         (portable(sdk_worker_parallelism=-2), 1),
-        (portable(direct_num_workers=None), 1),
+        (portable(sdk_worker_parallelism=None), 1),
         ({"PIPELINE_OPTIONS": json.dumps({"options": DATAFLOW})}, 96),
         (portable(**DATAFLOW), 96),
         ({"PIPELINE_OPTIONS": json.dumps({"options": ONE_PROCESS})}, 1),
@@ -175,7 +179,7 @@ def test_processes_of_a_machine(environment: Mapping[str, str], processes: int) 
 
 def test_options_of_a_job_may_be_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "options.json"
-    path.write_text(portable(direct_num_workers=3)["PIPELINE_OPTIONS"])
+    path.write_text(portable(sdk_worker_parallelism=3)["PIPELINE_OPTIONS"])
     environment = {"PIPELINE_OPTIONS": "{}", "PIPELINE_OPTIONS_FILE": str(path)}
     assert machine_processes(environment, 8) == 3
     path.unlink()

@@ -1,0 +1,179 @@
+"""A local run gets as many worker processes as it can use, and says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam import coders
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, S3Options
+from apache_beam.runners.portability.fn_api_runner.execution import GroupingBuffer
+from apache_beam.runners.worker import sdk_worker_main
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindows
+from google.protobuf import json_format
+
+from pipeline.inputs.image_samples import sample_images
+from pipeline.inputs.job_size import JobSize
+from pipeline.run import beam_import, supervise
+from pipeline.run.workers import (
+    Machine,
+    choose_workers,
+    decide_workers,
+    machine_shared,
+    runner_with,
+)
+from tests.conftest import draw
+from tests.transforms.beam import make_config
+from transforms.core.images.embeddings import Embedding
+from transforms.core.machine import PROCESSES_VARIABLE
+from transforms.find_images import LeftOut
+
+GB = 1 << 30
+LARGE = JobSize(20_000, 0)
+ROOMY = Machine(32, 256 * GB)
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "memory", "shards", "workers"),
+    [
+        pytest.param(LARGE, 7, 256, None, 1, id="few cores"),
+        pytest.param(LARGE, 8, 256, None, 2, id="8 cores"),
+        pytest.param(LARGE, 32, 256, None, 8, id="32 cores"),
+        pytest.param(LARGE, 96, None, None, 24, id="96 cores, memory unknown"),
+        pytest.param(JobSize(19_999, 10**9, True), 32, 256, None, 1, id="few images"),
+        pytest.param(JobSize(500, 4 * 10**9, True), 32, 256, 27, 7, id="large files"),
+        pytest.param(LARGE, 96, 4, None, 4, id="memory of a container"),
+        pytest.param(LARGE, 96, 0, None, 1, id="no memory"),
+        pytest.param(LARGE, 32, 256, 3, 3, id="fewer shards"),
+        pytest.param(LARGE, 32, 256, 9, 5, id="two turns, of five and four shards"),
+        pytest.param(LARGE, 32, 256, 1, 1, id="one shard"),
+        pytest.param(LARGE, 32, 256, 1000, 8, id="many shards"),
+    ],
+)
+def test_workers_for_a_job(
+    size: JobSize, cores: int, memory: int | None, shards: int | None, workers: int
+) -> None:
+    machine = Machine(cores, None if memory is None else memory * GB)
+    assert choose_workers(size, machine, shards=shards) == workers
+
+
+MODEL = Embedding("EfficientNetB0", None, "float32", ("", ""), (224, 224, 3), (1280,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "is_finished", "workers"),
+    [
+        pytest.param({"sampled": LARGE}, [], False, 8, id="large"),
+        pytest.param({"sampled": LARGE, "num_shards": 3}, [], False, 3, id="three shards"),
+        pytest.param({"sampled": LARGE}, [], True, 1, id="finished"),
+        pytest.param({"sampled": LARGE, "of_rows": True}, [], False, 1, id="rows"),
+        pytest.param({"sampled": LARGE, "embedding": MODEL}, [], False, 1, id="model"),
+        pytest.param({"sampled": LARGE}, ["--runner=DirectRunner"], False, 1, id="runner"),
+        pytest.param({"sampled": LARGE}, ["--direct-num-workers", "2"], False, 1, id="Beam's"),
+        pytest.param({"sampled": LARGE}, ["--job_name=a"], False, 8, id="other flags of Beam"),
+        pytest.param({"sampled": JobSize(10, 10, True)}, [], False, 1, id="small"),
+        pytest.param({"sampled": LARGE, "workers": 1}, [], False, 1, id="--workers 1"),
+        pytest.param({"workers": 3}, [], True, 3, id="--workers 3"),
+    ],
+)
+def test_workers_of_a_run(
+    changes: dict[str, Any], words: list[str], is_finished: bool, workers: int
+) -> None:
+    config = make_config(Path("in"), Path("out"), **{"num_shards": None, **changes})
+    decided = decide_workers(config, words, is_finished=is_finished, machine=ROOMY)
+    assert decided.processes == workers
+    # What nobody asked for is reported.
+    assert bool(decided.decisions) == (workers > 1 and config.workers is None)
+
+
+def test_the_decision_names_its_evidence() -> None:
+    config = make_config(Path("in"), Path("out"), num_shards=None, sampled=LARGE)
+    [decision] = decide_workers(config, [], is_finished=False, machine=ROOMY).decisions
+    assert decision == (
+        *("workers", "8 processes"),
+        *("at least 20,000 images; 4 of 32 cores for each", "--workers"),
+    )
+
+
+def test_a_csv_that_lists_images_counts_by_its_size(tmp_path: Path) -> None:
+    lists = tmp_path / "labels.csv"
+    rows = {"images": (), "csv_paths": (str(lists),)}
+    config = make_config(tmp_path, tmp_path / "out", num_shards=None, **rows)
+    for size, workers in ((1_000_000, 1), (1_300_000, 8)):
+        lists.write_bytes(b"x" * size)
+        decided = decide_workers(config, [], is_finished=False, machine=ROOMY)
+        assert decided.processes == workers
+
+
+def test_a_sample_has_the_size_of_its_files(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.jpg" for number in range(3)]
+    for seed, path in enumerate(paths):
+        draw(path, seed=seed)
+    sample = sample_images([f"{tmp_path}/*.jpg"], str(tmp_path), LeftOut())
+    assert sample.size == JobSize(3, sum(path.stat().st_size for path in paths), True)
+
+
+def test_processes_know_how_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    beams = ["--direct_num_workers=3", "--direct_running_mode=multi_processing"]
+    threads = ["--direct_num_workers=3", "--direct_running_mode=multi_threading"]
+    for words, workers, expected in (
+        ([], 4, "4"),
+        ([], 1, "1"),
+        (beams, 1, "3"),
+        (threads, 1, "1"),
+    ):
+        monkeypatch.setenv(PROCESSES_VARIABLE, "7")
+        with machine_shared(PipelineOptions(words), workers):
+            assert os.environ[PROCESSES_VARIABLE] == expected
+        assert os.environ[PROCESSES_VARIABLE] == "7"
+        monkeypatch.delenv(PROCESSES_VARIABLE)
+        with machine_shared(PipelineOptions(words), workers):
+            pass
+        assert PROCESSES_VARIABLE not in os.environ
+
+
+def test_workers_import_what_their_launcher_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beam_import, "_left_out", ["pandas", "google.cloud"])
+    command = runner_with(PipelineOptions([]))._default_environment.command_string
+    assert command.endswith(" -m pipeline.run.worker_process pandas google.cloud")
+    assert command.startswith("exec ")
+
+
+def test_workers_get_the_options_of_the_run() -> None:
+    """Beam's own get none: they found no `s3://` at another endpoint."""
+    options = PipelineOptions(["--s3_endpoint_url=http://minio", "--direct_num_workers=2"])
+    given = runner_with(options)._provision_info.provision_info.pipeline_options
+    there = sdk_worker_main._parse_pipeline_options(json_format.MessageToJson(given))
+    assert there.view_as(S3Options).s3_endpoint_url == "http://minio"
+    assert there.view_as(DirectOptions).direct_num_workers == 2
+
+
+@pytest.mark.parametrize(("shards", "workers"), [(8, 4), (9, 5), (3, 2)])
+def test_beam_deals_shards_out_to_workers_in_turn(shards: int, workers: int) -> None:
+    """However few they are: the speed of several processes depends on it."""
+    key, value = coders.StrUtf8Coder(), coders.VarIntCoder()
+    window = GlobalWindows().get_window_coder()
+    before = coders.WindowedValueCoder(coders.TupleCoder((key, value)), window)
+    after = coders.WindowedValueCoder(coders.TupleCoder((key, coders.IterableCoder(value))), window)
+    buffer = GroupingBuffer(before, after, Windowing(GlobalWindows()))
+    for number in range(100 * shards):
+        element = GlobalWindows.windowed_value((f"shard {number % shards}", number))
+        buffer.append(before.encode(element))
+    dealt = [b"".join(part).count(b"shard") for part in buffer.partition(workers)]
+    assert sum(dealt) == shards and max(dealt) == -(-shards // workers)
+
+
+def test_a_crash_of_a_worker_ends_the_launcher_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parent then goes on without the image, as after a crash of its own."""
+    sent: list[int] = []
+    monkeypatch.setattr(supervise, "_kill_descendants", lambda: None)
+    monkeypatch.setattr(supervise.os, "kill", lambda _, number: sent.append(number))
+    monkeypatch.setattr(supervise.resource, "setrlimit", lambda *_: None)
+    for code in (-signal.SIGSEGV, 128 + signal.SIGABRT, -signal.SIGKILL, 137, 1, 0):
+        supervise._end_likewise(f"Worker subprocess exited with return code {code}")
+    supervise._end_likewise("no code")
+    assert sent == [signal.SIGSEGV, signal.SIGABRT]
