@@ -125,7 +125,7 @@ class _SumUpFn(beam.DoFn):
             "options": self._config.options,
             "splits": splits,
             "ledger": dataclasses.asdict(gathered.ledger),
-            "rejected": count_reasons(gathered.rejections),
+            "rejected": count_reasons(gathered.reasons),
             "bad_cells": [each.detail for each in gathered.rejections if each.reason in _OF_CELLS][
                 :_MAX_SHOWN
             ],

@@ -22,6 +22,7 @@ from transforms.find_images import ImageFinder
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
 from transforms.read_labels import RowReader
+from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
 
 # The modules of these types have no postponed annotations: RowCoder would pickle every field whose
@@ -150,7 +151,7 @@ class ReadInputs(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
         inputs = [_Input(NameRange(glob), True) for glob in self._globs]
         inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
-        limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline.runner) else (0,)
+        limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
         read = (
             begin
             | "Name the inputs" >> NameInputs(inputs)
@@ -168,11 +169,10 @@ class ReadInputs(beam.PTransform):
             found.append(read)
         return Inputs(*(_together(found, name) for name in Inputs._fields))
 
-    def _hands_on(self, runner: Any) -> bool:
+    def _hands_on(self, pipeline: beam.Pipeline) -> bool:
         """Whether several workers should list one glob."""
-        # Its class is not imported by jobs elsewhere.
-        is_in_process = type(runner).__name__ == "FnApiRunner"
-        return not is_in_process and any(storage_of(glob).is_remote for glob in self._globs)
+        is_remote = any(storage_of(glob).is_remote for glob in self._globs)
+        return is_remote and not runs_in_process(pipeline)
 
 
 def _with_outputs(fn: beam.DoFn, *, hands_on: bool) -> beam.PTransform:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import apache_beam as beam
 
+from transforms.bound_rejections import BoundRejections
 from transforms.core.arguments import path_text
 from transforms.core.dataset.dataset_warnings import strict_message
 from transforms.core.dataset.label_map import label_map
@@ -59,6 +60,7 @@ from transforms.describe_dataset import DatasetDescriber
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
 from transforms.original_images import originals_root
+from transforms.runners import runs_in_process
 from transforms.staging import check_output, staged_files
 from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
 from transforms.storage.output_changes import OutputChanges, Put, changes_of, remove_staging
@@ -112,8 +114,16 @@ class PublishDataset(beam.PTransform):
         )
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
+        others = dict(self._others)
+        if not runs_in_process(shards.pipeline):
+            bounded = others["rejections"] | "Bound rejections" >> BoundRejections()
+            others["rejections"] = bounded.listed
+            others["counts"] = (
+                others["counts"],
+                bounded.counts,
+            ) | "Counts with reasons" >> beam.Flatten()
         return (
-            {"shards": shards, **self._others}
+            {"shards": shards, **others}
             | "Gather what was written" >> Gather()
             | "Check the ledger and publish" >> beam.ParDo(self._fn).with_output_types(str)
         )
@@ -152,7 +162,7 @@ class _PublishFn(beam.DoFn):
             return
         ledger = gathered.ledger
         ledger.check()
-        if not self._max_rejected.allows(*gathered.failed):
+        if gathered.unlisted or not self._max_rejected.allows(*gathered.failed):
             self._refuse(gathered)
         dataset = self._described(gathered)
         if dataset.is_strict and dataset.warnings:
@@ -200,16 +210,7 @@ class _PublishFn(beam.DoFn):
     def _refuse(self, gathered: Gathered) -> NoReturn:
         rejected = join(self._staging, REJECTED)
         storage_of(rejected).write_whole(rejected, self._rejected_lines(gathered.rejections))
-        counts = count_reasons(gathered.rejections).items()
-        reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
-        rejected_count, count = gathered.failed
-        kind = "rows" if self._dataset.of_rows else "images"
-        self._fail(
-            "too_many_rejected",
-            f"{rejected_count} of {count} {kind} rejected, more than "
-            f"--max_rejected ({self._max_rejected}); nothing published. Left out: {reasons}; see "
-            f"{rejected}, then fix these inputs, or raise --max_rejected",
-        )
+        self._fail("too_many_rejected", gathered.refusal(self._max_rejected, rejected))
 
     def _fail(self, status: str, message: str) -> NoReturn:
         """Writes the outcome for the launcher, and fails the job."""
@@ -253,7 +254,7 @@ class _PublishFn(beam.DoFn):
             ledger,
             data=data,
             recipe=recipe,
-            rejected=count_reasons(gathered.rejections),
+            rejected=count_reasons(gathered.reasons),
             label_kind=kind if any(labels) else "none",
             files=small_files,
         )

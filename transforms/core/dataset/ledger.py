@@ -208,7 +208,13 @@ def count_changes(shards: Iterable[ShardSummary]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
-    """The number of rejections for each reason, the most frequent first."""
-    counts = Counter(rejection.reason for rejection in rejections)
+def count_reasons(reasons: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """The number of rejections for each reason, the most frequent first.
+
+    Args:
+        reasons: their number by subject and reason.
+    """
+    counts: Counter[str] = Counter()
+    for (_, reason), number in reasons.items():
+        counts[reason] += number
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -9,10 +9,25 @@ from typing import Any, NamedTuple
 
 from transforms.core.dataset.dataset_warnings import DatasetWarning, split_warnings
 from transforms.core.dataset.image_statistics import Statistics
-from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary, split_classes
+from transforms.core.dataset.ledger import (
+    Ledger,
+    PlanTotals,
+    ShardSummary,
+    count_reasons,
+    split_classes,
+)
+from transforms.core.dataset.output_names import REJECTED
+from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.shards import ShardName, empty_shards_warning
 from transforms.core.planning.splits import splits_in_order
+from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
+
+MAX_LISTED = 1_000_000
+"""Rejections before the shards that the publishing worker holds as a list; 827 bytes each."""
+
+# The beginning of the names of `rejection_counts`.
+_REJECTED = "rejected"
 
 
 class Gathered(NamedTuple):
@@ -23,7 +38,8 @@ class Gathered(NamedTuple):
         totals: totals of the plan.
         shards: sorted by split and number.
         planned: rejections of the join and the plan, sorted.
-        rejections: all of them, sorted.
+        rejections: all of them, sorted; a sample if they are too many.
+        reasons: the number of all rejections by subject and reason.
         counts: numbers of the listing, the reading and the join.
         statistics: of the images in all shards; moved here from `shards`.
         of_rows: whether records are made of rows, without images.
@@ -34,6 +50,7 @@ class Gathered(NamedTuple):
     shards: list[ShardSummary]
     planned: list[Rejection]
     rejections: list[Rejection]
+    reasons: Counter[tuple[str, str]]
     counts: Counter[str]
     statistics: Statistics
     of_rows: bool = False
@@ -47,8 +64,33 @@ class Gathered(NamedTuple):
         ledger = self.ledger
         if self.of_rows:
             return ledger.rows_rejected, ledger.rows_read
-        dropped = sum(r.reason == Reason.DUPLICATE_IMAGE.value for r in self.rejections)
+        dropped = self.reasons["image", Reason.DUPLICATE_IMAGE.value]
         return ledger.images_rejected - dropped, ledger.images_matched
+
+    @property
+    def unlisted(self) -> int:
+        """The number of rejections that were too many for a list."""
+        return self.reasons.total() - len(self.rejections)
+
+    def refusal(self, limit: RejectionLimit, lines: str) -> str:
+        """Why a run with too many rejections is not published, and what to do.
+
+        Args:
+            limit: those that may be rejected.
+            lines: the path of the file that lists them.
+        """
+        rejected, count = self.failed
+        why = f"{rejected} of {count} {'rows' if self.of_rows else 'images'} rejected, more than "
+        why += f"--max_rejected ({limit})"
+        listed, action = "", "fix these inputs, or raise --max_rejected"
+        if self.unlisted:
+            listed = f" ({len(self.rejections)} of them)"
+            if limit.allows(rejected, count):
+                why = f"{self.reasons.total()} images and rows left out, more than "
+                why += f"{REJECTED} can list ({MAX_LISTED})"
+                action = "fix these inputs"
+        reasons = ", ".join(f"{n} {reason}" for reason, n in count_reasons(self.reasons).items())
+        return f"{why}; nothing published. Left out: {reasons}; see {lines}{listed}, then {action}"
 
     def warnings(
         self, options: Mapping[str, Any], shards: Mapping[str, int]
@@ -75,13 +117,13 @@ class Gathered(NamedTuple):
     @property
     def ledger(self) -> Ledger:
         """All inputs and what became of them."""
-        rows = Counter(r.reason for r in self.rejections if r.subject == "row")
+        rows = Counter({why: n for (what, why), n in self.reasons.items() if what == "row"})
         unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
         records = sum(shard.records for shard in self.shards)
         return Ledger(
             images_matched=self.counts["images_found"] - self.counts["images_found_again"],
             records_written=records,
-            images_rejected=sum(r.subject == "image" for r in self.rejections),
+            images_rejected=sum(n for (what, _), n in self.reasons.items() if what == "image"),
             rows_read=self.counts["rows_read"],
             rows_used=self.totals.rows_used,
             rows_repeated=self.totals.rows_repeated,
@@ -99,7 +141,8 @@ def in_order(
     Args:
         splits: the splits in order; if empty, those that occur in the totals.
         everything: `totals`, one `PlanTotals`; `shards`, all `ShardSummary`; `rejections`, those of
-            the join and the plan; `counts` of the listing, the reading and the join.
+            the join and the plan; `counts` of the listing, the reading and the join, and
+            those of `rejection_counts` if the rejections are only a sample.
         of_rows: whether records are made of rows, without images.
     """
     (totals,) = everything["totals"]
@@ -120,5 +163,34 @@ def in_order(
         statistics.merge(Statistics.from_json(shard.statistics))
         placed.append(dataclasses.replace(shard, statistics={}))
     placed.sort(key=place)
-    all_rejections = sorted([*planned, *(r for shard in placed for r in shard.rejections)])
-    return Gathered(ordered, totals, placed, planned, all_rejections, added, statistics, of_rows)
+    of_shards = [r for shard in placed for r in shard.rejections]
+    rejections = sorted([*planned, *of_shards])
+    reasons = _counted_reasons(added) or count_by_reason(planned)
+    reasons.update(count_by_reason(of_shards))
+    return Gathered(
+        ordered, totals, placed, planned, rejections, reasons, added, statistics, of_rows
+    )
+
+
+def count_by_reason(rejections: Iterable[Rejection]) -> Counter[tuple[str, str]]:
+    """The number of rejections by subject and reason."""
+    return Counter((rejection.subject, rejection.reason) for rejection in rejections)
+
+
+def rejection_counts(reasons: Mapping[tuple[str, str], int]) -> list[Count]:
+    """Counts of rejections before the shards, for `in_order`, where not all are listed.
+
+    >>> rejection_counts({("row", "no_label"): 3})
+    [Count(name='rejected/row/no_label', value=3)]
+    """
+    return [Count(f"{_REJECTED}/{what}/{why}", n) for (what, why), n in reasons.items()]
+
+
+def _counted_reasons(added: Mapping[str, int]) -> Counter[tuple[str, str]]:
+    counted: Counter[tuple[str, str]] = Counter()
+    for name, number in added.items():
+        kind, _, rest = name.partition("/")
+        if kind == _REJECTED:
+            subject, _, reason = rest.partition("/")
+            counted[subject, reason] = number
+    return counted

@@ -162,6 +162,11 @@ def test_classes_that_are_integers_are_in_the_order_of_numbers() -> None:
 
 
 def test_count_reasons() -> None:
-    reasons = ["no_label", "unreadable", "empty_file", "unreadable"]
-    counted = count_reasons(REJECTION._replace(reason=reason) for reason in reasons)
-    assert list(counted.items()) == [("unreadable", 2), ("empty_file", 1), ("no_label", 1)]
+    reasons = {
+        ("image", "no_label"): 1,
+        ("image", "unreadable"): 2,
+        ("row", "no_label"): 2,
+        ("image", "empty_file"): 1,
+    }
+    counted = count_reasons(reasons)
+    assert list(counted.items()) == [("no_label", 3), ("unreadable", 2), ("empty_file", 1)]
