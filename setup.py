@@ -23,6 +23,7 @@ INSTALL_REQUIRES = [
     "numpy>=2,<3",
     "protobuf>=6.33.5,<7",
     "Jinja2>=3.1,<4",
+    "MarkupSafe>=3,<4",
     "Pillow>=12.1.1,<13",
     "PyYAML>=6,<7",
     "requests>=2.32.4,<3",

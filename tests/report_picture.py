@@ -30,13 +30,13 @@ def make_picture(path: Path, folder: Path) -> None:
         folder: an empty one, for the sample and the dataset.
     """
     make_sample(folder / "sample")
-    flags = ["--images=sample/images/**/*", "--labels=sample/labels.csv", "--output=out"]
+    flags = ["--images=sample/images/**/*", "--labels=sample/labels.csv", "--output=out/sample"]
     flags += ["--splits=train=0.7,validation=0.3", "--max_rejected=20%", "--progress=off"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "pipeline.convert", *flags]
     subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
     with open_page() as page:
-        page.open(folder / "out" / "report.html", width=WIDTH, height=HEIGHT)
+        page.open(folder / "out" / "sample" / "report.html", width=WIDTH, height=HEIGHT)
         page.screenshot(path, height=HEIGHT)
     with Image.open(path) as shot:
         # A page has few colours: a palette makes the file a third as large.

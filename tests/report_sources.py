@@ -98,6 +98,7 @@ def make_sources(
     statistics: dict[str, Any],
     rejections: list[Rejection],
     picture_bytes: int = 0,
+    name: str = "photos",
 ) -> Sources:
     """Sources with a picture of so many bytes wherever there can be one."""
     uri = "data:image/jpeg;base64," + base64.b64encode(b"x" * picture_bytes).decode()
@@ -107,4 +108,6 @@ def make_sources(
         images += [image for group in kind["listed"] for image in group["images"][:SHOWN_TWINS]]
     pictures = {(image["file"], image["offset"]): uri for image in images}
     rejected = {rejection.path: uri for rejection in rejections[:48]}
-    return Sources(manifest, statistics, rejections, pictures, rejected, ["lost.tfrecord"], ["a."])
+    return Sources(
+        name, manifest, statistics, rejections, pictures, rejected, ["lost.tfrecord"], ["a."]
+    )

@@ -104,12 +104,24 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
         except _DAMAGE as error:
             statistics, pictures = _without(statistics, error, notes), {}
         sources = Sources(
-            manifest, statistics, rejections, pictures, rejected.result(), missing, notes
+            dataset_name(output),
+            manifest,
+            statistics,
+            rejections,
+            pictures,
+            rejected.result(),
+            missing,
+            notes,
         )
     try:
         return render(sources)
     except _DAMAGE as error:
         return render(sources._replace(statistics=_without(statistics, error, notes)))
+
+
+def dataset_name(output: str) -> str:
+    """The name of the dataset in a folder: that of the folder or the bucket."""
+    return storage_of(output).absolute(output).rstrip("/").rpartition("/")[2] or "/"
 
 
 def _without(

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -162,10 +163,19 @@ def make_dataset(folder: Path, *words: str, **flags: Any) -> Dataset:
     return Dataset(folder)
 
 
+def nameless(path: str, data: bytes) -> bytes:
+    """A file of a dataset without the name of its folder, which is the title of `report.html`."""
+    if not path.endswith("report.html"):
+        return data
+    return re.sub(rb"<title>[^<]* |<h1>.*?</h1>", b"", data)
+
+
 def digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file below a folder, by relative path."""
+    """The SHA-256 of each file below a folder, by relative path; see `nameless`."""
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(folder).as_posix(): hashlib.sha256(
+            nameless(path.name, path.read_bytes())
+        ).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }

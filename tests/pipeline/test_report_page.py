@@ -14,7 +14,7 @@ from tests.browser import Page, open_page
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
-from tests.report_sources import make_manifest, make_sources
+from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.rejections import Rejection
 from transforms.core.report.page import render
 
@@ -63,6 +63,35 @@ NAMELESS = """
   ...[...document.querySelectorAll("section")].filter(
     (each) => !each.ariaLabel && !each.getAttribute("aria-labelledby") && !each.matches(".sheet")),
 ].map((each) => each.outerHTML.slice(0, 100))
+"""
+
+# Words that a line break cuts, and boxes that hide a part of what is in them.
+CUT = """
+(() => {
+  const cut = [];
+  const isSeen = (each) => each.checkVisibility() && !each.closest(".hidden, .skip, svg");
+  const words = /[\\p{L}\\p{N}]+(?:[.,]+[\\p{L}\\p{N}]+)*/gu;
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    if (!isSeen(node.parentElement)) continue;
+    for (const { 0: word, index } of node.data.matchAll(words)) {
+      const range = document.createRange();
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) {
+        cut.push(`broken: ${word}`);
+      }
+    }
+  }
+  for (const each of document.body.querySelectorAll("*")) {
+    const isBox = getComputedStyle(each).display !== "inline";
+    if (isBox && isSeen(each) && each.scrollWidth > each.clientWidth + 1) {
+      cut.push(`clipped: ${each.outerHTML.slice(0, 90)}`);
+    }
+  }
+  return cut;
+})()
 """
 
 LEVELS = "[...document.querySelectorAll('h1, h2, h3, h4')].map((each) => Number(each.tagName[1]))"
@@ -263,11 +292,46 @@ def test_narrow_pages_do_not_scroll_sideways(
     page.screenshot(SCREENSHOTS / f"report-{width}.png")
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of ten million images, with long names and values."""
+    manifest = make_manifest(classes=30, images=10_000_000, name="German_short-haired_pointer")
+    manifest["options"] |= {"max_bytes": 256_000_000, "max_pixels": 178_956_970, "seed": 20_261_122}
+    manifest["inputs"]["labels"] = "gs://a-bucket-with-a-long-name/datasets/photographs/labels.csv"
+    manifest["decided"] = [
+        {
+            "what": "box orientation",
+            "value": "as_stored",
+            "because": "of 12,345,678 boxes, 12,345,670 fit into the image as it is stored",
+            "flag": "--box_orientation",
+        }
+    ]
+    statistics = make_statistics(samples=9, groups=2, name="German_short-haired_pointer")
+    html = tmp_path_factory.mktemp("large") / "report.html"
+    sources = make_sources(manifest, statistics, [], name="photographs-of-dogs-2026-11-22")
+    html.write_text(render(sources), "utf-8")
+    return html
+
+
+@pytest.mark.parametrize("dark", rest_slow([False, True]))
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_word_is_broken_and_nothing_is_clipped(
+    page: Page, dataset: Dataset, large: Path, width: int, dark: bool
+) -> None:
+    for path in (dataset.folder / "report.html", large):
+        page.open(path, width=width, height=844, dark=dark)
+        page.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        assert page.value(CUT) == []
+        page.screenshot(
+            SCREENSHOTS / f"{path.parent.name}-{width}-{'dark' if dark else 'light'}.png"
+        )
+
+
 def test_names_are_text_and_nothing_else(page: Page, hostile: Path) -> None:
     page.complaints.clear()
     page.open(hostile)
     assert page.complaints == []
-    assert page.value("document.title") == "Dataset report"
+    assert page.value("document.title") == "out – dataset report"
     assert page.value("document.querySelectorAll('script, [onerror], [src=x]').length") == 1
     assert page.value(visible("#class-table tbody th")) == [HOSTILE]
     assert page.value(visible(".sheet h4")) == [HOSTILE]
@@ -282,7 +346,7 @@ def test_what_is_smuggled_in_cannot_run(page: Page, dataset: Dataset, tmp_path: 
     smuggled = f'<script>{own}</script><img src=x onerror="{own}">'
     (tmp_path / "report.html").write_text(text.replace("<h1>", f"{smuggled}<h1>"), "utf-8")
     page.open(tmp_path / "report.html")
-    assert page.value("document.title") == "Dataset report"
+    assert page.value("document.title") == "out – dataset report"
 
 
 def test_a_page_without_javascript_shows_everything(page: Page, dataset: Dataset) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,9 @@ from typing import Any
 _BINS_OF_OCTAVE = 4
 
 _MAX_BARS = 24
+
+# Steps of the axis of counts.
+_MAX_STEPS = 3
 
 # Heights of a flow in pixels: of the input, the minimum of a target, and the gap between targets.
 _FLOW = 110
@@ -19,7 +24,7 @@ _GAP = 8
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """One bar: its label, its count, and its height in percent of the highest."""
+    """One bar: its label, its count, and its size in percent of the axis, or of the sum."""
 
     label: str
     count: int
@@ -36,6 +41,7 @@ class HistogramChart:
         mean: the mean.
         high: the largest value.
         bars: in the order of the values, without gaps.
+        ticks: round counts at equal distances on the axis of the bars, from the top down to 0.
     """
 
     title: str
@@ -43,6 +49,7 @@ class HistogramChart:
     mean: str
     high: str
     bars: tuple[Bar, ...]
+    ticks: tuple[int, ...]
 
 
 def histogram(
@@ -63,13 +70,24 @@ def histogram(
     for bin_, count in bins.items():
         counts[bin_ // step - first // step] += count
     low, high = float(counted["min"]), float(counted["max"])
-    bars = []
+    bars, ticks = [], count_ticks(max(counts))
     for at, count in enumerate(counts):
         left, right = (_edge((first // step + end) * step) for end in (at, at + 1))
         label = f"{shown(max(left, low))} to {shown(min(right, high))}"
-        bars.append(Bar(label, count, percent(count, max(counts))))
+        bars.append(Bar(label, count, percent(count, ticks[0])))
     mean = shown(float(counted["sum"]) / images) if images else ""
-    return HistogramChart(title, shown(low), mean, shown(high), tuple(bars))
+    return HistogramChart(title, shown(low), mean, shown(high), tuple(bars), ticks)
+
+
+def count_ticks(highest: int) -> tuple[int, ...]:
+    """Up to four round counts at equal distances, from at least `highest` down to 0.
+
+    >>> count_ticks(1), count_ticks(37), count_ticks(2_900_000)
+    ((1, 0), (40, 20, 0), (3000000, 2000000, 1000000, 0))
+    """
+    steps = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    step = next(step for step in steps if _MAX_STEPS * step >= highest)
+    return tuple(range(max(1, math.ceil(highest / step)) * step, -1, -step))
 
 
 def _edge(bin_: int) -> float:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.dataset.dataset_warnings import from_manifest as warnings_in
 from transforms.core.decisions import from_manifest
+from transforms.core.duplicates.equal_images import MAX_DISTANCE
 from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.rejections import Rejection
 from transforms.core.report.charts import Flow, flow, histogram, shares
+from transforms.core.report.page_text import byte_size, number, prose, settings, wrapped
 from transforms.core.report.report_tables import (
     Place,
     class_table,
@@ -24,7 +26,6 @@ from transforms.core.report.report_tables import (
     shard_table,
     shown,
 )
-from transforms.core.shown_text import format_bytes
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -47,6 +48,7 @@ class Sources(NamedTuple):
     """The sources of a report.
 
     Attributes:
+        name: of the dataset: the folder that it is in.
         manifest: of the dataset.
         statistics: the content of `statistics.json`, or an empty mapping.
         rejections: the lines of `rejected.jsonl` that may be listed.
@@ -56,6 +58,7 @@ class Sources(NamedTuple):
         notes: a sentence about each file that could not be read.
     """
 
+    name: str
     manifest: Mapping[str, Any]
     statistics: Mapping[str, Any]
     rejections: Sequence[Rejection]
@@ -103,12 +106,9 @@ def page_template() -> Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"number": _number, "bytes": format_bytes, "shown": shown}
+    environment.filters |= {"number": number, "bytes": byte_size, "shown": shown}
+    environment.filters |= {"wrapped": wrapped, "prose": prose}
     return environment.get_template("page.html")
-
-
-def _number(value: int) -> str:
-    return f"{value:,}"
 
 
 def view(sources: Sources, share: float) -> dict[str, Any]:
@@ -124,11 +124,12 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
     manifest, statistics = sources.manifest, sources.statistics
     splits = manifest["splits"]
     return {
+        "name": shown(sources.name),
         "manifest": manifest,
         "splits": [shown(name) for name in splits],
-        "inputs": _settings({name: value for name, value in manifest["inputs"].items() if value}),
-        "options": _settings({k: v for k, v in manifest["options"].items() if v is not None}),
-        "versions": _settings(manifest["versions"]),
+        "inputs": settings({name: value for name, value in manifest["inputs"].items() if value}),
+        "options": settings({k: v for k, v in manifest["options"].items() if v is not None}),
+        "versions": settings(manifest["versions"]),
         "decided": [[shown(text) for text in each] for each in from_manifest(manifest)],
         "features": manifest["features"],
         "shows_images": bool(with_role(manifest["features"], Role.IMAGE)),
@@ -153,25 +154,13 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
             share,
             manifest["options"],
         ),
+        "max_distance": MAX_DISTANCE,
         "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
         "shards": shard_table(splits, sources.missing, share),
         "missing": [shown(name) for name in sources.missing],
         "notes": sources.notes,
         "warnings": [warning.text for warning in warnings_in(manifest)],
     }
-
-
-def _settings(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values as text."""
-    return [(shown(name), _setting(value)) for name, value in mapping.items()]
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{shown(name)}={shown(each)}" for name, each in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(shown(each) for each in value[:20])
-    return shown(value)
 
 
 def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
@@ -204,10 +193,10 @@ def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
 def _histograms(statistics: Mapping[str, Any]) -> list[Any]:
     images = statistics.get("images", 0)
     charts = (
-        ("width", "Width", lambda value: f"{value:,.0f} px"),
         ("height", "Height", lambda value: f"{value:,.0f} px"),
-        ("aspect", "Width : height", lambda value: f"{value:.2f}"),
-        ("bytes", "File size", format_bytes),
+        ("width", "Width", lambda value: f"{value:,.0f} px"),
+        ("aspect", "Width ÷ height", lambda value: f"{value:,.2f}"),
+        ("bytes", "File size", byte_size),
     )
     return [
         histogram(title, statistics[name], images, format_)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.report_sources import histogram as counted
-from transforms.core.report.charts import flow, histogram, shares
+from transforms.core.report.charts import count_ticks, flow, histogram, shares
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.5, 3, 12])
@@ -17,7 +20,8 @@ def test_a_histogram_counts_every_value_once(spread: float) -> None:
     chart = histogram("Width", counted(values), len(values), repr)
     assert sum(bar.count for bar in chart.bars) == 400
     assert 1 <= len(chart.bars) <= 24
-    assert max(bar.percent for bar in chart.bars) == 100
+    highest = max(bar.count for bar in chart.bars)
+    assert max(bar.percent for bar in chart.bars) == round(100 * highest / chart.ticks[0], 2)
     assert chart.low == repr(min(values)) and chart.high == repr(max(values))
     assert float(chart.mean) == pytest.approx(sum(values) / 400)
     for bar in chart.bars:
@@ -29,7 +33,17 @@ def test_a_histogram_counts_every_value_once(spread: float) -> None:
 def test_one_value_is_one_bar() -> None:
     chart = histogram("Width", counted([224.0] * 5), 5, lambda value: f"{value:.0f}")
     [bar] = chart.bars
-    assert (bar.label, bar.count, bar.percent) == ("224 to 224", 5, 100)
+    assert (bar.label, bar.count, bar.percent) == ("224 to 224", 5, 83.33)
+    assert chart.ticks == (6, 4, 2, 0)
+
+
+@given(st.integers(1, 10**12))
+def test_the_axis_of_counts_has_round_steps_and_room_for_the_highest_bar(highest: int) -> None:
+    ticks = count_ticks(highest)
+    assert 2 <= len(ticks) <= 4 and ticks[-1] == 0
+    [step] = {upper - lower for upper, lower in itertools.pairwise(ticks)}
+    assert str(step).rstrip("0") in ("1", "2", "5")
+    assert highest <= ticks[0] < highest + step
 
 
 def test_shares_are_of_the_whole_and_the_largest_comes_first() -> None:

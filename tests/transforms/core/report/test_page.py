@@ -118,7 +118,7 @@ def test_what_was_decided_is_a_table() -> None:
     manifest["decided"] = to_manifest([Decision("key", "<stem>", "default", "--key")])
     page = render(make_sources(manifest, {}, []))
     row = '<th scope="row">key</th><td>&lt;stem&gt;</td><td>default</td>'
-    assert row in page and "<td><code>--key</code></td>" in page
+    assert row in page and '<td><code class="flag">--key</code></td>' in page
 
 
 def test_an_unknown_reason_is_listed_without_advice() -> None:
