@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.convert_dataset import ConvertDataset
     from pipeline.errors import UsageError
-    from pipeline.read import class_names, load
+    from pipeline.read import DatasetInfo, class_names, dataset_info, load
 
-__all__ = ["ConvertDataset", "UsageError", "class_names", "load"]
+__all__ = ["ConvertDataset", "DatasetInfo", "UsageError", "class_names", "dataset_info", "load"]
 
 _MODULES = {
     "ConvertDataset": "convert_dataset",
+    "DatasetInfo": "read",
     "UsageError": "errors",
     "class_names": "read",
+    "dataset_info": "read",
     "load": "read",
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import UsageError, one_line
 from pipeline.open_dataset import open_dataset
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.dataset.output_names import LABELS
+from transforms.core.dataset.split_slices import ShardRange, shard_ranges
 from transforms.core.dataset.tfds_metadata import supervised_keys
 from transforms.core.features.feature_sources import SIZES, Role
 from transforms.core.features.layouts import Feature
@@ -17,6 +18,9 @@ from transforms.core.images.check import import_tensorflow
 from transforms.core.images.pixel_options import stored_shape
 from transforms.core.labels.vocabulary import parse_labels
 from transforms.storage.files import join, storage_of
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Shards read at once. Fixed, since it decides the order of the records.
 _INTERLEAVED = 16
@@ -27,17 +31,35 @@ _SHUFFLED = 1_000
 _ImageShape = tuple[int | None, int | None, int]
 
 
+class DatasetInfo(NamedTuple):
+    """What a dataset holds.
+
+    Attributes:
+        splits: records of each split.
+        class_names: see `class_names`.
+        features: the names of the features.
+        image_shape: height, width and channels of decoded images; None where they differ.
+    """
+
+    splits: dict[str, int]
+    class_names: dict[int, str]
+    features: tuple[str, ...]
+    image_shape: tuple[int | None, int | None, int]
+
+
 def load(
     output: str | os.PathLike[str],
     split: str,
     *,
     batch_size: int | None = None,
-    image_size: tuple[int, int] | None = None,
+    drop_remainder: bool = False,
+    image_size: int | tuple[int, int] | None = None,
     decode: bool = True,
     shuffle: bool = False,
+    shuffle_buffer: int | None = None,
     seed: int = 0,
     as_supervised: bool = False,
-) -> Any:
+) -> tf.data.Dataset:
     """Reads a split once. The manifest defines features and shapes.
 
     Shards are read in parallel, in the same order every time. `tf.distribute` gives each worker
@@ -45,14 +67,18 @@ def load(
 
     Args:
         output: the folder of a dataset; `gs://` as TensorFlow reads it.
-        split: one of its splits.
+        split: one of its splits, slices of them, or several: `train`, `train[:10%]`,
+            `train[100:-50]`, `train[1shard]`, `train+validation`, `all`, as in TensorFlow Datasets.
+            Of the shards outside of a slice, nothing is read.
         batch_size: records in a batch, or None for single records. Lists, and images that differ in
             size, become ragged tensors.
-        image_size: height and width that images are resized to, bilinear.
+        drop_remainder: whether to leave out a last batch with fewer records.
+        image_size: height and width that images are resized to, bilinear; one number for squares.
         decode: images to uint8 `[height, width, 3]` (1 channel after `--color gray`; of an
             animation, the first frame), packed arrays to their dtype and shape. Otherwise both
             stay bytes.
         shuffle: whether to read files and records in a different order in each epoch.
+        shuffle_buffer: records that are shuffled among each other; None is 1000.
         seed: of the shuffling; the same seed gives the same epochs.
         as_supervised: whether to return pairs of image or embedding, and class id, not dicts.
 
@@ -60,53 +86,69 @@ def load(
         a `tf.data.Dataset` of dicts by feature name.
 
     Raises:
-        UsageError: there is no finished dataset or no such split, or it has no such pairs.
+        UsageError: there is no finished dataset, no such split or slice, or it has no such pairs.
         TypeError: an argument has the wrong type.
         ValueError: an argument has an invalid value.
     """
     output = path_text("output", output).rstrip("/") or "/"
-    _check_split_and_batch(split, batch_size)
-    image_size = None if image_size is None else _image_size(image_size)
+    _check_split_and_batch(split, batch_size, drop_remainder)
+    size = None if image_size is None else _image_size(image_size)
     for name, value in (("decode", decode), ("shuffle", shuffle), ("as_supervised", as_supervised)):
         truth(name, value)
     seed_number(seed)
-    manifest = _open_split(output, split)
+    buffer = _shuffle_buffer(shuffle, shuffle_buffer)
+    manifest = open_dataset(output)
+    ranges = _ranges(output, split, manifest)
     features = tuple(map(Feature.from_manifest, manifest["features"]))
     keys = _pair(output, features) if as_supervised else None
-    if image_size is not None and not decode:
+    if size is not None and not decode:
         raise UsageError("image_size resizes decoded images: leave out decode=False")
-    listed = manifest["splits"][split]
-    paths = _shard_paths(output, listed)
+    _check_files(output, ranges)
     tf = import_tensorflow()
-    records = _records(tf, paths, seed if shuffle else None)
-    records = records.apply(tf.data.experimental.assert_cardinality(listed["records"]))
-    parser = _Parser(tf, features, stored_shape(manifest["options"]), image_size, decode)
+    records = _records(tf, output, ranges, seed if shuffle else None, buffer)
+    count = sum(each.take for each in ranges)
+    records = records.apply(tf.data.experimental.assert_cardinality(count))
+    parser = _Parser(tf, features, stored_shape(manifest["options"]), size, decode)
     examples = records.map(parser.parse, num_parallel_calls=tf.data.AUTOTUNE)
     if keys is not None:
         examples = examples.map(lambda example: (example[keys[0]], example[keys[1]]))
     if batch_size is not None:
-        examples = examples.ragged_batch(batch_size)  # Features of fixed shape stay dense.
+        # Features of fixed shape stay dense.
+        examples = examples.ragged_batch(batch_size, drop_remainder=drop_remainder)
     return examples.prefetch(tf.data.AUTOTUNE).with_options(_by_file(tf))
 
 
-def _check_split_and_batch(split: str, batch_size: int | None) -> None:
+def _check_split_and_batch(split: str, batch_size: int | None, drop_remainder: bool) -> None:
     if not isinstance(split, str):
         raise TypeError(f"split is a str such as 'train', not {split!r}")
     if batch_size is not None:
         whole_number("batch_size", batch_size, 1)
+    elif truth("drop_remainder", drop_remainder):
+        raise ValueError("drop_remainder is about batches: give batch_size, too")
 
 
-def _open_split(output: str, split: str) -> dict[str, Any]:
-    """The manifest of a dataset that has this split.
+def _shuffle_buffer(shuffle: bool, size: int | None) -> int:
+    if size is None:
+        return _SHUFFLED
+    if not shuffle:
+        raise ValueError("shuffle_buffer has no effect without shuffle=True")
+    return whole_number("shuffle_buffer", size, 1)
+
+
+def _ranges(output: str, split: str, manifest: Mapping[str, Any]) -> list[ShardRange]:
+    """The records to read.
 
     Raises:
-        UsageError: there is no finished dataset, or no such split.
+        UsageError: there is no such split or slice.
     """
-    manifest = open_dataset(output)
-    if split not in manifest["splits"]:
-        names = ", ".join(manifest["splits"])
-        raise UsageError(f"{output} has no split {split!r} but {names}")
-    return manifest
+    splits = {
+        name: [(shard["file"], shard["records"]) for shard in listed["shards"]]
+        for name, listed in manifest["splits"].items()
+    }
+    try:
+        return shard_ranges(split, splits)
+    except ValueError as error:
+        raise UsageError(f"{output}: {error}") from error
 
 
 def _pair(output: str, features: Sequence[Feature]) -> tuple[str, str]:
@@ -124,18 +166,16 @@ def _pair(output: str, features: Sequence[Feature]) -> tuple[str, str]:
     return keys
 
 
-def _shard_paths(output: str, listed: Mapping[str, Any]) -> list[str]:
-    """The shards of a split.
+def _check_files(output: str, ranges: Sequence[ShardRange]) -> None:
+    """Checks the files that TensorFlow opens.
 
     Raises:
         UsageError: one is no regular file.
     """
-    paths = [join(output, shard["file"]) for shard in listed["shards"]]
-    for path in paths:
+    for path in {join(output, each.file) for each in ranges}:
         # TensorFlow would follow a link, and block forever on a FIFO.
         if storage_of(path).is_misplaced(path):
             raise UsageError(f"{path} is no regular file: copy the dataset as files")
-    return paths
 
 
 def _by_file(tf: Any) -> Any:
@@ -146,14 +186,36 @@ def _by_file(tf: Any) -> Any:
     return options
 
 
-def _image_size(size: tuple[int, int]) -> tuple[int, int]:
+def _image_size(size: int | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(size, int):
+        side = whole_number("image_size", size, 1)
+        return side, side
     if not isinstance(size, Sequence) or isinstance(size, str) or len(size) != 2:
-        raise TypeError(f"image_size is a pair of height and width, not {size!r}")
+        raise TypeError(f"image_size is a number, or a pair of height and width, not {size!r}")
     height, width = size
     return whole_number("image_size[0]", height, 1), whole_number("image_size[1]", width, 1)
 
 
-def class_names(output: str) -> dict[int, str]:
+def dataset_info(output: str | os.PathLike[str]) -> DatasetInfo:
+    """Splits, classes, features and image shape of a finished dataset; opens no shard.
+
+    Args:
+        output: the folder of a dataset.
+
+    Raises:
+        UsageError: there is no finished dataset, or one of its files cannot be read.
+    """
+    output = path_text("output", output).rstrip("/") or "/"
+    manifest = open_dataset(output)
+    return DatasetInfo(
+        {name: split["records"] for name, split in manifest["splits"].items()},
+        class_names(output),
+        tuple(feature["name"] for feature in manifest["features"]),
+        stored_shape(manifest["options"]),
+    )
+
+
+def class_names(output: str | os.PathLike[str]) -> dict[int, str]:
     """The class names in the order of their ids: line n of `labels.txt` is class n.
 
     Args:
@@ -177,21 +239,33 @@ def class_names(output: str) -> dict[int, str]:
     return parse_labels(text)
 
 
-def _records(tf: Any, paths: Sequence[str], seed: int | None) -> Any:
-    """The serialized Examples of all shards; shuffled if there is a seed."""
-    compression = "GZIP" if any(path.endswith(".gz") for path in paths) else ""
+def _records(
+    tf: Any, output: str, ranges: Sequence[ShardRange], seed: int | None, buffer: int
+) -> Any:
+    """The serialized Examples of all ranges; shuffled if there is a seed."""
+    compression = "GZIP" if any(each.file.endswith(".gz") for each in ranges) else ""
+
+    def read(path: Any) -> Any:
+        return tf.data.TFRecordDataset(path, compression_type=compression)
+
+    def read_part(path: Any, skip: Any, take: Any) -> Any:
+        return read(path).skip(skip).take(take)
+
     # With one file per image, a split without images has no file.
-    shards = tf.data.Dataset.from_tensor_slices(tf.constant(list(paths), tf.string))
-    files = max(1, len(paths))
+    paths = tf.constant([join(output, each.file) for each in ranges], tf.string)
+    is_whole = all(each.take == each.records for each in ranges)
+    numbers = [tf.constant([each[at] for each in ranges], tf.int64) for at in (1, 2)]
+    shards = tf.data.Dataset.from_tensor_slices(paths if is_whole else (paths, *numbers))
+    files = max(1, len(ranges))
     if seed is not None:
         shards = shards.shuffle(files, seed=seed)
     records = shards.interleave(
-        lambda path: tf.data.TFRecordDataset(path, compression_type=compression),
+        read if is_whole else read_part,
         cycle_length=min(_INTERLEAVED, files),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
-    return records if seed is None else records.shuffle(_SHUFFLED, seed=seed)
+    return records if seed is None else records.shuffle(buffer, seed=seed)
 
 
 class _Parser:

@@ -38,15 +38,15 @@ def written(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("number", range(4), ids=["tf.data", "classes", "tfds", "tfx"])
+@pytest.mark.parametrize("number", range(5), ids=["tf.data", "classes", "info", "tfds", "tfx"])
 def test_a_block_runs(number: int, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(written)
     found = blocks("python", DOCUMENT)
-    assert len(found) == 4
+    assert len(found) == 5
     names: dict[str, Any] = {}
     exec(compile(found[number], DOCUMENT.name, "exec"), names)
     # A loop that ran has left its last element; class names are only compared.
-    kept = {"images", "labels", "batch", "class_names"} & set(names)
+    kept = {"images", "labels", "batch", "class_names", "info"} & set(names)
     assert kept
     assert "labels" not in names or isinstance(names["labels"], tf.Tensor)
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline import class_names, dataset_info, load
 from pipeline.errors import UsageError
-from pipeline.read import load
 from tests.images import picture, saved, whole_images
 from tests.lazy import lazy_module
 from tests.marks import rest_slow
@@ -219,12 +219,59 @@ def test_a_split_without_images(photos: Path, tmp_path: Path, shuffle: bool) -> 
 
 def test_what_cannot_be_read_is_said(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     folder = str(datasets["slim"].folder)
-    with pytest.raises(UsageError, match="has no split 'val' but train, test"):
+    with pytest.raises(UsageError, match="there is no split 'val' but train, test"):
         load(folder, "val")
     with pytest.raises(UsageError, match="leave out decode=False"):
         load(folder, "train", image_size=(8, 8), decode=False)
     with pytest.raises(UsageError, match="holds no dataset: there is no"):
         load(str(tmp_path / "nowhere"), "train")
+
+
+def test_only_the_shards_of_a_slice_are_opened(
+    datasets: dict[str, Dataset], tmp_path: Path
+) -> None:
+    dataset = Dataset(shutil.copytree(datasets["gzip"].folder, tmp_path / "out"))
+    first, *others = dataset.shards()
+    for name in others:
+        (dataset.folder / name).write_bytes(b"damaged")
+    count = dataset.manifest["splits"]["train"]["shards"][0]["records"]
+    assert len(rows(dataset, f"train[:{count}]", decode=False)) == count
+    with pytest.raises(tf.errors.DataLossError):
+        rows(dataset, f"train[:{count + 1}]", decode=False)
+
+
+def test_a_slice_is_shared_by_workers(datasets: dict[str, Dataset]) -> None:
+    from tensorflow.python.data.experimental.ops import distribute
+
+    folder = datasets["gzip"].folder
+    whole = load(folder, "train[2:-2]", decode=False)
+    parts = [
+        [record[FILENAME].numpy() for record in distribute._AutoShardDataset(whole, 3, worker)]
+        for worker in range(3)
+    ]
+    assert all(parts)
+    assert sorted(sum(parts, [])) == sorted(r[FILENAME] for r in whole.as_numpy_iterator())
+
+
+def test_squares_and_whole_batches(datasets: dict[str, Dataset]) -> None:
+    folder = datasets["gzip"].folder
+    batches = load(folder, "train", batch_size=4, drop_remainder=True, image_size=6)
+    assert batches.element_spec["image/encoded"].shape == (4, 6, 6, 3)
+    assert len(list(batches)) == 4
+
+
+def test_the_buffer_bounds_how_far_records_move(datasets: dict[str, Dataset]) -> None:
+    one = names(datasets["gzip"], shuffle=True, shuffle_buffer=1)
+    assert sorted(one) == sorted(names(datasets["gzip"]))
+    assert one != names(datasets["gzip"], shuffle=True, shuffle_buffer=18)
+
+
+def test_what_a_dataset_holds(datasets: dict[str, Dataset]) -> None:
+    dataset = datasets["slim"]
+    info = dataset_info(dataset.folder)
+    assert info.class_names == class_names(dataset.folder) == {0: "cat", 1: "dog", 2: "fox"}
+    assert sum(info.splits.values()) == 18 and list(info.splits) == ["train", "test"]
+    assert info.features[0] == "image/encoded" and info.image_shape == (None, None, 3)
 
 
 def test_half_a_dataset_and_another_version(datasets: dict[str, Dataset], tmp_path: Path) -> None:

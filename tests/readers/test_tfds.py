@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline import load
 from pipeline.check_dataset import check_dataset
 from tests.conftest import CLASSES
 from tests.images import picture, saved
@@ -174,6 +175,26 @@ def test_a_part_of_a_split(datasets: dict[str, Dataset]) -> None:
     assert len(part) == len(list(part)) == round(whole / 2)
     tenth = builder(datasets["slim"]).as_dataset(split="train[:10%]")
     assert len(list(tenth)) == round(whole / 10) > 0
+
+
+SLICES = [
+    "train[5:-2]",
+    "train[:10%]+test[50%:]",
+    "train[25%:75%]",
+    "train[-3:]",
+    "train[:1shard]",
+    "train[1shard]",
+    "all",
+]
+
+
+@pytest.mark.parametrize("split", rest_slow(SLICES, 2))
+def test_slices_of_load_are_the_same(datasets: dict[str, Dataset], split: str) -> None:
+    theirs = [record["image/filename"] for record in rows(datasets["slim"], split)]
+    loaded = load(datasets["slim"].folder, split, decode=False)
+    ours = [record["image/filename"] for record in loaded.as_numpy_iterator()]
+    assert sorted(ours) == sorted(theirs)
+    assert len(loaded) == len(ours) > 0
 
 
 def test_pairs_for_training(datasets: dict[str, Dataset]) -> None:
