@@ -117,8 +117,11 @@ class BucketLock:
         except OSError as error:
             raise input_error(f"cannot write to --output {output}", error) from error
         beating = threading.Thread(target=self._keep_beating, name="lock", daemon=True)
-        # Not SIGINT, which is ignored in what a shell starts in the background.
-        former = signal.signal(_TAKEN_OVER, signal.default_int_handler)
+        # Not SIGINT, which is ignored in what a shell starts in the background. A supervised
+        # process has a handler, which also ends its workers.
+        former = signal.getsignal(_TAKEN_OVER)
+        if not callable(former):
+            signal.signal(_TAKEN_OVER, signal.default_int_handler)
         beating.start()
         try:
             yield
@@ -133,7 +136,8 @@ class BucketLock:
         finally:
             self._ended.set()
             beating.join()
-            signal.signal(_TAKEN_OVER, former)
+            if not callable(former):
+                signal.signal(_TAKEN_OVER, former)
             if not self._is_lost:
                 # An unreachable bucket must not hide why the run ends.
                 with contextlib.suppress(OSError):

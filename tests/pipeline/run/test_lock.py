@@ -157,6 +157,26 @@ class TestBucket:
             threading.Event().wait(60)
         assert bucket.names("datasets") == ["out/.staging/lock.json"]
 
+    def test_an_interrupt_ends_the_workers_of_a_run_that_holds_the_lock(
+        self, bucket: GcsServer
+    ) -> None:
+        """The supervisor's handler for this signal kills them; without it Beam waits for them."""
+        received: list[int] = []
+
+        def end_workers(number: int, _: object) -> None:
+            received.append(number)
+            # Another Ctrl-C would now end this process at once.
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+        former = signal.signal(signal.SIGUSR1, end_workers)
+        try:
+            with BucketLock(LOCK).held():
+                signal.raise_signal(signal.SIGUSR1)
+            assert received == [signal.SIGUSR1]
+            assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
+        finally:
+            signal.signal(signal.SIGUSR1, former)
+
     def test_a_published_dataset_takes_the_lock_along(self, bucket: GcsServer) -> None:
         lock = BucketLock(LOCK, beat=0.05)
         with lock.held():
