@@ -18,7 +18,7 @@ from transforms.core.guard.decoding_child import Budget, DecodingChild
 from transforms.core.guard.in_flight import image_note
 from transforms.core.planning.keys import is_inside
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.core.report.report_tables import SHOWN_TWINS, Place
+from transforms.core.report.report_tables import PICTURED_GROUPS, SHOWN_TWINS, Place
 from transforms.storage.files import join, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
@@ -27,7 +27,7 @@ _PICTURE_BYTES = 1_600_000
 _MAX_PICTURE = 4096
 _MIN_PICTURE = 800
 
-# Pixels of the longer side of a thumbnail, and of one where there are many.
+# About how many pixels the longer side of a thumbnail has, also where there are many.
 _EDGE = 160
 _MANY = 150
 _EDGE_OF_MANY = 112
@@ -156,8 +156,12 @@ def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from statistics.get("samples", ())
     duplicates = statistics.get("duplicates") or {}
     for kind in ("exact", "near"):
-        for group in duplicates.get(kind, {}).get("listed", ()):
-            yield from group["images"][:SHOWN_TWINS]
+        for group in duplicates.get(kind, {}).get("listed", ())[:PICTURED_GROUPS]:
+            images = group["images"][:SHOWN_TWINS]
+            if kind == "exact":
+                # One picture for all: they are the same bytes. Those left out have no record.
+                images = [image for image in images if image["file"]][:1]
+            yield from images
 
 
 def _read_record(path: str, wanted: _Wanted) -> bytes:
@@ -235,7 +239,8 @@ def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, st
 
 def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
     """Thumbnails of unchecked files, made in a process with limits."""
-    from transforms.core.report.thumbnails import LIMITS, rejected_thumbnail
+    from transforms.core.report.pillow_thumbnails import rejected_thumbnail
+    from transforms.core.report.thumbnails import LIMITS
 
     # A separate process, because the setting for truncated files is global.
     child = DecodingChild()

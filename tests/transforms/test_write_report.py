@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -117,6 +118,39 @@ def test_pictures_are_read_by_their_offsets(
     assert notes == []
     assert found.keys() == {(sample["file"], sample["offset"]) for sample in samples}
     assert sorted(read) == sorted((each["offset"], each["length"] + 16) for each in samples)
+
+
+def test_pictures_of_duplicates_are_few(
+    published: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs as much as the conversion of an image, and lists have hundreds of images."""
+    file = statistics_of(tmp_path / "out")["samples"][0]["file"]
+    places = ({"file": file, "offset": number, "length": 10} for number in itertools.count())
+
+    def listed(images: int) -> dict[str, Any]:
+        return {"listed": [{"images": [next(places) for _ in range(images)]} for _ in range(100)]}
+
+    read: list[int] = []
+
+    def noted(_: LocalStorage, __: str, offset: int, ___: int, **____: bool) -> bytes:
+        read.append(offset)
+        return b""
+
+    monkeypatch.setattr(LocalStorage, "read_range", noted)
+    found = {"duplicates": {"exact": listed(4), "near": listed(2)}}
+    picture_records(published.output, manifest_of(tmp_path / "out"), found, [])
+    exact, near = range(0, 24 * 4, 4), range(400, 400 + 24 * 2)
+    assert sorted(read) == [*exact, *near]
+
+
+def test_an_exact_duplicate_that_was_left_out_has_no_picture(
+    published: ConvertConfig, tmp_path: Path
+) -> None:
+    [kept, *_] = statistics_of(tmp_path / "out")["samples"]
+    images = [{"file": None, "offset": None, "length": None}, kept]
+    found = {"duplicates": {"exact": {"listed": [{"images": images}]}}}
+    places = picture_records(published.output, manifest_of(tmp_path / "out"), found, []).keys()
+    assert places == {(kept["file"], kept["offset"])}
 
 
 def test_wrong_places_are_told_and_cost_their_own_picture(

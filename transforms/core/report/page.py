@@ -18,6 +18,7 @@ from transforms.core.rejections import Rejection
 from transforms.core.report.charts import Flow, flow, histogram, shares
 from transforms.core.report.page_text import byte_size, number, prose, settings, wrapped
 from transforms.core.report.report_tables import (
+    PICTURED_GROUPS,
     Place,
     class_table,
     duplicate_groups,
@@ -235,5 +236,5 @@ def _duplicates(
     for kind in ("exact", "near"):
         if counted := found.get(kind):
             groups = list(duplicate_groups(_first(counted["listed"], share), pictures))
-            sections[kind] = {**counted, "listed": groups}
+            sections[kind] = {**counted, "listed": groups, "pictured": PICTURED_GROUPS}
     return sections
