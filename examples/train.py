@@ -87,7 +87,7 @@ def _check(folder: str) -> dict[str, Any]:
     splits: dict[str, Any] = manifest["splits"]
     if TRAIN not in splits:
         raise UsageError(
-            f"{folder} has no split {TRAIN!r} but {', '.join(splits)}: convert it with --splits "
+            f"{folder} has no split {TRAIN!r}, only {', '.join(splits)}: convert it with --splits "
             f"{TRAIN}=0.9,{VALIDATION}=0.1"
         )
     if not splits[TRAIN]["records"]:

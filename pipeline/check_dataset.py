@@ -66,7 +66,7 @@ def check_dataset(
             lambda p: p | transform,
             beam_flags,
             progress=progress,
-            left="nothing is known of the dataset",
+            left="the dataset was not verified",
         )
         splits = merge_splits(read_results(results), manifest["splits"])
         storage_of(results).remove(results)
@@ -95,8 +95,8 @@ def _results_folder(scratch: str, beam_flags: Sequence[str]) -> str:
     folder = options.view_as(GoogleCloudOptions).temp_location
     if not folder:
         raise UsageError(
-            "verify needs --temp_location with this --runner: a folder that its workers and this "
-            "machine reach, for what they find"
+            "verify needs --temp_location with this --runner: a folder for results, which "
+            "the workers and this machine can access"
         )
     return str(folder)
 
@@ -135,4 +135,4 @@ def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
         for file in storage_of(output).list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):
             name = start + file.uri.rsplit("/", 1)[-1]
             if name not in listed:
-                yield Problem(name, None, "is no file of this dataset; remove it")
+                yield Problem(name, None, "is not a file of this dataset; remove it")

@@ -54,7 +54,7 @@ def run_command(main: Callable[[], None], command: str) -> int:
         # Python would write the rest at exit, where nothing catches the error.
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
-        hint = str(interrupt) or "the same command goes on where it stopped"
+        hint = str(interrupt) or "run the same command to resume"
         print(f"{command}: interrupted; {hint}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:

@@ -41,13 +41,13 @@ def _missing(output: str, path: str) -> str:
         return f"it is a file; give its folder, {output.rpartition('/')[0] or '.'}"
     if storage.names_below(join(output, STAGING)):
         return (
-            "a run that writes it has not ended. Wait for it; if it was stopped, run the same "
-            "command again, and it goes on"
+            "a run is still writing it. Wait for that run; if it was stopped, run the same "
+            "command again to resume it"
         )
     if any(True for _ in storage.list_files(join(glob.escape(output), "*.tfrecord*"))):
         return (
             f"there are TFRecords but no {path}. It was removed, or another program wrote them: "
-            "`show` prints them, nothing can be compared"
+            "`show` prints them, but there is nothing to compare them with"
         )
     if storage.has_folders and not storage.is_folder(output):
         return "there is no such folder"

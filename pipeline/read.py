@@ -160,8 +160,8 @@ def _pair(output: str, features: Sequence[Feature]) -> tuple[str, str]:
     keys = supervised_keys(features)
     if keys is None:
         raise UsageError(
-            f"{output} has not one image or embedding and one class id in each record: "
-            "leave out as_supervised"
+            f"the records of {output} do not have exactly one image or embedding and one class "
+            "id: leave out as_supervised"
         )
     return keys
 
@@ -175,7 +175,7 @@ def _check_files(output: str, ranges: Sequence[ShardRange]) -> None:
     for path in {join(output, each.file) for each in ranges}:
         # TensorFlow would follow a link, and block forever on a FIFO.
         if storage_of(path).is_misplaced(path):
-            raise UsageError(f"{path} is no regular file: copy the dataset as files")
+            raise UsageError(f"{path} is not a regular file: copy the dataset as files")
 
 
 def _by_file(tf: Any) -> Any:

@@ -63,7 +63,7 @@ def select(paths: Sequence[str], split: str | None) -> Selection:
         if not found:
             raise UsageError(
                 f"there is no --split {split}: no file is called {split}-..., and there is no "
-                f"{MANIFEST} to say what splits there are"
+                f"{MANIFEST} that lists the splits"
             )
     return Selection(found, RecordFields(), None)
 
@@ -135,7 +135,11 @@ def read_records(
                     if matches(example):
                         yield Record(name, number, example)
         except TFRecordError as error:
-            hint = "; it is no TFRecord file, or not from its start" if error.offset == 0 else ""
+            hint = (
+                "; it is not a TFRecord file, or its beginning is missing"
+                if error.offset == 0
+                else ""
+            )
             raise DatasetError(f"{name}: {error}{hint}") from error
         except ValueError as error:
             raise DatasetError(f"{name}: record {number}: {error}") from error

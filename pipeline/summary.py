@@ -151,10 +151,10 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
         ]
         dropped = [f"{_count(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
         noted = f" ({', '.join(notes + dropped)})" if notes or dropped else ""
-        parts.append(f"{_count(exact['groups'], 'group')} of equal images{noted}")
+        parts.append(f"{_count(exact['groups'], 'group')} of exact duplicates{noted}")
     if near["pairs"]:
         noted = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
-        parts.append(f"{_count(near['pairs'], 'near pair')}{noted}")
+        parts.append(f"{_count(near['pairs'], 'pair')} of near-duplicates{noted}")
     return [f"duplicates  {', '.join(parts)}"] if parts else []
 
 

@@ -164,9 +164,9 @@ def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
 def _check_places(split_from: str, split_column: str | None, group_by: str | None) -> None:
     one_of("split_from", split_from, SPLIT_SOURCES)
     if split_column is not None and split_from != "csv":
-        raise ValueError(f"split_column does not go with split_from {split_from!r}")
+        raise ValueError(f"split_column cannot be used with split_from {split_from!r}")
     if group_by is not None and split_from == "directory":
-        raise ValueError("group_by does not go with split_from 'directory'")
+        raise ValueError("group_by cannot be used with split_from 'directory'")
 
 
 def _columns(

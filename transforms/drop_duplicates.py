@@ -104,7 +104,7 @@ class DropDuplicates(beam.PTransform):
             | "Read images that share a size"
             >> beam.ParDo(self._hash).with_output_types(tuple[str, LabelledImage])
             | "Group names by content" >> beam.GroupByKey()
-            | "Choose one of equal images"
+            | "Choose one of the duplicates"
             >> beam.ParDo(_ChooseFn())
             .with_output_types(
                 LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count, _GROUPS: BucketDuplicates}

@@ -75,7 +75,7 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
             # Digests of the copies, which are loaded and need no second download.
             found = ("" if each is None else files_digest(each) for each in (model, weights))
             if self._digests is not None and self._digests != tuple(found):
-                raise OSError(f"the model {self._model} was changed while the job ran")
+                raise OSError(f"the model {self._model} changed while the job ran")
             return load_embedding_model(model or self._model, weights)
 
     def acquire(self) -> EmbeddingModel:
@@ -150,7 +150,7 @@ class Embedder:
     def _embedded(self, checked: CheckedImage, values: _Array) -> CheckedImage | Rejection:
         if not np.isfinite(values).all():
             image = checked.image
-            detail = "the model makes values of it that are not finite"
+            detail = "the model returns values that are not finite for it"
             reason = Reason.UNSUPPORTED_IMAGE.value
             return Rejection("image", reason, detail, image.path, image.key)
         stored = stored_embedding(values, self._dtype)
@@ -181,7 +181,7 @@ def _files_of(path: str) -> list[tuple[str, str]]:
         return [("", path)]
     below = sorted(file.uri for file in storage.list_files(join(path, "**")))
     if not below:
-        raise FileNotFoundError(2, "there is no such file", path)
+        raise FileNotFoundError(2, "no such file", path)
     return [(uri.removeprefix(f"{path}/"), uri) for uri in below]
 
 

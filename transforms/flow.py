@@ -192,9 +192,9 @@ class WritePlan(beam.PTransform):
         )
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:
-            duplicates = written.fingerprints | "Find equal images" >> FindEqualImages()
+            duplicates = written.fingerprints | "Find duplicates" >> FindEqualImages()
             if plan.equal is not None:
-                duplicates = (duplicates, plan.equal) | "All equal images" >> beam.Flatten()
+                duplicates = (duplicates, plan.equal) | "All duplicates" >> beam.Flatten()
         if target.quarantine is not None:
             root = originals_root(target.output, target.dataset.root)
             copied = written.shards | "Quarantine rejected images" >> CopyRejected(

@@ -68,7 +68,7 @@ class LabelImages(beam.PTransform):
         looked_up = (
             labelled
             | "Batch images" >> beam.BatchElements(max_batch_size=_LOOKED_UP)
-            | "Look images up"
+            | "Look up images"
             >> beam.ParDo(self._fn)
             .with_output_types(tuple[str, JoinSide], **{_LABELS: LabelCells})
             .with_outputs(_LABELS, main="sides")

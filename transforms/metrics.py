@@ -17,7 +17,7 @@
 | images_not_quarantined | images that cannot be read | Copy rejected images |
 
 The seconds are in Beam's namespace `gcsio`, all else in `image_tfrecords`.
-In `dataset.LabelImages`, `images_found` is counted by "Look images up".
+In `dataset.LabelImages`, `images_found` is counted by "Look up images".
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class _PublishFn(beam.DoFn):
             self._fail(
                 "inputs_differ",
                 f"--output {self._output} holds a dataset of other inputs (images or labels were "
-                f"added, removed or changed since, or can be read now{written}). Use --overwrite "
+                f"added, removed or changed, or have become readable{written}). Use --overwrite "
                 "or another --output",
             )
         listed, storage = manifest_shards(manifest), storage_of(self._output)
@@ -195,7 +195,8 @@ class _PublishFn(beam.DoFn):
             self._fail(
                 "damaged",
                 f"--output {self._output} has a manifest, but {len(missing)} of its files are "
-                f"missing or cut ({', '.join(missing[:3])}). Use --overwrite to write them again",
+                f"missing or truncated ({', '.join(missing[:3])}). Use --overwrite to write them "
+                "again",
             )
 
     def _is_published(self, gathered: Gathered, recipe: str) -> bool:

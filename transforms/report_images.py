@@ -128,7 +128,7 @@ def picture_records(
     for one, record in _read_compressed(output, wanted, notes):
         uris[one.file, one.offset] = picture(one, record)
     if failed:
-        notes.append(f"{len(failed)} records cannot be read for their pictures: {failed[0]}.")
+        notes.append(f"The images of {len(failed)} records cannot be read: {failed[0]}.")
     return uris
 
 
@@ -139,7 +139,9 @@ def _occurrences(
     listed = {shard["file"] for shard in manifest_shards(manifest)}
     shown = [i for i in _shown_images(statistics) if _is_readable(i)]
     if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
-        notes.append(f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset.")
+        notes.append(
+            f"{STATISTICS} names {foreign[0]!r:.100}, which is not a file of this dataset."
+        )
     return Counter(
         _Wanted(image["file"], image["offset"], image["length"])
         for image in shown
@@ -203,7 +205,7 @@ def _read_compressed(
                         break
                     offset += len(record) + 16
         except (OSError, ValueError) as error:
-            notes.append(f"{file} cannot be read for its pictures ({error!s:.100}).")
+            notes.append(f"The images of {file} cannot be read ({error!s:.100}).")
 
 
 def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, str]:

@@ -70,8 +70,8 @@ def _former_files(output: str, path: str) -> set[str]:
             return listed_files(former)
     except ManifestError as error:
         raise ManifestError(
-            f"{error}. A run that replaced the dataset which it lists did not end, so that dataset "
-            f"is incomplete: remove {output}"
+            f"{error}. A run stopped while it replaced this dataset, so the dataset is "
+            f"incomplete: remove {output}"
         ) from error
     return set()
 

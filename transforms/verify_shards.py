@@ -240,14 +240,14 @@ def _byte_problems(
 ) -> Iterator[Problem]:
     name, listed = shard["file"], shard["bytes"]
     if size < listed:
-        yield Problem(name, None, f"was cut: {size} of {listed} bytes are there")
+        yield Problem(name, None, f"is truncated: {size} of {listed} bytes are there")
     elif size > listed:
-        detail = f"has more bytes than the {listed} that the manifest says: some were added"
+        detail = f"is longer than the {listed} bytes in the manifest"
         yield Problem(name, None, detail)
     elif crc32c != shard["crc32c"]:
-        where = "" if is_damaged else "; every record is sound: the rest of the file differs"
+        where = "" if is_damaged else "; every record is intact: the rest of the file differs"
         detail = f"the file's CRC32C is {crc32c}, the manifest says {shard['crc32c']}"
-        yield Problem(name, None, f"has other bytes: {detail}{where}")
+        yield Problem(name, None, f"its bytes differ: {detail}{where}")
 
 
 def _shortened(problems: Sequence[Problem], more: int) -> list[Problem]:

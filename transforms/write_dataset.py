@@ -265,16 +265,18 @@ def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
     if is_layout_file(layout):
         text = storage_of(layout).read_text(layout)
         if text is None:
-            raise ValueError(f"there is no layout {layout}")
+            raise ValueError(f"no such file: layout {layout}")
         features = parse_layout(text, layout)
     elif layout in LAYOUTS:
         features = layout_features(layout, labelled=labelled)
     else:
-        raise ValueError(f"layout {layout!r} is no .yaml file and not in {', '.join(LAYOUTS)}")
+        raise ValueError(
+            f"layout {layout!r} is neither a .yaml file nor one of {', '.join(LAYOUTS)}"
+        )
     for feature in features:
         if feature.needs & (Needs.ROWS | Needs.MODEL) and feature.source not in _SEVERAL_LABELS:
             raise ValueError(
-                f"layout {layout}: {feature.name!r} is of {feature.source}, which is neither of an "
-                "image nor its label: use ConvertDataset"
+                f"layout {layout}: {feature.name!r} has the source {feature.source}, which is "
+                "neither an image nor its label: use ConvertDataset"
             )
     return features

@@ -130,7 +130,7 @@ def _without(
     """Returns empty statistics instead of unusable ones, with a note."""
     if not statistics:
         raise error
-    notes.append(f"{STATISTICS} is left out: it is not as it should be ({error!r:.100}).")
+    notes.append(f"{STATISTICS} is ignored because it is not valid ({error!r:.100}).")
     return {}
 
 
@@ -141,7 +141,9 @@ def _read_statistics(
         text = storage_of(output).read_text(join(output, STATISTICS), follow_links=False)
         if text is None:
             if STATISTICS in manifest["files"]:
-                notes.append(f"{STATISTICS} is missing: no sizes, no samples, no duplicates here.")
+                notes.append(
+                    f"{STATISTICS} is missing, so the page has no sizes, samples and duplicates."
+                )
             return {}
         return dict(parse_json(text))
     except (OSError, TypeError, ValueError) as error:
@@ -157,7 +159,7 @@ def _rejection(fields: Any) -> Rejection:
     """
     rejection = Rejection(**fields)
     if not all(isinstance(field, str) for field in rejection):
-        raise ValueError("a line is no rejection")
+        raise ValueError("a line is not a rejection")
     return rejection
 
 
@@ -176,7 +178,9 @@ def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str])
         listed = manifest["files"].get(REJECTED, {"bytes": 0, "crc32c": None})
         found_crc32c = storage_of(path).checksum(path, size=listed["bytes"])
         if content_digest(manifest) != manifest.get("digest") or found_crc32c != listed["crc32c"]:
-            notes.append(f"{REJECTED} is left out: it or {MANIFEST} is missing or was edited.")
+            notes.append(
+                f"{REJECTED} is ignored because it or {MANIFEST} is missing or was edited."
+            )
             return found
         with storage_of(path).open_reader(path, follow_links=False) as lines:
             for line in lines:

@@ -17,8 +17,8 @@ _BATCH = "is for streaming jobs, and this is a batch job: leave it out"
 # What each does here, and what to use instead.
 _REFUSED = {
     "--dry_run": (
-        "is for tests of Beam, and everything would be done all the same. To see what `convert` "
-        "would do, and write nothing, give the same flags to the command `plan`"
+        "is for tests of Beam and would not prevent the conversion. To see what `convert` would "
+        "do, and write nothing, give the same flags to the command `plan`"
     ),
     "--on_success_matcher": _TESTS,
     "--pubsub_root_url": _TESTS,

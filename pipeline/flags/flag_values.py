@@ -168,5 +168,5 @@ def shard_number(text: str) -> int:
         ValueError: it is not one, or has too many digits for the file names.
     """
     if at_least_one(text) > MAX_SHARDS:
-        raise ValueError(f"{text} is more than {MAX_SHARDS}, which the file names have room for")
+        raise ValueError(f"{text} is more than {MAX_SHARDS}, the maximum that file names allow")
     return int(text)

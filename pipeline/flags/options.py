@@ -110,7 +110,7 @@ def check_combinations(flags: argparse.Namespace) -> None:
                 why = f": {conflict.why}" if conflict.why else ""
                 # With a closed set of values, the message can name the value.
                 itself = as_given(flags, option.name, bool(option.choices))
-                raise UsageError(f"{itself} does not go with {shown}{why}")
+                raise UsageError(f"{itself} cannot be used with {shown}{why}")
     for option in given.values():
         for need in option.needs:
             if need.name not in given and _holds(flags, option.name, need.values):

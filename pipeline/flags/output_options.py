@@ -263,7 +263,7 @@ CHECKS = (
         help="reject images with more pixels before they are decoded",
         of_images=True,
         recorded=lambda config: config.limits.max_pixels,
-        parameter=Parameter("Most pixels", "^[1-9][0-9]*$"),
+        parameter=Parameter("Maximum pixels", "^[1-9][0-9]*$"),
     ),
     Option(
         name="max_bytes",
@@ -273,7 +273,9 @@ CHECKS = (
         help="reject larger files before they are read",
         of_images=True,
         recorded=lambda config: config.limits.max_bytes,
-        parameter=Parameter("Most bytes", "^([1-9][0-9]*([.][0-9]+)?(B|[KMG]i?B)|[1-9][0-9]{3,})$"),
+        parameter=Parameter(
+            "Maximum bytes", "^([1-9][0-9]*([.][0-9]+)?(B|[KMG]i?B)|[1-9][0-9]{3,})$"
+        ),
     ),
     Option(
         name="max_rejected",
@@ -282,7 +284,7 @@ CHECKS = (
         default=DEFAULT_LIMIT,
         help="publish nothing if more images are rejected; with 'or', the larger limit counts",
         parameter=Parameter(
-            "Most rejected images",
+            "Maximum rejected images",
             "^([0-9]+|(0?[.][0-9]+|1[.]0+|[0-9]{1,2}([.][0-9]+)?%|100%)( or [0-9]+)?)$",
         ),
     ),

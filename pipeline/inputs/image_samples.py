@@ -157,7 +157,7 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
     if not os.access(folder, os.R_OK | os.X_OK):
         return f"no permission to read the folder {folder!r}"
     if os.path.lexists(pattern):
-        return "it is no regular file"
+        return "it is not a regular file"
     if not glob.has_magic(pattern):
         return f"there is no such file in {folder!r}"
     if any(os.path.isdir(each) for each in itertools.islice(glob.iglob(pattern), _SAMPLE)):

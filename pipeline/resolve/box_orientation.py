@@ -75,17 +75,17 @@ def with_orientation(
                 only.setdefault(fitting[0], f"line {row.line}, {uri}")
     if len(only) == 2:
         raise UsageError(
-            f"boxes contradict each other: {only['stored']} has one that is inside of the stored "
-            f"pixels only, {only['upright']} one that is inside of the picture after EXIF rotation "
-            f"only; correct them, or give {_FLAG}"
+            f"boxes contradict each other: {only['stored']} has one that fits only the stored "
+            f"pixels, {only['upright']} one that fits only the image after EXIF rotation; correct "
+            f"them, or give {_FLAG}"
         )
     value = next(iter(only), "stored")
     if only:
-        because = f"fits only there: {only[value]}"
+        because = f"only these fit the box in {only[value]}"
     elif rules.units != "pixel":
         because = "default: normalized boxes show nothing of it"
     elif turned:
-        because = f"default: boxes fit both in {turned} images that EXIF turns"
+        because = f"default: boxes fit both ways in {turned} images that EXIF rotates"
     else:
         because = f"default: EXIF turns none of the first {len(by_image)} images"
     decided = Decision("boxes are of", _name(value), because, _FLAG)

@@ -200,7 +200,7 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
     )
     if flags.quality is not None and not pixels.may_write_jpeg:
         why = (
-            "does not go with --transcode png, which writes no JPEG"
+            "cannot be used with --transcode png, which writes no JPEG"
             if flags.transcode == "png"
             else "applies only to re-encoded JPEGs; add --transcode jpeg, which re-encodes every "
             "image, or --resize"

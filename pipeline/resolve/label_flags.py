@@ -46,11 +46,13 @@ def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
         UsageError: the flags contradict each other, or do not say.
     """
     if flags.label_regex is not None and flags.labels is not None and flags.images:
-        raise UsageError("--label_regex does not go with --labels and --images: give one of them")
+        raise UsageError(
+            "--label_regex cannot be used with --labels and --images: give one of them"
+        )
     if flags.images and flags.label_from not in (None, "csv"):
         for name in ("labels", "label_key"):
             if is_given(flags, name):
-                raise UsageError(f"--{name} does not go with --label_from {flags.label_from}")
+                raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
     # Rows list the images, and their labels come from elsewhere.
     lists_images = not flags.images and asks_path(flags)
     if lists_images and flags.label_from == "none":
@@ -200,8 +202,8 @@ def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | No
     if flags.dense_labels and not all(str(integer_of(name)) == name for name in class_names or ()):
         file = f" {flags.class_names}" if isinstance(flags.class_names, str) else ""
         raise UsageError(
-            f"--dense_labels numbers integer labels; the lines of --class_names{file} count from 0 "
-            "anyway: leave one out"
+            f"--dense_labels is for integer labels; --class_names{file} numbers its lines from 0 "
+            "already: leave one out"
         )
 
 

@@ -167,24 +167,24 @@ def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions
     )
     if from_rows and flags.labels is None:
         raise UsageError(
-            f"--layout {flags.layout} needs --labels CSV: its feature {from_rows.name!r} is of "
-            f"{from_rows.source}"
+            f"--layout {flags.layout} needs --labels CSV: its feature {from_rows.name!r} has the "
+            f"source {from_rows.source}"
         )
     of_label = next((feature for feature in features if feature.from_label), None)
     if of_label and not is_labelled:
         raise UsageError(
-            f"--layout {flags.layout}: the feature {of_label.name!r} is of {of_label.source}, "
-            "but --label_from is none"
+            f"--layout {flags.layout}: the feature {of_label.name!r} has the source "
+            f"{of_label.source}, but --label_from is none"
         )
     of_rows = next((f for f in features if f.from_label and f.from_rows), None)
     if of_rows and label_from in ("directory", "regex"):
         raise UsageError(
-            f"--layout {flags.layout}: the feature {of_rows.name!r} is of {of_rows.source}, the "
-            f"labels of rows, but --label_from is {label_from}"
+            f"--layout {flags.layout}: the feature {of_rows.name!r} has the source "
+            f"{of_rows.source}, which needs labels from rows, but --label_from is {label_from}"
         )
     _check_separator(layout)
     if not layout.has_boxes and (flag := layout.box_flags.first_given):
-        raise UsageError(f"{flag} does not go with --layout {flags.layout}: it has no boxes")
+        raise UsageError(f"{flag} cannot be used with --layout {flags.layout}: it has no boxes")
     return layout
 
 
@@ -207,13 +207,13 @@ def _check_separator(layout: Layout) -> None:
     labels = [feature for feature in layout.features if feature.from_label]
     if any(feature.of_object for feature in labels):
         raise UsageError(
-            f"--label_separator does not go with --layout {layout.name}: a row is one object "
+            f"--label_separator cannot be used with --layout {layout.name}: a row is one object "
             "and has one label"
         )
     if not labels or not all(feature.from_rows for feature in labels):
         raise UsageError(
-            "--label_separator needs a layout of many labels: a YAML file with features of "
-            f"label.ids or label.texts, and not label.id; --layout {layout.name} has one label"
+            "--label_separator needs a layout with several labels: a YAML file with label.ids or "
+            f"label.texts, and without label.id; --layout {layout.name} has one label"
         )
 
 

@@ -20,7 +20,7 @@ def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) ->
         for name in ("model", "model_weights", "embed_dtype"):
             if getattr(flags, name) is not None:
                 raise UsageError(
-                    f"--{name} does nothing with --layout {flags.layout}, which has no embedding: "
+                    f"--{name} has no effect with --layout {flags.layout}, which has no embedding: "
                     "use --layout embedding"
                 )
         return
@@ -32,13 +32,13 @@ def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) ->
     if is_application(flags.model):
         if flags.model_weights is None:
             raise UsageError(
-                f"--model {flags.model} needs --model_weights FILE if it is a name of "
-                "keras.applications (nothing is downloaded); there is no such file"
+                f"--model {flags.model}: no such file; if it is a name of keras.applications, give "
+                "--model_weights FILE, since nothing is downloaded"
             )
     elif flags.model_weights is not None:
         raise UsageError(
-            f"--model_weights goes with a name of keras.applications; the file of --model "
-            f"{flags.model} has its own"
+            f"--model_weights is for a name of keras.applications; the file --model "
+            f"{flags.model} has its own weights"
         )
 
 

@@ -34,7 +34,9 @@ def check_path(flag: str, path: str) -> None:
         raise UsageError(f"{flag} {path!r} is not valid UTF-8: rename the folder or file") from None
     if path.startswith("~") and os.path.expanduser(path) != path and not os.path.lexists(path[0]):
         written = os.path.expanduser(path)
-        raise UsageError(f"{flag} {path!r}: no shell replaces a ~ in quotes; write {written!r}")
+        raise UsageError(
+            f"{flag} {path!r}: the shell does not expand ~ in quotes; write {written!r}"
+        )
     if not holds_secret(path) and (problem := storage_of(path).name_problem(path)):
         raise UsageError(f"{flag} {path!r} {problem}")
     if found := _SCHEME.match(path):
@@ -48,9 +50,9 @@ def check_path(flag: str, path: str) -> None:
     scheme, _, rest = re.split("[?#;]", path, maxsplit=1)[0].rpartition("://")
     shown = f"{scheme}://{rest.rpartition('@')[2]}" if scheme else rest
     if is_web:
-        problem = "is a web address, which is not read: copy the files, or give gs://BUCKET/NAME"
+        problem = "is a web address, which cannot be read: copy the files, or give gs://BUCKET/NAME"
     else:
-        problem = "is signed or holds a password: give the name alone"
+        problem = "is signed or has a password: give only the name"
     raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
 
 
@@ -65,5 +67,5 @@ def read_flag_file(flag: str, path: str) -> str:
     except (OSError, ValueError) as error:
         raise input_error(f"cannot read {flag} {path}", error) from error
     if text is None:
-        raise UsageError(f"there is no file {flag} {path}")
+        raise UsageError(f"no such file: {flag} {path}")
     return text

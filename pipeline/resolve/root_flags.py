@@ -61,10 +61,9 @@ def check_same_root(
     )
     advice = f"--root {former['root'] or '.'} keeps the keys; " if keep else ""
     raise UsageError(
-        f"--output {config.output} holds a dataset whose paths begin below "
-        f"{former['root'] or '.'!r}, and now they begin below {config.root or '.'!r}: every key "
-        f"changes, and images move to other splits. {advice}--root {config.root or '.'} accepts "
-        "the new ones"
+        f"--output {config.output} holds a dataset with the root {former['root'] or '.'!r}, but "
+        f"the root is now {config.root or '.'!r}: this changes every key, and moves images to "
+        f"other splits. {advice}--root {config.root or '.'} accepts the change"
     )
 
 

@@ -64,7 +64,7 @@ def _check_shares_used(
         folders = {split_folder(listed_path(uri, sample.root)) for uri in sample.uris}
         if "" not in folders:
             raise UsageError(
-                "--splits does not go with --split_from directory: the folders decide the split "
+                "--splits cannot be used with --split_from directory: the folders decide the split "
                 "of every image; leave one of them out"
             )
     if split_from == "csv" and columns is not None and first is not None:
@@ -77,8 +77,8 @@ def _check_shares_used(
                 else "or --split_column"
             )
             raise UsageError(
-                f"--splits does not go with the column {columns.split_name!r}, which decides the "
-                f"split of every row: leave out --splits, {other}"
+                f"--splits cannot be used with the column {columns.split_name!r}, which decides "
+                f"the split of every row: leave out --splits, {other}"
             )
 
 
@@ -120,7 +120,7 @@ def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
         flag += " --label_from none"
     return [
         f"the folders {_joined(said)} look like splits and are not used: {flag} uses them, "
-        "--split_from hash says that they shall not be"
+        "--split_from hash confirms that they are not splits"
     ]
 
 

@@ -42,7 +42,7 @@ def is_table(flags: argparse.Namespace) -> bool:
     """
     if flags.images and flags.layout == ROWS:
         raise UsageError(
-            f"--layout {ROWS} makes records of rows without images: leave out --images, or write "
+            f"--layout {ROWS} makes records from rows without images: leave out --images, or write "
             "a layout with image.bytes and the columns (docs/layouts.md)"
         )
     if flags.images or not is_layout_file(flags.layout):
@@ -103,12 +103,12 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
 
 def _check_flags(flags: argparse.Namespace) -> None:
     if flags.labels is None:
-        raise UsageError(f"--layout {flags.layout} makes records of rows: give --labels CSV")
+        raise UsageError(f"--layout {flags.layout} makes records from rows: give --labels CSV")
     for name, option in OPTIONS.items():
         if option.of_images and is_given(flags, name):
             raise UsageError(
-                f"--{name} does not go with --layout {flags.layout} without --images: it makes "
-                "records of rows alone"
+                f"--{name} cannot be used with --layout {flags.layout} without --images: it makes "
+                "records from rows alone"
             )
     if flags.split_from == "directory":
         raise UsageError("--split_from directory needs --images: rows are not in folders")

@@ -161,7 +161,7 @@ def _run_in(
                 if link is None:
                     raise
                 raise KeyboardInterrupt(
-                    f"no longer waiting, but the job goes on: cancel it at {link}"
+                    f"stopped waiting, but the job continues: cancel it at {link}"
                 ) from None
     except Exception as error:
         _raise_known(error, left)

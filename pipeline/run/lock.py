@@ -130,8 +130,8 @@ class BucketLock:
                 raise
             reason = str(interrupt) or "stopped"
             raise DatasetError(
-                f"another run took --output {output} over, for this one gave no sign of life for "
-                f"{self._patience:.0f} s; {reason}"
+                f"another run took over --output {output}, since this one did not renew its lock "
+                f"for {self._patience:.0f} s; {reason}"
             ) from None
         finally:
             self._ended.set()

@@ -92,7 +92,7 @@ def supervise(command: Callable[[], int]) -> int:
             return code if code >= 0 else 128 - code
         if not _knows_more(known):
             return code if code >= 0 else 128 - code
-        print(f"a decoder {why}; going on without the image", file=sys.stderr)
+        print(f"a decoder {why}; continuing without the image", file=sys.stderr)
 
 
 def _knows_more(known: frozenset[bytes]) -> bool:

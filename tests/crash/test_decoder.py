@@ -144,7 +144,7 @@ def test_it_costs_the_images_not_the_job(images: Path, planted: tuple[str, ...])
         (images / name).unlink()
     code, told = convert(images)
     assert code == 0, told
-    assert "a decoder crashed (SIGSEGV); going on without the image" in told.splitlines()
+    assert "a decoder crashed (SIGSEGV); continuing without the image" in told.splitlines()
     dataset = Dataset(images.parent / "out")
     assert rejected(dataset.folder) == [("decoder_crash", name) for name in planted]
     assert dataset.ledger["records_written"] == 18
@@ -187,10 +187,10 @@ def test_a_decoder_that_hangs_costs_its_images(images: Path) -> None:
     Path(images.parent, "impatient.py").write_text(IMPATIENT)
     code, told = convert(images, module="impatient", planted=("simplejpeg.py", HANGING_DECODER))
     assert code == 0, told
-    assert set(told.splitlines()) == {"a decoder hangs; going on without the image"}
+    assert set(told.splitlines()) == {"a decoder hangs; continuing without the image"}
     dataset = Dataset(images.parent / "out")
     assert rejected(dataset.folder) == [("too_costly", name) for name in PLANTED]
-    assert {line["detail"] for line in dataset.rejected} == {"decoding does not end in 5 s"}
+    assert {line["detail"] for line in dataset.rejected} == {"decoding does not end within 5 s"}
     assert dataset.ledger["records_written"] == 18
 
 
@@ -203,7 +203,7 @@ def test_verify_names_the_records_that_crash_a_decoder(images: Path) -> None:
     ran = run_planted(images.parent, "pipeline.verify", str(images.parent / "out"), planted=planted)
     assert ran.code == 1, ran.err
     *crashes, told = ran.err.splitlines()
-    assert set(crashes) == {"a decoder crashed (SIGSEGV); going on without the image"}
+    assert set(crashes) == {"a decoder crashed (SIGSEGV); continuing without the image"}
     assert "differs from its manifest: 2 problems" in told
     lines = [line for line in ran.out.splitlines() if "decoder_crash" in line]
     assert len(lines) == 2
@@ -233,7 +233,7 @@ def test_a_crash_over_a_picture_of_the_report_costs_the_picture(images: Path) ->
     code, told = convert(images, planted=("sitecustomize.py", CRASHING_PICTURES))
     assert code == 0, told
     # Both at once, when two threads were at it.
-    assert set(told.splitlines()) == {"a decoder crashed (SIGSEGV); going on without the image"}
+    assert set(told.splitlines()) == {"a decoder crashed (SIGSEGV); continuing without the image"}
     folder = images.parent / "out"
     assert rejected(folder) == []
     samples = json.loads((folder / "statistics.json").read_text("utf-8"))["samples"]

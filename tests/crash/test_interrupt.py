@@ -23,7 +23,7 @@ WORKERS = ["--workers=2"]
 MESSAGES = {
     "",
     "interrupted",
-    "convert: interrupted; the same command goes on where it stopped",
+    "convert: interrupted; run the same command to resume",
 }
 
 

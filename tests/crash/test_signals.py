@@ -49,7 +49,7 @@ def test_an_interrupt_of_the_parent_alone_ends_the_run(photos: Path, tmp_path: P
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said == "convert: interrupted; the same command goes on where it stopped\n"
+    assert said == "convert: interrupted; run the same command to resume\n"
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 

@@ -88,7 +88,7 @@ def test_classes_with_gaps_between_their_ids_train_and_validation_is_evaluated(
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        (lambda m: m["splits"].pop("train"), "has no split 'train' but validation: convert it"),
+        (lambda m: m["splits"].pop("train"), "has no split 'train', only validation: convert it"),
         (lambda m: m["splits"]["train"].update(records=0), "the split 'train' of"),
         (
             lambda m: m.update(features=m["features"][1:]),

@@ -214,7 +214,7 @@ def test_what_the_tool_does_not_stage_is_not_removed(
         guarded.before = guarded.outside()
     ran = again(guarded, photos)
     assert ran.code == 2
-    told = "is a link" if is_link else "is nothing that this tool writes into its staging folder"
+    told = "is a link" if is_link else "is in the staging folder, but this tool did not write it"
     assert told in ran.error()
 
 
@@ -244,7 +244,7 @@ def test_a_folder_in_the_place_of_a_file_stays(guarded: Guarded, photos: Path) -
     guarded.before = guarded.outside()
     ran = again(guarded, photos, overwrite=True)
     assert ran.code == 2
-    assert "labels.txt is a folder where a file of the dataset goes" in ran.error()
+    assert "labels.txt is a folder, but the dataset needs a file there" in ran.error()
 
 
 def edit(guarded: Guarded, photos: Path, random_: random.Random) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def test_duplicate_headers(images: str, labels: Path) -> None:
     """One that is needed is an error; another one does not matter."""
     write(labels, b"id,label,id\n0,cat,1\n")
     refused(convert_small(images, labels), "several columns may be", "'id', 'id'", "--label_key")
-    refused(convert_small(images, labels, label_key="id"), "calls columns 1 and 3 'id'")
+    refused(convert_small(images, labels, label_key="id"), "has several columns 'id' (1 and 3)")
     write(labels, b"id,label,Label\n0,cat,dog\n")
     refused(convert_small(images, labels), "several columns may be", "--label_column")
     write(labels, b"id,label,x,x\n0,cat,1,2\n1,dog,3,4\n2,cat,,\n3,dog,,\n")
@@ -198,5 +198,5 @@ def test_keys_of_a_megabyte(images: str, labels: Path) -> None:
     write(labels, b"id,label\n" + ROWS + rows)
     made = dataset(images, labels)
     assert made.ledger["rows_rejected"] == 300
-    assert made.rejected[0]["detail"].endswith("characters: no image has so long a name")
+    assert made.rejected[0]["detail"].endswith("characters: no file name is that long")
     assert max(len(entry["key"]) for entry in made.rejected) == 4096

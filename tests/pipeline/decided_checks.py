@@ -114,7 +114,7 @@ CHECKS: list[Row] = [
         """,
         warnings="""
             the folders test, train look like splits and are not used: --split_from directory \
-                uses them, --split_from hash says that they shall not be
+                uses them, --split_from hash confirms that they are not splits
         """,
     ),
 ]
@@ -136,7 +136,7 @@ REFUSED: list[Row] = [
         """
             4 of 5 labels are integers, but '1O' (a.csv:6) is not: correct or empty these cells, \
             or give --label_kind text (every label is the name of a class) or --label_kind integer \
-            (rejects images whose label is none)
+            (rejects images with other labels)
         """,
     ),
     _refused(
@@ -145,7 +145,7 @@ REFUSED: list[Row] = [
         {},
         "--images 'p/*.jpg' --label_from directory --label_kind text --dense_labels",
         """
-            --dense_labels does not go with --label_kind text: its class ids have no gaps
+            --dense_labels cannot be used with --label_kind text: its class ids have no gaps
         """,
     ),
     _refused(
@@ -154,8 +154,8 @@ REFUSED: list[Row] = [
         {"names.txt": "cat\n7\n"},
         "--images 'p/*.jpg' --label_from directory --class_names names.txt --dense_labels",
         """
-            --dense_labels numbers integer labels; the lines of --class_names names.txt count from \
-            0 anyway: leave one out
+            --dense_labels is for integer labels; --class_names names.txt numbers its lines from \
+            0 already: leave one out
         """,
     ),
     _refused(
@@ -164,7 +164,7 @@ REFUSED: list[Row] = [
         {"names.txt": "cat\n"},
         "--images 'p/*.jpg' --label_from none --class_names names.txt",
         """
-            --class_names does not go with --label_from none: there are no labels
+            --class_names cannot be used with --label_from none: there are no labels
         """,
     ),
     _refused(
@@ -173,7 +173,7 @@ REFUSED: list[Row] = [
         {"a.csv": "image_uri,label,split\np/1.jpg,a,train\np/2.jpg,b,TEST\n"},
         "--labels a.csv --splits a=0.5,b=0.5",
         """
-            --splits does not go with the column 'split', which decides the split of every row: \
+            --splits cannot be used with the column 'split', which decides the split of every row: \
             leave out --splits, or add --split_from hash to ignore the column
         """,
     ),
@@ -183,7 +183,7 @@ REFUSED: list[Row] = [
         {},
         "--images 'd/*/*/*.jpg' --split_from directory --splits a=0.5,b=0.5",
         """
-            --splits does not go with --split_from directory: the folders decide the split of \
+            --splits cannot be used with --split_from directory: the folders decide the split of \
             every image; leave one of them out
         """,
     ),
@@ -194,7 +194,8 @@ REFUSED: list[Row] = [
         "--images 'd/*/*/*.jpg' --strict",
         """
             --strict: the folders test, train look like splits and are not used: --split_from \
-            directory uses them, --split_from hash says that they shall not be; nothing published
+            directory uses them, --split_from hash confirms that they are not splits; nothing \
+            published
         """,
     ),
     _refused(
@@ -212,6 +213,6 @@ REFUSED: list[Row] = [
         "p/cat/1.jpg p/dog/2.jpg",
         {"a.csv": "id,label\n1,cat\n2,dog\n"},
         "--images 'p/*/*.jpg' --labels a.csv --label_from directory",
-        "--labels does not go with --label_from directory",
+        "--labels cannot be used with --label_from directory",
     ),
 ]

@@ -40,7 +40,7 @@ LABELS: list[Row] = [
             labels         integers, 3 classes  all 3 labels are integers [--label_kind]
             class ids      7 to 100000  the labels themselves; 99998 numbers below are unused \
                                         [--dense_labels]
-            missing labels 1 cell  'nan': no class, their images are rejected [--label_kind]
+            missing labels 1 cell  'nan': not classes; their images are rejected [--label_kind]
         """,
         """
             train a.jpg 14950 14950
@@ -85,7 +85,7 @@ LABELS: list[Row] = [
             labels         integers, 3 classes  given [--label_kind]
             class ids      3 to 12  the labels themselves; 10 numbers below are unused \
                                     [--dense_labels]
-            unknown labels 1 of 4  'x' is no integer: its image is rejected [--label_kind]
+            unknown labels 1 of 4  'x' is not an integer: its image is rejected [--label_kind]
         """,
         """
             train a.jpg 7 7
@@ -114,7 +114,7 @@ LABELS: list[Row] = [
         """
             labels         text, 2 classes  'cat' is no integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
-            missing labels 2 cells  'NA', 'null': no class, their images are rejected \
+            missing labels 2 cells  'NA', 'null': not classes; their images are rejected \
                                     [--label_kind]
         """,
         """
@@ -127,8 +127,8 @@ LABELS: list[Row] = [
         "-1,0,1,-1",
         """
             labels         integers, 3 classes  all 4 labels are integers [--label_kind]
-            class ids      -1 to 1  the labels themselves; labels.txt is empty, it has no lines \
-                                    of these numbers [--dense_labels]
+            class ids      -1 to 1  the labels themselves; labels.txt is empty: it has no lines \
+                                    for such ids [--dense_labels]
         """,
         """
             train a.jpg -1 -1
@@ -161,7 +161,7 @@ LABELS: list[Row] = [
             labels         text, 3 classes  the lines of the file [--class_names]
             class ids      0 to 2  count the lines; labels are names or these numbers \
                                    [--class_names]
-            missing labels 1 cell  'nan': no class, their images are rejected [--label_kind]
+            missing labels 1 cell  'nan': not classes; their images are rejected [--label_kind]
             unknown labels 2 of 3  '3', 'bird' are not in the file: their images are rejected \
                                    [--class_names]
         """,

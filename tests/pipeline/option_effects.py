@@ -169,7 +169,7 @@ def _model(without: Made, made: Made) -> None:
 
 
 def _model_weights(without: Made, made: Made) -> None:
-    assert without.ran.code == 2 and "needs --model_weights FILE" in without.ran.error()
+    assert without.ran.code == 2 and "give --model_weights FILE" in without.ran.error()
     assert made.dataset.manifest["features"][0]["shape"] == [7, 7, 1280]
 
 

@@ -92,13 +92,13 @@ def test_that_labels_may_be_left_out_is_told(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ({"label_column": "label"}, "--label_column does not go with --label_from none"),
-        ({"layout": "detection"}, "is of object.ids, but --label_from is none"),
-        ({"layout": "{in}/my.yaml"}, "'a' is of object.texts, but --label_from is none"),
-        ({"images": "{in}/photos/*"}, "--labels does not go with --label_from none"),
+        ({"label_column": "label"}, "--label_column cannot be used with --label_from none"),
+        ({"layout": "detection"}, "has the source object.ids, but --label_from is none"),
+        ({"layout": "{in}/my.yaml"}, "'a' has the source object.texts, but --label_from is none"),
+        ({"images": "{in}/photos/*"}, "--labels cannot be used with --label_from none"),
         (
             {"images": "{in}/photos/*", "label_from": "directory"},
-            "--labels does not go with --label_from directory",
+            "--labels cannot be used with --label_from directory",
         ),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_layout_in_a_bucket(bucket: Path) -> None:
     assert sorted(int(record["age"]) for record in read(remote, features)) == [*range(30, 35)]
     missing = convert(**{**flags("gs://all"), "layout": "gs://all/no.yaml"}, output=bucket / "no")
     assert missing.code == 2
-    assert "there is no file --layout gs://all/no.yaml" in missing.error()
+    assert "no such file: --layout gs://all/no.yaml" in missing.error()
 
 
 @pytest.mark.slow

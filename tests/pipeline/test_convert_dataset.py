@@ -128,7 +128,7 @@ def test_the_bytes_are_those_of_the_command(folder: Path) -> None:
         (
             {"output": "out", "images": ["photos/*.jpg"], "num_shards": 1, "shard_size": "1MB"},
             ValueError,
-            "num_shards does not go with shard_size",
+            "num_shards cannot be used with shard_size",
         ),
         ({"output": "out", "seed": "x"}, ValueError, "'x' is not a whole number"),
         ({"output": "out", "check": "some"}, ValueError, "is not one of"),

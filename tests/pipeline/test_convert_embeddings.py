@@ -148,7 +148,7 @@ UNFIT = {
     "takes float32 ?x?x?x3": [KERAS.Input((None, None, 3)), L.Conv2D(1, 3)],
     "takes float32 ?x8x8x4": [KERAS.Input((8, 8, 4)), L.Flatten()],
     "takes float32 2x8x8x3": [KERAS.Input((8, 8, 3), batch_size=2), L.Flatten()],
-    "does not give floats": [KERAS.Input((8, 8, 3)), L.Discretization(bin_boundaries=[9.0])],
+    "does not return floats": [KERAS.Input((8, 8, 3)), L.Discretization(bin_boundaries=[9.0])],
     "not finite": [KERAS.Input((8, 8, 3)), L.Rescaling(float("inf"))],
 }
 
@@ -165,13 +165,13 @@ def test_a_model_that_does_not_fit_is_refused(told: str, folder: Path, tmp_path:
     ("changes", "told"),
     [
         ({"model": None}, "--layout embedding needs --model"),
-        ({"model": "EfficientNetB0"}, "needs --model_weights FILE"),
+        ({"model": "EfficientNetB0"}, "give --model_weights FILE"),
         ({"model": "no/such.keras"}, "cannot read --model no/such.keras"),
         ({"model": "EfficientNetB9", "model_weights": "b0.weights.h5"}, "did you mean"),
         ({"model": "ResNet50", "model_weights": "none.h5"}, "cannot read --model_weights"),
-        ({"model_weights": "b0.weights.h5"}, "goes with a name"),
-        ({"layout": "slim"}, "--model does nothing with --layout slim"),
-        ({"layout": "slim", "model": None, "embed_dtype": "bfloat16"}, "--embed_dtype does"),
+        ({"model_weights": "b0.weights.h5"}, "is for a name"),
+        ({"layout": "slim"}, "--model has no effect with --layout slim"),
+        ({"layout": "slim", "model": None, "embed_dtype": "bfloat16"}, "--embed_dtype has no"),
         ({"model": "photos"}, "cannot be loaded"),
     ],
 )

@@ -179,7 +179,7 @@ def test_placeholders_and_empty_objects(buckets: GcsServer) -> None:
         ({"images": "gs://photos/none/*.jpg"}, "check the bucket and the path"),
         ({"images": "gs://photos/in"}, "it is a folder: try 'gs://photos/in/**/*.jpg'"),
         ({"labels": "gs://photos/none.csv"}, "no file matches --labels"),
-        ({"class_names": "gs://photos/none.txt"}, "there is no file --class_names"),
+        ({"class_names": "gs://photos/none.txt"}, "no such file: --class_names"),
         ({"output": "gs://nowhere/x"}, "cannot read --output gs://nowhere/x: no such bucket"),
     ],
 )

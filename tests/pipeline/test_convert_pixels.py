@@ -167,7 +167,7 @@ def test_a_finished_dataset_knows_its_options(mixed: Path, tmp_path: Path) -> No
     ("flags", "message"),
     [
         ({"quality": 90}, "--quality applies only to re-encoded JPEGs; add --transcode jpeg"),
-        ({"quality": 90, "transcode": "png"}, "--quality does not go with --transcode png"),
+        ({"quality": 90, "transcode": "png"}, "--quality cannot be used with --transcode png"),
         ({"quality": 101}, "--quality: 101 is more than 100"),
         ({"resize": "256"}, "--resize '256' is not a size: did you mean shorter=256"),
         ({"resize": "0x5"}, "--resize '0x5': a side has 1 to 65500 pixels"),

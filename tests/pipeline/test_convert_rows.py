@@ -215,7 +215,7 @@ def test_a_cell_that_does_not_fit_names_row_and_column(folder: Path) -> None:
     dataset = from_rows(folder, rows, layout=layout, max_rejected=1)
     (line,) = dataset.rejected
     assert line["reason"] == "bad_cell"
-    assert line["detail"] == "rows.csv:2, column 'Age': 'x' is no int64"
+    assert line["detail"] == "rows.csv:2, column 'Age': 'x' is not of type int64"
 
 
 @pytest.mark.slow
@@ -255,17 +255,17 @@ def test_plan_counts_all_rows(folder: Path) -> None:
     ("flags", "text", "says"),
     [
         ({"layout": "detection", "labels": None, "label_from": "none"}, "", "needs --labels CSV"),
-        ({"layout": "detection"}, "", "it has no columns of boxes, but 'id', 'label'"),
-        ({"box_units": "pixel"}, "", "--box_units does not go with --layout slim"),
+        ({"layout": "detection"}, "", "it has no box columns; it has 'id', 'label'"),
+        ({"box_units": "pixel"}, "", "--box_units cannot be used with --layout slim"),
         ({"label_separator": "|"}, "", "--layout slim has one label"),
         ({"label_separator": "|", "layout": "detection"}, "", "a row is one object"),
         ({"layout": "{in}/my.yaml"}, "  a: csv.size\n", "has no column 'size'"),
         ({"layout": "{in}/my.yaml"}, "  a: image.size\n", "line 2: unknown source 'image.size'"),
-        ({"layout": "{in}/other.yaml"}, "", "there is no file --layout"),
+        ({"layout": "{in}/other.yaml"}, "", "no such file: --layout"),
         (
             {"layout": "{in}/my.yaml", "labels": None, "label_from": "none"},
             "  a: label.id\n",
-            "the feature 'a' is of label.id, but --label_from is none",
+            "the feature 'a' has the source label.id, but --label_from is none",
         ),
     ],
 )

@@ -147,14 +147,18 @@ def test_another_shape_than_that_of_the_layout_is_rejected(folder: Path) -> None
 @pytest.mark.parametrize(
     ("text", "flags", "says"),
     [
-        ("  a: image.pixels\n", {}, "nothing tells the shape of 'a' (image.pixels)"),
-        ("  a: image.pixels\n", {"resize": "8x6"}, "nothing tells the shape of 'a'"),
+        ("  a: image.pixels\n", {}, "the shape of 'a' (image.pixels) is unknown"),
+        ("  a: image.pixels\n", {"resize": "8x6"}, "the shape of 'a' (image.pixels) is unknown"),
         (
             "  a: image.pixels\n",
             {"resize": "8x6,never_enlarge", "color": "rgb"},
-            "nothing tells the shape of 'a'",
+            "the shape of 'a' (image.pixels) is unknown",
         ),
-        ("  a: image.pixels\n  b: image.height\n", {"color": "rgb"}, "nothing tells the shape"),
+        (
+            "  a: image.pixels\n  b: image.height\n",
+            {"color": "rgb"},
+            "the shape of 'a' (image.pixels) is unknown",
+        ),
         (
             "  a: {source: image.pixels, shape: [8, 6, 3]}\n",
             {"resize": "8x6", "color": "rgb"},
@@ -182,7 +186,7 @@ def test_verify_sees_pixels_of_another_size(folder: Path) -> None:
     manifest = dataset.manifest
     manifest["features"][0]["shape"] = [6, 8, 4]
     problems = [str(each) for each in check_dataset(str(dataset.folder), manifest)[0]]
-    assert "has 144 bytes, not those of uint8 of shape [6, 8, 4]" in problems[1]
+    assert "has 144 bytes, not uint8 of shape [6, 8, 4]" in problems[1]
 
 
 def test_verify_sees_pixels_that_the_sizes_beside_them_contradict(folder: Path) -> None:
@@ -195,7 +199,7 @@ def test_verify_sees_pixels_that_the_sizes_beside_them_contradict(folder: Path) 
     features = tuple(map(Feature.from_manifest, dataset.manifest["features"]))
     verifier = RecordVerifier(features, None, Limits(max_pixels=10**6, max_bytes=10**6))
     assert verifier.check(example.SerializeToString()).problems == (
-        "has 576 bytes of pixels, not those of shape [13, 16, 3]",
+        "has 576 bytes of pixels, which do not fit the shape [13, 16, 3]",
     )
 
 

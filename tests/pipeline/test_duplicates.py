@@ -138,7 +138,8 @@ def test_statistics_are_those_of_the_images(images: Path, reported: Dataset) -> 
 
 def test_the_summary_has_a_line(images: Path, tmp_path: Path) -> None:
     ran = convert(images=f"{images}/*/*.jpg", output=tmp_path / "out", label_from="directory")
-    line = "duplicates  2 groups of equal images (1 with different labels), 3 near pairs"
+    exact = "2 groups of exact duplicates (1 with different labels)"
+    line = f"duplicates  {exact}, 3 pairs of near-duplicates"
     assert line in ran.out.splitlines()
     others = f"{images}/dog/[3-6].jpg"
     fine = convert(images=others, output=tmp_path / "fine", label_from="directory")

@@ -42,7 +42,7 @@ def test_interrupted_while_a_job_runs_elsewhere(
     ran = convert(**right_flags(right_inputs))
     assert ran.code == 130
     _, told = ran.err.splitlines()
-    assert "the job goes on: cancel it at https://console.cloud.google.com/dataflow/jobs/" in told
+    assert "the job continues: cancel it at https://console.cloud.google.com/dataflow/jobs/" in told
     assert "2026-11-21_1" in told
 
 

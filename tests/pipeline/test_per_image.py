@@ -215,7 +215,7 @@ def test_flags_about_shards_do_not_go_with_it(
         **flag,
     )
     assert ran.code == 2
-    assert f"--{next(iter(flag))} does not go with --files per_image" in ran.error()
+    assert f"--{next(iter(flag))} cannot be used with --files per_image" in ran.error()
 
 
 def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:

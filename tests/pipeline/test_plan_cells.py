@@ -33,7 +33,7 @@ def test_cells_that_will_be_rejected_are_counted_and_shown(of_rows: bool, tmp_pa
     lines = [line.strip() for line in ran.out.splitlines()]
     details = [
         "a.csv:3, column 'age': 'NA' is a missing value; give it a default",
-        "a.csv:4, column 'age': 'x' is no int64",
+        "a.csv:4, column 'age': 'x' is not of type int64",
         "a.csv:5, column 'age': the cell is empty; give it a default",
     ]
     assert [line for line in lines if line.startswith("a.csv:")] == details

@@ -178,7 +178,7 @@ def test_compressed_shards_give_the_same_pictures(
     shard = compressed.folder / compressed.shards("train")[0]
     shard.write_bytes(shard.read_bytes()[:3000])
     page = page_of(compressed)
-    assert f"{shard.name} cannot be read for its pictures" in page
+    assert f"The images of {shard.name} cannot be read" in page
     assert 0 < len(pictures(page, everything)) < len(plain)
 
 

@@ -47,7 +47,7 @@ def test_too_many_rejected_rows_publish_nothing(count: int, layout: str, tmp_pat
         ("a,b\n", "has no usable row: below the header, each row needs 2 cells"),
         ("a,b\n1\n", "has no usable row: below the header, each row needs 2 cells"),
         (",b\n1,2\n", "column 1 has no name"),
-        ("a,a\n1,2\n", "calls columns 1 and 2 'a': rename all but one"),
+        ("a,a\n1,2\n", "has several columns 'a' (1 and 2): rename all but one"),
         ("a\n\0\n", "NUL byte"),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_table_that_cannot_be_used(text: str, told: str, tmp_path: Path) -> No
         ("features:\n  x: {source: csv.a, type: int16}\n", "line 2: unknown type 'int16'"),
         (
             "features:\n  x: {source: csv.a, type: bool, default: 5}\n",
-            "line 2: the default '5' is no bool",
+            "line 2: the default '5' is not of type bool",
         ),
     ],
 )
@@ -79,12 +79,12 @@ def test_a_layout_that_cannot_be_used(yaml: str, told: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ({"labels": None}, "--layout rows makes records of rows: give --labels CSV"),
+        ({"labels": None}, "--layout rows makes records from rows: give --labels CSV"),
         ({"images": "*.jpg"}, "leave out --images"),
-        ({"resize": "shorter=9"}, "--resize does not go with --layout rows"),
-        ({"label_column": "a"}, "--label_column does not go with --layout rows"),
-        ({"files": "per_image"}, "--files does not go with --layout rows"),
-        ({"quarantine": "q"}, "--quarantine does not go with --layout rows"),
+        ({"resize": "shorter=9"}, "--resize cannot be used with --layout rows"),
+        ({"label_column": "a"}, "--label_column cannot be used with --layout rows"),
+        ({"files": "per_image"}, "--files cannot be used with --layout rows"),
+        ({"quarantine": "q"}, "--quarantine cannot be used with --layout rows"),
         ({"split_from": "directory"}, "--split_from directory needs --images"),
         ({"label_key": "c"}, "has no column 'c' (--label_key)"),
         ({"split_column": "c"}, "has no column 'c' (--split_column)"),

@@ -147,7 +147,7 @@ def test_records_that_are_no_examples(tmp_path: Path) -> None:
     good = example({"id": feature(1)})
     for record, told in {
         bytes(sequence.SerializeToString()): "is a tf.train.SequenceExample, not a tf.train.Exam",
-        b"hello": "its bytes are no tf.train.Example",
+        b"hello": "its bytes are not a tf.train.Example",
     }.items():
         path = write(tmp_path / "some.tfrecord", [good, record])
         ran = show(path)
@@ -171,7 +171,7 @@ def test_a_broken_record_is_told_by_file_and_offset(tmp_path: Path) -> None:
 def test_a_file_of_something_else(photos: Path) -> None:
     ran = show(photos / "dog" / "dog-3.jpg")
     assert ran.code == 1
-    assert "dog-3.jpg: record 0 at byte 0: " in ran.error() and "no TFRecord file" in ran.error()
+    assert "dog-3.jpg: record 0 at byte 0: " in ran.error() and "not a TFRecord file" in ran.error()
     assert show(photos / "*.tfrecord").error().endswith("*.tfrecord")
 
 

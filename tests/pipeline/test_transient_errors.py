@@ -90,7 +90,7 @@ def test_a_rerun_tries_what_was_unreadable_again(photos_bucket: GcsServer, tmp_p
     photos_bucket.reset()
     ran = run(tmp_path / "out")
     assert ran.code == 2
-    assert "or can be read now). Use --overwrite" in ran.error()
+    assert "or have become readable). Use --overwrite" in ran.error()
     assert digests(tmp_path / "out") == before
     assert run(tmp_path / "out", overwrite=True).code == 0
 

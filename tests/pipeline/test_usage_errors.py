@@ -81,7 +81,7 @@ CASES = {
         ("--labels", "it is a folder: give a file; it holds no *.csv"), {"labels": "{in}/photos"}
     ),
     "home_in_quotes": Case(
-        ("--images '~/photos/*.jpg': no shell replaces a ~ in quotes; write '/",),
+        ("--images '~/photos/*.jpg': the shell does not expand ~ in quotes; write '/",),
         {"images": "~/photos/*.jpg"},
     ),
     "output_in_a_quoted_home": Case(("--output '~/out'", "write '/"), {"output": "~/out"}),
@@ -116,18 +116,19 @@ CASES = {
     ),
     "csv_with_fewer_columns": Case(("no column 3",), {"label_column": 3}),
     "one_column_twice": Case(
-        ("--label_key", "--label_column", "one column"), {"label_key": "label", "label_column": 2}
+        ("--label_key", "--label_column", "the same column"),
+        {"label_key": "label", "label_column": 2},
     ),
     "ambiguous_label_column": Case(
-        ("several columns may be the one for --label_column ('label', 'category')",),
+        ("several columns may be --label_column ('label', 'category')",),
         files={"labels.csv": b"id,label,category\ncat-0,a,b\n"},
     ),
     "ambiguous_key_column": Case(
-        ("several columns may be the one for --label_key ('id', 'name')",),
+        ("several columns may be --label_key ('id', 'name')",),
         files={"labels.csv": b"id,name,label\ncat-0,cat-0,a\n"},
     ),
     "unknown_columns": Case(
-        ("no column is known to be the one for --label_column ('id', 'x', 'y')",),
+        ("cannot tell which column is --label_column ('id', 'x', 'y')",),
         files={"labels.csv": b"id,x,y\ncat-0,a,b\n"},
     ),
     "no_header_to_be_seen": Case(
@@ -143,7 +144,7 @@ CASES = {
         files={"labels.csv": b"id~label\ncat-0~a\n"},
     ),
     "a_letter_as_separator": Case(
-        ("--csv_delimiter 't' is no separator of cells", "or tab"), {"csv_delimiter": "t"}
+        ("--csv_delimiter 't' cannot separate cells", "or tab"), {"csv_delimiter": "t"}
     ),
     "a_separator_without_a_csv": Case(
         ("--csv_delimiter needs --labels CSV",), {"csv_delimiter": ";", "labels": None}
@@ -163,7 +164,7 @@ CASES = {
     "workbook": Case(("save it as CSV",), files={"labels.csv": b"PK\3\4\x14\0"}),
     "damaged_gzip": Case(("damaged gzip",), files={"labels.csv": b"\x1f\x8b\x08\0\0\0"}),
     "second_csv_without_the_column": Case(
-        ("part-2.csv has no column 'label' but 'id', 'kind'",),
+        ("part-2.csv has no column 'label'; it has 'id', 'kind'",),
         {"labels": "{in}/part-*.csv"},
         {"part-1.csv": b"id,label\ncat-0,a\n", "part-2.csv": b"id,kind\ncat-1,b\n"},
     ),
@@ -175,14 +176,14 @@ CASES = {
         ("'cat-0'", "'cat/cat-0.jpg'", "--key path", "try --key stem"), {"key": "path"}
     ),
     "labels_with_folders_as_labels": Case(
-        ("--labels does not go with --label_from directory",), {"label_from": "directory"}
+        ("--labels cannot be used with --label_from directory",), {"label_from": "directory"}
     ),
     "label_kind_without_labels": Case(
-        ("--label_kind text does not go with --label_from none",),
+        ("--label_kind text cannot be used with --label_from none",),
         {"labels": None, "label_from": "none", "label_kind": "text"},
     ),
     "dense_ids_of_text": Case(
-        ("--dense_labels does not go with", "--label_kind text"),
+        ("--dense_labels cannot be used with", "--label_kind text"),
         {"label_kind": "text", "dense_labels": True},
     ),
     "label_from_csv_without_labels": Case(
@@ -192,7 +193,8 @@ CASES = {
         ("--label_key needs --labels",), {"label_key": "id", "labels": None}
     ),
     "label_regex_that_is_none": Case(
-        ("--label_regex", "'(' is no regular expression"), {"labels": None, "label_regex": "("}
+        ("--label_regex", "'(' is not a valid regular expression"),
+        {"labels": None, "label_regex": "("},
     ),
     "label_regex_without_a_group": Case(
         ("--label_regex", "'cat' has no group"), {"labels": None, "label_regex": "cat"}
@@ -208,11 +210,11 @@ CASES = {
         ("--label_from regex needs --label_regex",), {"labels": None, "label_from": "regex"}
     ),
     "label_regex_and_another_source": Case(
-        ("--label_regex does not go with --label_from none",),
+        ("--label_regex cannot be used with --label_from none",),
         {"labels": None, "label_from": "none", "label_regex": "(cat)"},
     ),
     "label_regex_and_labels": Case(
-        ("--label_regex does not go with --labels",), {"label_regex": "(cat)"}
+        ("--label_regex cannot be used with --labels",), {"label_regex": "(cat)"}
     ),
     # splits
     "group_by_without_the_column": Case(
@@ -230,12 +232,12 @@ CASES = {
         {"labels": None, "label_from": "directory", "split_column": "set"},
     ),
     "split_column_that_holds_no_splits": Case(
-        ("no split is called '1 a'", "--split_column"),
+        ("has values such as '1 a', which cannot be splits", "--split_column"),
         {"split_column": "set"},
         {"labels.csv": b"id,label,set\ncat-0,a,1 a\n"},
     ),
     "split_column_and_folders": Case(
-        ("--split_column does not go with --split_from directory",),
+        ("--split_column cannot be used with --split_from directory",),
         {"split_column": "label", "split_from": "directory"},
     ),
     "split_from_csv_without_a_column": Case(
@@ -254,15 +256,15 @@ CASES = {
         {"labels": None, "label_from": "directory", "split_from": "directory"},
     ),
     "split_from_folders_by_group": Case(
-        ("--group_by does not go with --split_from directory",),
+        ("--group_by cannot be used with --split_from directory",),
         {"split_from": "directory", "group_by": "id"},
     ),
     "unknown_split_source": Case(("--split_from", "'json'"), {"split_from": "json"}),
     "missing_class_names": Case(
-        ("no file --class_names {in}/nope.txt",), {"class_names": "{in}/nope.txt"}
+        ("no such file: --class_names {in}/nope.txt",), {"class_names": "{in}/nope.txt"}
     ),
     "empty_class_names": Case(
-        ("--class_names holds no name",), {"class_names": "{in}/names"}, {"names": b"\n \n"}
+        ("--class_names is empty",), {"class_names": "{in}/names"}, {"names": b"\n \n"}
     ),
     "class_name_twice": Case(
         ("--class_names line 3 repeats 'cat' of line 1",),
@@ -328,7 +330,7 @@ CASES = {
         ("--shard_size", "'64' has no unit: did you mean 64MB?"), {"shard_size": 64}
     ),
     "shard_size_and_num_shards": Case(
-        ("--num_shards does not go with --shard_size",), {"shard_size": "150MB", "num_shards": 4}
+        ("--num_shards cannot be used with --shard_size",), {"shard_size": "150MB", "num_shards": 4}
     ),
     "max_bytes_without_a_unit": Case(("--max_bytes", "did you mean 64MB?"), {"max_bytes": 64}),
     "shard_size_of_nothing": Case(("--shard_size", "'0MB'"), {"shard_size": "0MB"}),

@@ -76,7 +76,7 @@ def test_every_flipped_byte_names_its_shard(dataset: Path, step: int) -> None:
         found = [str(each) for each in verify_shard(str(dataset), listed, verifier, guard).problems]
         assert found and all(shard.name in problem for problem in found), position
         if not re.search(r": record \d+: ", found[0]):
-            assert "every record is sound" in found[0], (position, found)
+            assert "every record is intact" in found[0], (position, found)
             assert shard.suffix == ".gz" and gzip.decompress(flipped) == gzip.decompress(data)
 
 
@@ -106,7 +106,7 @@ def test_missing_extra_and_edited_files(dataset: Path) -> None:
     (dataset / "labels.txt").write_text("cat\nwolf\n")
     found = "\n".join(_problems(dataset))
     assert f"{shard.name}: the file is missing" in found
-    assert "train-00000-of-00009.tfrecord: is no file of this dataset" in found
+    assert "train-00000-of-00009.tfrecord: is not a file of this dataset" in found
     assert "labels.txt: was changed" in found
     assert "label 1 is 'wolf' in labels.txt, but not here" in found
 

@@ -68,11 +68,11 @@ def test_each_damage_is_told_in_its_own_words(dataset: Dataset, words: list[str]
         "manifest.json: was edited since the dataset was written",
         "labels.txt: was changed since the dataset was written",
         "rejected.jsonl: the file is missing",
-        "backup.tfrecord: is no file of this dataset; remove it",
+        "backup.tfrecord: is not a file of this dataset; remove it",
         f"{first.name}: the file is missing",
-        f"{second.name}: was cut: {listed[second.name] - 5} of {listed[second.name]} bytes are",
-        f"{third.name}: has other bytes: the file's CRC32C is ",
-        f"{fourth.name}: has more bytes than the {listed[fourth.name]} that the manifest says",
+        f"{second.name}: is truncated: {listed[second.name] - 5} of {listed[second.name]} bytes",
+        f"{third.name}: its bytes differ: the file's CRC32C is ",
+        f"{fourth.name}: is longer than the {listed[fourth.name]} bytes in the manifest",
     ):
         assert f"\n{told}" in ran.out, told
     assert ran.out.count("2 of 2 damaged") == 2
@@ -147,7 +147,7 @@ def test_half_a_dataset(photos: Path, tmp_path: Path) -> None:
     assert convert(output=tmp_path / "out", **flags).code == 3
     ran = verify(tmp_path / "out")
     assert ran.code == 2
-    assert "a run that writes it has not ended" in ran.error()
+    assert "a run is still writing it" in ran.error()
     assert "run the same command again" in ran.error()
 
 
@@ -195,7 +195,7 @@ def test_fast_downloads_no_shard_from_a_bucket(in_bucket: GcsServer) -> None:
     in_bucket.reset()
     ran = verify("gs://datasets/out", "--fast")
     assert ran.code == 1
-    assert "train-00000-of-00002.tfrecord: was cut: 5 of " in ran.out
+    assert "train-00000-of-00002.tfrecord: is truncated: 5 of " in ran.out
     assert ran.error().endswith("1 problem")
     assert not [name for name in in_bucket.media_gets() if name.endswith(".tfrecord")]
 
@@ -207,7 +207,7 @@ def test_a_cut_and_a_missing_shard_in_a_bucket(in_bucket: GcsServer) -> None:
     in_bucket.delete("datasets", f"out/{gone}")
     ran = verify("gs://datasets/out")
     assert ran.code == 1
-    assert f"\n{cut}: was cut: {len(whole) - 5} of {len(whole)} bytes are" in ran.out
+    assert f"\n{cut}: is truncated: {len(whole) - 5} of {len(whole)} bytes are" in ran.out
     assert f"\n{gone}: the file is missing" in ran.out
     assert ran.out.count("1 of 2 damaged") == 2
     assert ran.error().startswith("verify: gs://datasets/out differs from its manifest: ")

@@ -144,7 +144,7 @@ class TestSharesThatDecideNothing:
         flags["label_from"] = "directory"
         ran = convert(**flags, output=tmp_path / "out", splits=self.SHARES)
         assert ran.code == 2
-        assert "--splits does not go with --split_from directory" in ran.error()
+        assert "--splits cannot be used with --split_from directory" in ran.error()
 
     def test_a_folder_that_leaves_it_open(self, tmp_path: Path) -> None:
         for at, name in enumerate(["train/cat/1", "unassigned/cat/2"]):
@@ -169,7 +169,7 @@ class TestSharesThatDecideNothing:
         right = {"labels": tmp_path / "rows.csv", "output": tmp_path / "out"}
         ran = plan(**right, **flags, splits=self.SHARES)
         assert ran.code == 2 and says in ran.error()
-        assert "--splits does not go with the column 'split'" in ran.error()
+        assert "--splits cannot be used with the column 'split'" in ran.error()
         assert plan(**right, splits=self.SHARES, split_from="hash").code == 0
         (tmp_path / "rows.csv").write_text("image,label,split\n1.jpg,a,train\n2.jpg,b,\n")
         assert plan(**right, **flags, splits=self.SHARES).code == 0

@@ -280,7 +280,7 @@ def test_half_a_dataset_and_another_version(datasets: dict[str, Dataset], tmp_pa
     flags = {"images": f"{tmp_path}/in/*/*", "label_from": "none", "max_rejected": "1%"}
     ran = convert(**flags, output=tmp_path / "half")
     assert ran.code == 3
-    with pytest.raises(UsageError, match="holds no dataset: a run that writes it has not ended"):
+    with pytest.raises(UsageError, match="holds no dataset: a run is still writing it"):
         load(str(tmp_path / "half"), "train")
     dataset = Dataset(shutil.copytree(datasets["slim"].folder, tmp_path / "out"))
     manifest = dataset.manifest

@@ -215,10 +215,10 @@ def test_too_many_rejected_fails_the_job(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("layout", "says"),
     [
-        ("detection", "is of box.xmin, which is neither of an image nor its label: use Conv"),
-        ("embedding", "is of image.embedding, which"),
-        ("no.yaml", "there is no layout no.yaml"),
-        ("slimm", "layout 'slimm' is no .yaml file and not in slim, tutorial"),
+        ("detection", "has the source box.xmin, which is neither an image nor its label: use Conv"),
+        ("embedding", "has the source image.embedding, which"),
+        ("no.yaml", "no such file: layout no.yaml"),
+        ("slimm", "layout 'slimm' is neither a .yaml file nor one of slim, tutorial"),
     ],
 )
 def test_layouts_that_need_more_are_refused_at_once(folder: Path, layout: str, says: str) -> None:

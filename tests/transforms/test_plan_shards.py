@@ -95,7 +95,7 @@ def test_a_label_that_is_no_integer_though_all_are_to_be() -> None:
     images = [labelled(1, label="7"), labelled(2, label="cat")]
     shards, rejections, _ = plan(images, LabelRules("integer"))
     assert {image.label_id for group in shards.values() for image in group} == {7}
-    detail = "the label 'cat' is no integer (--label_kind integer)"
+    detail = "the label 'cat' is not an integer (--label_kind integer)"
     assert rejections == [Rejection("image", "unknown_label", detail, "2.jpg", "2")]
 
 

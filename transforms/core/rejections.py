@@ -57,36 +57,36 @@ HELP: dict[Reason, str] = {
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
-    Reason.TOO_COSTLY: "made so that decoding it takes very long, see detail; re-encode it",
+    Reason.TOO_COSTLY: "decoding it takes too much time or memory, see detail; re-encode it",
     Reason.NOT_AN_IMAGE: (
         "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; "
         "--transcode auto reads TIFF, AVIF, JPEG 2000, not HEIC"
     ),
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
-    Reason.DECODER_CRASH: "it makes a decoder crash; re-encode it, and report it to the decoder",
-    Reason.UNSUPPORTED_IMAGE: "it cannot be converted as asked, see detail; convert it yourself",
-    Reason.BAD_SHAPE: "other pixels than the layout's shape; --resize WxH and --color give it",
+    Reason.DECODER_CRASH: "it crashes an image decoder; re-encode it, and report the bug",
+    Reason.UNSUPPORTED_IMAGE: "it cannot be converted as requested, see detail; convert it first",
+    Reason.BAD_SHAPE: "its shape is not that of the layout; set it with --resize WxH and --color",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
     Reason.NO_LABEL: "no row, folder or path gives it a label; see detail",
-    Reason.UNKNOWN_LABEL: "it is none of the classes, see detail; correct the row or --class_names",
+    Reason.UNKNOWN_LABEL: "its label is not a class, see detail; correct the row or --class_names",
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
-    Reason.AMBIGUOUS_LABEL: "found several times with different labels; list it once, see detail",
+    Reason.AMBIGUOUS_LABEL: "found several times with different labels, see detail; list it once",
     Reason.DUPLICATE_KEY: "several images have this key; rename them, or use another --key",
     Reason.DUPLICATE_IMAGE: "equal to another image, see detail; left out by --dedupe drop",
     Reason.CONFLICTING_LABELS: "equal images have different labels; correct the wrong ones",
     Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
-    Reason.BAD_BOX: "a box is outside of its image or has no area; correct it, or --box_units",
-    Reason.ROW_CONFLICT: "rows disagree on a single value; correct them, or make it a list",
-    Reason.NO_GROUP: "its row has no cell in the column of --group_by; fill it in",
-    Reason.BAD_SPLIT: "its row or folder names no split, see detail; correct it there",
-    Reason.SPLIT_CONFLICT: "several rows give it different splits or groups; make them agree",
+    Reason.BAD_BOX: "a box is outside its image or has no area; correct it, or set --box_units",
+    Reason.ROW_CONFLICT: "its rows disagree on a single value; correct them, or make it a list",
+    Reason.NO_GROUP: "its row has no value in the column of --group_by; fill it in",
+    Reason.BAD_SPLIT: "its row or folder names no valid split, see detail; correct it",
+    Reason.SPLIT_CONFLICT: "its rows name different splits or groups; make them agree",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label, see detail; correct it",
 }
 
 # Advice for the reasons where it depends on the options.
-_CONVERTED = "no format that --transcode reads, which HEIC is not; convert it to JPEG yourself"
-_SAME_PATH = "several files have the same name but for Unicode normalisation; rename them"
+_CONVERTED = "in a format that --transcode cannot read, such as HEIC; convert it to JPEG"
+_SAME_PATH = "several file names differ only in Unicode normalisation; rename them"
 _SAME_STEM = "several images have this key; --key path tells them apart if the rows hold paths"
 _SAME_STEM_NO_ROWS = "several images have this key; --key path tells them apart"
 

@@ -133,4 +133,4 @@ def _check_hash(data: bytes, hashes: str) -> None:
     """
     found = re.search(r"crc32c=([A-Za-z0-9+/=]+)", hashes)
     if found and base64.b64decode(found[1]) != google_crc32c.value(data).to_bytes(4, "big"):
-        raise ConnectionError(errno.EIO, "its bytes were damaged on their way")
+        raise ConnectionError(errno.EIO, "its bytes were damaged in transit")

@@ -371,7 +371,7 @@ class Storage(abc.ABC):
 def foreign_name(path: str) -> ForeignNameError:
     """The error for a file in a staging folder that this tool does not write there."""
     return ForeignNameError(
-        f"{path!r:.300} is nothing that this tool writes into its staging folder: move it away"
+        f"{path!r:.300} is in the staging folder, but this tool did not write it: move it away"
     )
 
 

@@ -71,7 +71,7 @@ def _match_below(top: str, rest: list[str]) -> Iterator[str]:
             continue
         ways[real] += 1
         if ways[real] > _MAX_WAYS:
-            raise OSError(errno.ELOOP, f"links lead to it in more than {_MAX_WAYS} ways", folder)
+            raise OSError(errno.ELOOP, f"more than {_MAX_WAYS} paths with links lead to it", folder)
         if not is_listed:
             yield from _match_parts(folder, rest)
         below = above | {real}

@@ -95,11 +95,11 @@ class LocalStorage(Storage):
                 detail = "it is a link, not a file of the dataset"
                 raise OSError(errno.EINVAL, detail, path) from error
             if error.errno == errno.ENXIO:
-                raise OSError(errno.EINVAL, "it is no regular file", path) from error
+                raise OSError(errno.EINVAL, "it is not a regular file", path) from error
             raise
         try:
             if not is_ordinary(os.fstat(descriptor)):
-                raise OSError(errno.EINVAL, "it is no regular file", path)
+                raise OSError(errno.EINVAL, "it is not a regular file", path)
             return os.fdopen(descriptor, "rb")
         except BaseException:
             os.close(descriptor)
@@ -302,7 +302,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 def _check_unchanged(descriptor: int, path: str, size: int, version: int) -> None:
     status = os.fstat(descriptor)
     if not is_ordinary(status):
-        raise OSError(errno.EINVAL, "it is no regular file any more", path)
+        raise OSError(errno.EINVAL, "it is no longer a regular file", path)
     if status.st_size != size or version not in (0, status.st_mtime_ns):
         raise _overwritten(path)
 
@@ -320,8 +320,8 @@ def _check_folder(path: str) -> None:
     with contextlib.suppress(*_NOTHING_THERE):
         mode = os.lstat(path).st_mode
         if not stat.S_ISDIR(mode):
-            kind = "a link" if stat.S_ISLNK(mode) else "no folder"
-            raise ForeignNameError(f"{path} is {kind}: it must be a folder of its own; remove it")
+            kind = "a link" if stat.S_ISLNK(mode) else "not a folder"
+            raise ForeignNameError(f"{path} is {kind}: it must be a real folder; remove it")
 
 
 def _check_file(path: str) -> None:
@@ -332,7 +332,9 @@ def _check_file(path: str) -> None:
     """
     with contextlib.suppress(*_NOTHING_THERE):
         if stat.S_ISDIR(os.lstat(path).st_mode):
-            raise ForeignNameError(f"{path} is a folder where a file of the dataset goes; move it")
+            raise ForeignNameError(
+                f"{path} is a folder, but the dataset needs a file there; move the folder"
+            )
 
 
 def _staged_name(entry: os.DirEntry[str], folder: str = "") -> str:

@@ -163,7 +163,7 @@ class BucketChanges(OutputChanges):
             raise self._taken_over()
 
     def _taken_over(self) -> OSError:
-        return OSError(f"another run took --output {self.output} over; this one stops")
+        return OSError(f"another run took over --output {self.output}; this one stops")
 
     def exists(self, name: str) -> bool:
         return name in self._there

@@ -71,7 +71,9 @@ def test_an_option_agrees_with_itself(option: Option) -> None:
 @pytest.mark.parametrize(("option", "conflict", "value"), list(conflicts()))
 def test_a_conflict_is_refused(option: Option, conflict: Conflict, value: Any) -> None:
     words = {option.name: value_of(option), conflict.name: value}
-    with pytest.raises(UsageError, match=f"--{option.name}.* does not go with --{conflict.name}"):
+    with pytest.raises(
+        UsageError, match=f"--{option.name}.* cannot be used with --{conflict.name}"
+    ):
         check_combinations(parsed(**words))
 
 

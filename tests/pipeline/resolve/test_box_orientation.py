@@ -48,12 +48,16 @@ def decided(folder: Path, *rows: str, units: str = "pixel", flag: str | None = N
 @pytest.mark.parametrize(
     ("rows", "orientation", "because"),
     [
-        ([f"side {BOTH}", f"side {HIGH}"], "upright", "fits only there: line 3, {}/side.jpg"),
-        ([f"other {WIDE}"], "stored", "fits only there: line 2, {}/other.jpg"),
+        (
+            [f"side {BOTH}", f"side {HIGH}"],
+            "upright",
+            "only these fit the box in line 3, {}/side.jpg",
+        ),
+        ([f"other {WIDE}"], "stored", "only these fit the box in line 2, {}/other.jpg"),
         (
             [f"side {BOTH}", f"other {BOTH}"],
             "stored",
-            "default: boxes fit both in 2 images that EXIF turns",
+            "default: boxes fit both ways in 2 images that EXIF rotates",
         ),
         (
             [f"plain {WIDE}", "cut 0,0,9,9", "gone 0,0,9,9", "unknown 0,0,9,9", "plain ,x,1,1"],

@@ -114,7 +114,7 @@ def test_adding_a_glob_is_refused_until_the_root_is_given(years: Path) -> None:
     more = {"images": [first, second], "output": years / "out", "overwrite": True, **SPLITS}
     ran = convert(**more)
     assert ran.code == 2
-    for part in (f"begin below '{years}/y/2024'", f"--root {years}/y accepts", "every key changes"):
+    for part in (f"the root '{years}/y/2024'", f"--root {years}/y accepts", "changes every key"):
         assert part in ran.error()
     assert "keeps the keys" not in ran.error()
     assert convert(**more, root=years / "y").code == 0

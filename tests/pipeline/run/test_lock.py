@@ -150,7 +150,7 @@ class TestBucket:
 
     def test_a_run_that_was_taken_over_stops(self, bucket: GcsServer) -> None:
         with (
-            pytest.raises(DatasetError, match="another run took --output gs://datasets/out over"),
+            pytest.raises(DatasetError, match="another run took over --output gs://datasets/out"),
             BucketLock(LOCK, beat=0.05).held(),
         ):
             put_lock(bucket, {"host": "another machine", "pid": 1, "beats": 1})

@@ -39,7 +39,9 @@ def test_a_file_is_written_whole_and_replaced(storage: Storage) -> None:
 
 def test_what_is_foreign_in_the_staging_folder_stays(storage: Storage) -> None:
     storage.write_whole("mem://out/.staging/me", b"me")
-    with pytest.raises(ForeignNameError, match="'mem://out/.staging/me' is nothing that this tool"):
+    with pytest.raises(
+        ForeignNameError, match="'mem://out/.staging/me' is in the staging folder, but this tool"
+    ):
         storage.remove_staging("mem://out/.staging")
     storage.remove("mem://out/.staging/me")
     storage.write_whole("mem://out/.staging/outcome.json", b"{}")

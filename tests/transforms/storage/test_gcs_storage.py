@@ -241,6 +241,8 @@ def test_a_folder_with_something_else_in_it_stays_whole(
     names = sorted([*STAGED, name])
     for each in names:
         gcs.put("photos", each, b"x")
-    with pytest.raises(ForeignNameError, match=f"'{bucket}/{name}' is nothing that this tool"):
+    with pytest.raises(
+        ForeignNameError, match=f"'{bucket}/{name}' is in the staging folder, but this tool"
+    ):
         STORAGE.remove_staging(f"{bucket}/a")
     assert gcs.names("photos") == names

@@ -28,7 +28,7 @@ def lock(bucket: GcsServer, content: str) -> None:
 @pytest.mark.parametrize("content", [json.dumps({"run": "other"}), "{}", "[]", "[" * 9999, "3"])
 def test_a_lock_of_another_run(bucket: GcsServer, content: str) -> None:
     lock(bucket, content)
-    with pytest.raises(OSError, match=f"another run took --output {OUTPUT} over"):
+    with pytest.raises(OSError, match=f"another run took over --output {OUTPUT}"):
         BucketChanges(OUTPUT, GcsStorage(), "mine").begin()
     with pytest.raises(OSError, match="another run took"):
         remove_staging(OUTPUT, "mine")

@@ -117,12 +117,12 @@ def _shares(
         count = planned.get(split, 0)
         chance = min(1.0, len(asked) * tail_bound(count, total, share))
         if count and chance < MAX_CHANCE:
-            why = f": --group_by {group} has few groups, or large ones" if group else ""
+            why = f": --group_by {group} may have few or large groups" if group else ""
             yield DatasetWarning(
                 "share_differs",
-                f"the split {split!r} has {count} of {total} {what}s, {count / total:.1%} for a "
-                f"share of {share:.1%}; chance alone would do so less than once in "
-                f"{1 / MAX_CHANCE:.0e} (binomial tail over {what}s){why}",
+                f"the split {split!r} has {count} of {total} {what}s, {count / total:.1%} instead "
+                f"of {share:.1%}; a random assignment would deviate this much less than once in "
+                f"{1 / MAX_CHANCE:,.0f} runs{why}",
             )
 
 

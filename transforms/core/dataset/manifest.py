@@ -268,7 +268,9 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
             raise ManifestError(f"{path} is not a manifest of this tool: {problem}")
         raise ManifestError(f"{path} was edited: {problem}")
     for name in foreign_names(manifest):
-        raise ManifestError(f"{path} was edited: it names {name!r:.200}, no file of a dataset")
+        raise ManifestError(
+            f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset"
+        )
     return dict(manifest)
 
 

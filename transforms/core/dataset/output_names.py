@@ -202,7 +202,7 @@ def check_names(data: Iterable[object], small: Iterable[object], path: str) -> N
         for name in names:
             if not is_ours(name):
                 raise ForeignNameError(
-                    f"{path} was edited: it names {name!r:.200}, which is no file of a dataset; "
+                    f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset; "
                     "remove it"
                 )
 
@@ -222,6 +222,6 @@ def parse_small_files(text: str, path: str) -> list[str]:
     except ValueError:
         names = None
     if not isinstance(names, list):
-        raise ForeignNameError(f"{path} was edited: it is no list of file names; remove it")
+        raise ForeignNameError(f"{path} was edited: it is not a list of file names; remove it")
     check_names((), names, path)
     return names

@@ -193,7 +193,7 @@ class RecordVerifier:
                     yield f"feature {feature.name!r} has {count} values, not {wanted}"
                     continue
             elif values is None or (len(values) != 1 and not feature.is_list):
-                yield f"feature {feature.name!r} has no single value"
+                yield f"feature {feature.name!r} does not have exactly one value"
                 continue
             if values.dtype.kind != _KINDS[feature.dtype]:
                 yield f"feature {feature.name!r} is not {feature.dtype}"
@@ -208,7 +208,7 @@ class RecordVerifier:
                 data = array[0]
                 if len(data) != _ITEM_BYTES[feature.encoding] * math.prod(feature.shape):
                     wanted = f"{feature.encoding} of shape {list(feature.shape)}"
-                    yield f"feature {feature.name!r} has {len(data)} bytes, not those of {wanted}"
+                    yield f"feature {feature.name!r} has {len(data)} bytes, not {wanted}"
                     continue
                 if feature.encoding == RAW:
                     continue
@@ -222,14 +222,14 @@ class RecordVerifier:
             texts = held.get(source.texts)
             if texts is not None and len(ids) != len(texts):
                 kind = "object" if source.of_object else "label"
-                yield f"has {len(ids)} ids but {len(texts)} texts of its {kind}s"
+                yield f"has {len(ids)} {kind} ids but {len(texts)} {kind} texts"
                 continue
             for at, label_id in enumerate(ids):
                 yield from self._label_problems(label_id, None if texts is None else texts[at])
 
     def _label_problems(self, label_id: int, text: bytes | None) -> Iterator[str]:
         if self.first_id is not None and label_id < self.first_id:
-            yield f"label {label_id} is below {self.first_id}: readers keep 0 for the background"
+            yield f"label {label_id} is below {self.first_id}: readers reserve 0 for the background"
         elif self.labels is None:
             return
         elif label_id not in self.labels:
@@ -241,7 +241,7 @@ class RecordVerifier:
         held = {source: values for source, values in held.items() if len(values)}
         shape = [int(held[size][0]) for size in SIZES if size in held]
         if PIXELS in held and len(shape) == 3 and len(held[PIXELS][0]) != math.prod(shape):
-            yield f"has {len(held[PIXELS][0])} bytes of pixels, not those of shape {shape}"
+            yield f"has {len(held[PIXELS][0])} bytes of pixels, which do not fit the shape {shape}"
         for _, data in _with_role(held, Role.IMAGE):
             try:
                 info = decode(data[0], limits=self.limits)
@@ -287,12 +287,12 @@ def _box_problems(held: _Held) -> Iterator[str]:
     boxes = [sides for _, sides in _with_role(held, Role.COORDINATE)]
     sizes = {len(sides) for sides in boxes}
     if len(sizes) > 1:
-        yield "its boxes have different numbers of sides"
+        yield "its lists of box coordinates have different lengths"
     objects = {len(values) for name, values in held.items() if source_of(name).columns}
     if boxes and objects - sizes:
-        yield "has other numbers of marks or areas than of boxes"
+        yield "its lists of box attributes and of boxes have different lengths"
     if not all(0 <= side <= 1 for sides in boxes for side in sides):
-        yield "a side of a box is not in 0 to 1"
+        yield "a box coordinate is not between 0 and 1"
 
 
 def ledger_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -304,9 +304,9 @@ def ledger_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield str(error)
     for name, split in manifest["splits"].items():
         if split["records"] != sum(shard["records"] for shard in split["shards"]):
-            yield f"split {name!r} has other records than its shards together"
+            yield f"split {name!r} has another number of records than its shards together"
     if ledger.records_written != sum(split["records"] for split in manifest["splits"].values()):
-        yield "the ledger has other records than the splits together"
+        yield "the ledger has another number of records than the splits together"
 
 
 def rejected_problems(manifest: Mapping[str, Any], text: str) -> Iterator[str]:
@@ -321,13 +321,13 @@ def rejected_problems(manifest: Mapping[str, Any], text: str) -> Iterator[str]:
         reasons = Counter(line["reason"] for line in lines)
         images = sum(line["subject"] == "image" for line in lines)
     except (ValueError, TypeError, KeyError):
-        yield "has a line that is no rejection"
+        yield "has a line that is not a rejection"
         return
     if reasons != Counter(manifest["rejected"]):
-        yield "has other reasons than the manifest counts"
+        yield "its counts of reasons differ from the manifest"
     if images != manifest["ledger"]["images_rejected"]:
         rejected = manifest["ledger"]["images_rejected"]
-        yield f"has {images} images, the ledger says {rejected} were rejected"
+        yield f"lists {images} images, the ledger counts {rejected} rejected images"
 
 
 def class_problems(split: str, found: Counter[str], listed: Mapping[str, int]) -> Iterator[str]:

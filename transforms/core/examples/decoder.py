@@ -22,7 +22,7 @@ def decode_example(example: bytes) -> dict[str, Any]:
     try:
         return dict(ExampleToNumpyDict(example))
     except (RuntimeError, ValueError) as error:
-        raise ValueError("its bytes are no tf.train.Example") from error
+        raise ValueError("its bytes are not a tf.train.Example") from error
 
 
 def _tag_after_first_field(example: bytes) -> int:

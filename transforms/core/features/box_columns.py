@@ -87,22 +87,21 @@ def find_boxes(names: Sequence[str], path: str) -> FoundBoxes:
             missing = tuple(name for name in wanted if name not in folded)
             if not best and len(missing) < len(wanted) and form == "corners":
                 best = missing
-    problem = "it has no columns of boxes"
+    problem = "it has no box columns"
     if best:
         problem = f"it has no column {', '.join(map(repr, best))} for boxes"
     raise LabelsError(
-        f"CSV {path}: {problem}, but {quote_names(names)}: call them xmin, ymin, xmax, ymax or "
-        "x, y, w, h, or name all four with --box_columns"
+        f"CSV {path}: {problem}; it has {quote_names(names)}. Name them xmin, ymin, xmax, ymax or "
+        "x, y, w, h, or give all four with --box_columns"
         if names
-        else f"CSV {path} has no header: number the four columns of boxes with --box_columns"
+        else f"CSV {path} has no header: give four column numbers with --box_columns"
     )
 
 
 def _only(folded: Sequence[str], name: str, path: str) -> int:
     if folded.count(name) > 1:
         raise LabelsError(
-            f"CSV {path}: there are several columns {name!r} for boxes: name all four with "
-            "--box_columns"
+            f"CSV {path}: there are several box columns {name!r}: give all four with --box_columns"
         )
     return folded.index(name)
 
@@ -205,7 +204,7 @@ def guess_units(
             large.append((at, f"{FORMS[form][side]} {cells[side]}"))
     if not large:
         because = f"no number is above 1 in the first {count} boxes"
-        return BoxUnits("normalized", because if count else "there is no box in the first rows")
+        return BoxUnits("normalized", because if count else "the first rows have no boxes")
     first = f"{large[0][1]} in {where(large[0][0])}"
     if len(large) < _MANY * count:
         shown = ", ".join(f"{what} in {where(at)}" for at, what in large[:3])

@@ -74,7 +74,7 @@ def parse_cell(text: str, type_: str) -> bytes | int | float:
         return _parse_integer(text, type_)
     number = float(text) if _FLOAT.fullmatch(text) else math.nan
     if not abs(number) <= _LARGEST_FLOAT:
-        raise ValueError("is no float of 32 bits")
+        raise ValueError("is not a 32-bit float")
     return number
 
 
@@ -90,7 +90,7 @@ def _parse_integer(text: str, type_: str) -> int:
         value = int(text)
     smallest, largest = _RANGES[type_]
     if value is None or not smallest <= value <= largest:
-        raise ValueError(f"is no {type_}")
+        raise ValueError(f"is not of type {type_}")
     if value >= 2**63:
         raise ValueError("is above 2**63 - 1, the largest integer that an Example holds")
     return value

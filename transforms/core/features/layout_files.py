@@ -46,11 +46,13 @@ def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise LayoutError(f"--layout {path} line {line}: no YAML: {error.problem}") from error
+        raise LayoutError(f"--layout {path} line {line}: invalid YAML: {error.problem}") from error
     except RecursionError as error:
-        raise LayoutError(f"--layout {path} is no layout: it is nested too deeply") from error
+        raise LayoutError(f"--layout {path} is not a layout: it is nested too deeply") from error
     except yaml.YAMLError as error:
-        raise LayoutError(f"--layout {path} is no YAML: {str(error).splitlines()[0]}") from error
+        raise LayoutError(
+            f"--layout {path} is not valid YAML: {str(error).splitlines()[0]}"
+        ) from error
     if root is None:
         raise LayoutError(f"--layout {path} is empty: write the features below `features:`")
     return _Reader(path).layout(root)
@@ -68,13 +70,13 @@ class _Reader:
             if key != "features":
                 raise self._unknown(key_node, "key", key, ("features",))
         if "features" not in top:
-            raise self._error(root, "there is no `features:`")
+            raise self._error(root, "`features:` is missing")
         features = [
             self._feature(name, node)
             for name, (_, node) in self._items(top["features"][1], "features")
         ]
         if not features:
-            raise self._error(top["features"][1], "there is no feature: write NAME: SOURCE")
+            raise self._error(top["features"][1], "there are no features: write NAME: SOURCE")
         return tuple(features)
 
     def _feature(self, name: str, node: yaml.Node) -> Feature:
@@ -102,7 +104,9 @@ class _Reader:
                 raise self._unknown(wrong, "source", source, (*known, "csv.COLUMN"))
             feature = Feature.of_source(name, source)
             if only := next((key for key in ("list", "separator", "default") if key in texts), ""):
-                raise self._error(given[only][0], f"{only} is for sources csv.COLUMN, not {source}")
+                raise self._error(
+                    given[only][0], f"{only} is only for sources csv.COLUMN, not {source}"
+                )
             if dtype not in ("", feature.dtype):
                 raise self._error(given["type"][1], f"{source} is {feature.dtype}, not {dtype}")
             if source == PIXELS:
@@ -114,7 +118,9 @@ class _Reader:
         separator, default = texts.get("separator", ""), texts.get("default")
         is_list = self._is_true(given["list"][1]) if "list" in given else bool(separator)
         if "separator" in texts and not (separator and is_list):
-            raise self._error(given["separator"][0], "a separator needs a text, and a list")
+            raise self._error(
+                given["separator"][0], "a separator must not be empty, and needs list: true"
+            )
         if shape and not is_list:
             raise self._error(given["shape"][0], "a shape needs a separator, or list: true")
         feature = Feature(name, source, dtype, shape if is_list else (), default, separator)
@@ -127,9 +133,13 @@ class _Reader:
             raise self._error(given["default"][1], wrong)
         for value in column_parts(feature, [feature.default or ""]) if dtype else ():
             if not fits(value, type_):
-                raise self._error(given["default"][1], f"the default {value!r} is no {type_}")
+                raise self._error(
+                    given["default"][1], f"the default {value!r} is not of type {type_}"
+                )
         if default and shape and separator and len(split_cell(default, separator)) != prod(shape):
-            wrong = f"the default {default!r} has not the {prod(shape)} values of its shape"
+            wrong = (
+                f"the default {default!r} does not have {prod(shape)} values, as its shape needs"
+            )
             raise self._error(given["default"][1], wrong)
         return feature
 
@@ -140,12 +150,12 @@ class _Reader:
         shape: tuple[int, ...] | None,
     ) -> Feature:
         if shape and (len(shape) != 3 or shape[2] > 4):
-            wrong = f"the shape of {PIXELS} is [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
+            wrong = f"the shape of {PIXELS} must be [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
             raise self._error(given["shape"][1], wrong)
         return feature._replace(shape=shape or ())
 
     def _shape(self, node: yaml.Node) -> tuple[int, ...]:
-        wrong = "shape is a list of whole numbers from 1, such as [2, 3]"
+        wrong = "shape must be a list of positive integers, such as [2, 3]"
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             raise self._error(node, wrong)
         sides = [str(side.value) for side in node.value]
@@ -164,7 +174,7 @@ class _Reader:
                 raise self._error(key_node, "a name is empty")
             if key in found:
                 first = found[key][0].start_mark.line + 1
-                raise self._error(key_node, f"{key!r} is there already, in line {first}")
+                raise self._error(key_node, f"{key!r} is given twice, first in line {first}")
             found[key] = key_node, value
         return list(found.items())
 
@@ -176,7 +186,7 @@ class _Reader:
     def _is_true(self, node: yaml.Node) -> bool:
         value = str(node.value).lower()
         if value not in ("true", "false"):
-            raise self._error(node, f"list is true or false, not {node.value!r}")
+            raise self._error(node, f"list must be true or false, not {node.value!r}")
         return value == "true"
 
     def _unknown(self, node: yaml.Node, what: str, value: str, known: Sequence[str]) -> LayoutError:

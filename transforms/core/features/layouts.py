@@ -227,9 +227,10 @@ def with_pixels(
         if feature.source == PIXELS:
             if not (shape or feature.shape or sources.issuperset(SIZES)):
                 raise ValueError(
-                    f"nothing tells the shape of {feature.name!r} ({PIXELS}): add features of "
-                    f"{', '.join(SIZES)}, or give all images one with --resize WxH and --color "
-                    "rgb or gray, or with shape: [HEIGHT, WIDTH, CHANNELS] if they have it already"
+                    f"the shape of {feature.name!r} ({PIXELS}) is unknown: add features of "
+                    f"{', '.join(SIZES)}, or make all shapes equal with --resize WxH and "
+                    "--color rgb or gray, or give shape: [HEIGHT, WIDTH, CHANNELS] if they are "
+                    "equal already"
                 )
             if shape and feature.shape and shape != feature.shape:
                 raise ValueError(

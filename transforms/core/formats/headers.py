@@ -207,9 +207,9 @@ def _read_png(data: bytes) -> Header:
         ">I4sIIBBBBB", data, start
     )
     if length != 13:
-        raise BrokenHeaderError("its IHDR chunk has another length than 13 bytes")
+        raise BrokenHeaderError("its IHDR chunk is not 13 bytes long")
     if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
-        raise BrokenHeaderError("its IHDR chunk has an impossible value")
+        raise BrokenHeaderError("its IHDR chunk has an invalid value")
     channels = _PNG_CHANNELS[color]
     if _walk_png(data) and color == 3:
         channels = 4
@@ -298,7 +298,7 @@ def _read_bmp(data: bytes) -> Header:
         raise BrokenHeaderError("the file ends inside its header")
     channels = bits // 8
     if channels not in (1, 3, 4):
-        raise BrokenHeaderError(f"{bits} bits a pixel; TensorFlow reads 8, 24 and 32")
+        raise BrokenHeaderError(f"{bits} bits per pixel; TensorFlow reads 8, 24 and 32")
     return Header("bmp", abs(height), width, channels)
 
 
@@ -327,12 +327,12 @@ def _read_webp_canvas(data: bytes) -> Header:
     if flags & 0x02:
         if not flags & 0x10:
             # TensorFlow 2.21 reserves 3 bytes a pixel and writes 4: it must never see this file.
-            raise BrokenHeaderError("an animated WebP without alpha, which TensorFlow cannot hold")
+            raise BrokenHeaderError("TensorFlow cannot decode animated WebP without alpha")
         return Header("webp", height, width, 4, max(frames, 1))
     if still is None:
         raise BrokenHeaderError("it has no frame")
     if (still.height, still.width) != (height, width):
-        raise BrokenHeaderError("its frame is not as large as its canvas")
+        raise BrokenHeaderError("its frame and its canvas differ in size")
     if kind == b"VP8L":
         return still
     return still._replace(channels=4 if alpha else 3)

@@ -144,7 +144,7 @@ def check_tiff(data: bytes) -> None:
                 raise CostlyImageError(f"tag {tag.number} has more than {MAX_NUMBERS} numbers")
             held += max(0, min(tag.size, len(data) - tag.position))
             if held > len(data):
-                raise CostlyImageError("its tags say that they hold more bytes than the file")
+                raise CostlyImageError("its tags refer to more bytes than the file has")
             layout[tag.number] = structure.number(tag) or 0
         if _parts(layout) > MAX_NUMBERS:
             raise CostlyImageError(f"more than {MAX_NUMBERS} strips or tiles")

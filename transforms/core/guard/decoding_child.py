@@ -203,15 +203,15 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 def _explained(code: int, budget: Budget) -> Exception:
     """The error for a process that ended with this code instead of an answer."""
     if code >= 0:
-        return RuntimeError(f"the process of {_MODULE} ended with {code}")
+        return RuntimeError(f"the process of {_MODULE} ended with exit code {code}")
     number = signal.Signals(-code)
     if number not in _TIME_LIMITS:
-        detail = f"a decoder ends its process with {number.name}"
+        detail = f"a decoder crashes with {number.name}"
         return DecoderFailure(Reason.DECODER_CRASH, detail)
     if number is signal.SIGALRM:
-        detail = f"decoding does not end in {budget.clock_seconds:.0f} s"
+        detail = f"decoding does not end within {budget.clock_seconds:.0f} s"
     else:
-        detail = f"decoding takes more than {budget.seconds:.0f} s of a processor"
+        detail = f"decoding takes more than {budget.seconds:.0f} s of CPU time"
     return DecoderFailure(Reason.TOO_COSTLY, detail)
 
 

@@ -81,7 +81,7 @@ def _opened(folder: Path) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            raise PermissionError(f"{folder} can be entered by others")
+            raise PermissionError(f"other users can access {folder}")
         yield descriptor
     finally:
         os.close(descriptor)
@@ -99,7 +99,7 @@ def _opened_file(folder: int, name: str, flags: int) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE:
-            raise FileNotFoundError(f"{name} is no file of notes")
+            raise FileNotFoundError(f"{name} is not a file of notes")
         yield descriptor
     finally:
         os.close(descriptor)

@@ -112,7 +112,7 @@ class EmbeddingModel:
         output = self._function(import_tensorflow().constant(prepared))
         if isinstance(output, dict | list | tuple):
             if len(output) != 1:
-                raise ModelError(f"gives {len(output)} outputs, not one")
+                raise ModelError(f"returns {len(output)} outputs, not one")
             [output] = output.values() if isinstance(output, dict) else output
         return output
 
@@ -125,13 +125,13 @@ class EmbeddingModel:
                 raise
             raise ModelError(f"cannot be called with images: {first_line(error):.120}") from error
         if not getattr(getattr(output, "dtype", None), "is_floating", False):
-            raise ModelError("does not give floats")
+            raise ModelError("does not return floats")
         if output.shape.rank is None or output.shape[:1] != [BATCH_IMAGES]:
             raise ModelError(
-                f"gives {output.shape} for {BATCH_IMAGES} images, not a value for each"
+                f"returns {output.shape} for {BATCH_IMAGES} images, not one value per image"
             )
         if not np.isfinite(np.asarray(output, np.float32)).all():
-            raise ModelError("gives values that are not finite: its weights are damaged")
+            raise ModelError("returns values that are not finite: its weights are damaged")
         return tuple(int(side) for side in output.shape[1:])
 
 
@@ -168,10 +168,14 @@ def _load_application(keras: Any, name: str, weights: str | None) -> EmbeddingMo
     names = [each for each in dir(keras.applications) if each[0].isupper()]
     if name not in names or build is None:
         close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else "give a path, or such as EfficientNetB0"
-        raise ModelError(f"is no file and not in keras.applications; {hint}")
+        hint = (
+            f"did you mean {close[0]}?"
+            if close
+            else "give a path, or a name such as EfficientNetB0"
+        )
+        raise ModelError(f"is neither a file nor a name in keras.applications; {hint}")
     if weights is None:
-        raise ModelError("needs its weights from a file")
+        raise ModelError("needs a file with its weights")
     # Only the whole model knows the size that it is made for. Weights of None download nothing.
     size = build(weights=None).input_shape[1:]
     model = build(weights=None, include_top=False, input_shape=size)
@@ -179,7 +183,7 @@ def _load_application(keras: Any, name: str, weights: str | None) -> EmbeddingMo
         with _whole():
             model.load_weights(weights)
     except Exception as error:
-        problem = f"cannot take {weights}, weights of another model or damaged"
+        problem = f"cannot load the weights {weights}, which are damaged or of another model"
         raise ModelError(f"{problem}: {first_line(error):.120}") from error
     preprocess = sys.modules[build.__module__].preprocess_input
     return _keras_model(import_tensorflow(), model, preprocess)
@@ -199,7 +203,7 @@ def _keras_model(
 ) -> EmbeddingModel:
     inputs = model.inputs or []
     if len(inputs) != 1:
-        raise ModelError(f"takes {len(inputs)} inputs, not one of images")
+        raise ModelError(f"takes {len(inputs)} inputs, not one image input")
     shape = _image_shape(tuple(inputs[0].shape), str(inputs[0].dtype))
     compiled = tensorflow.function(
         lambda batch: model(batch, training=False),
@@ -215,7 +219,7 @@ def _load_saved_model(tensorflow: Any, folder: str) -> EmbeddingModel:
         raise ModelError("has no signature 'serving_default'")
     specs = signature.structured_input_signature[1]
     if len(specs) != 1:
-        raise ModelError(f"takes {len(specs)} inputs, not one of images")
+        raise ModelError(f"takes {len(specs)} inputs, not one image input")
     [(name, spec)] = specs.items()
     shape = _image_shape(tuple(spec.shape), spec.dtype.name)
 
@@ -228,7 +232,7 @@ def _load_saved_model(tensorflow: Any, folder: str) -> EmbeddingModel:
 
 def _image_shape(shape: tuple[int | None, ...], dtype: str) -> tuple[int, int, int]:
     size = "x".join("?" if side is None else str(side) for side in shape)
-    wanted = "not float32 images [any number, height, width, 1 or 3] of a fixed size"
+    wanted = "not float32 images [batch, height, width, 1 or 3] of a fixed size"
     if dtype != "float32" or len(shape) != 4 or shape[0] is not None:
         raise ModelError(f"takes {dtype} {size}, {wanted}")
     _, height, width, channels = shape
@@ -256,7 +260,7 @@ def input_pixels(data: bytes, format_: str, shape: tuple[int, int, int]) -> _Arr
         shown = decode_pixels(data, format_, channels=channels, expand_animations=False)
     except RejectedImageError as error:
         decode_pixels(data, format_, expand_animations=False)
-        detail = f"not as {channels} channels: {error.detail}; --color converts it"
+        detail = f"cannot be decoded with {channels} channels: {error.detail}; --color converts it"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail) from None
     resized: _Array = import_tensorflow().image.resize(shown, (height, width)).numpy()
     return resized

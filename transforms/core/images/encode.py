@@ -46,14 +46,14 @@ def encode_image(
     try:
         return data, check_image(data, limits=limits, mode="header" if is_trusted else "full")
     except RejectedImageError as error:
-        detail = f"as the {format_} to be stored: {error.detail}"
+        detail = f"re-encoded as {format_}: {error.detail}"
         raise RejectedImageError(error.reason, detail) from None
 
 
 def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
     """A baseline JPEG; colour in 4:2:0, as `tf.io.encode_jpeg` writes it."""
     if max(image.size) > MAX_SIDE:
-        detail = f"{image.width}x{image.height} pixels; a JPEG has {MAX_SIDE} a side at most"
+        detail = f"{image.width}x{image.height} pixels; a side of a JPEG has at most {MAX_SIDE}"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     is_grey = image.mode == "L"
     pixels = np.asarray(image)

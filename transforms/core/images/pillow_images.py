@@ -110,7 +110,7 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
         if image.format == "PPM":
             check_portable_map(image)
     if isinstance(image, TiffImageFile) and image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
-        detail = "its first page is a thumbnail, as in raw files of cameras"
+        detail = "its first page is a thumbnail, as in raw camera files"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     _check_pixels(*image.size, limits, times=JPEG2000_COST if image.format == "JPEG2000" else 1)
     return image
@@ -195,7 +195,7 @@ def _plain_mode(image: ImageFile.ImageFile) -> str:
     if image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format == "PPM"):
         return "I;16"
     if image.mode not in _GREY + _COLOR:
-        detail = f"its samples are of Pillow's mode {image.mode}, neither 8 nor 16 bits"
+        detail = f"its samples have neither 8 nor 16 bits (Pillow's mode {image.mode})"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     if image.has_transparency_data:
         return "LA" if image.mode in _GREY else "RGBA"

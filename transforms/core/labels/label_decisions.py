@@ -39,7 +39,7 @@ def _missing(cells: LabelCells) -> list[Decision]:
         return []
     count = f"{cells.missing} cell{'' if cells.missing == 1 else 's'}"
     spellings = [f"{text!r}" if text else "empty" for text in json.loads(cells.spellings)]
-    because = f"{', '.join(spellings)}: no class, their images are rejected"
+    because = f"{', '.join(spellings)}: not classes; their images are rejected"
     return [Decision("missing labels", count, because, "--label_kind")]
 
 
@@ -57,7 +57,7 @@ def _unknown(
         shown += f" and {len(unknown) - _MAX_SHOWN} more"
     is_one = len(unknown) == 1
     if rules.class_names is None:
-        flag, wrong = "--label_kind", "is no integer" if is_one else "are no integers"
+        flag, wrong = "--label_kind", "is not an integer" if is_one else "are not integers"
     else:
         flag, wrong = "--class_names", f"{'is' if is_one else 'are'} not in the file"
     images = "its image is" if count == 1 else "their images are"
@@ -88,7 +88,7 @@ def _ids(vocabulary: Vocabulary, rules: LabelRules) -> Decision:
     if not vocabulary.is_named:
         because = "the labels themselves"
         if vocabulary.id_count is None:
-            because += "; labels.txt is empty, it has no lines of these numbers"
+            because += "; labels.txt is empty: it has no lines for such ids"
         elif unused := vocabulary.id_count - vocabulary.first_id - len(ids):
             because += f"; {unused} numbers below are unused"
         return Decision("class ids", value, because, "--dense_labels")

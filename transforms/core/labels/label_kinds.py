@@ -182,7 +182,7 @@ def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
     raise LabelsError(
         f"{cells.integers} of {count} labels are integers, but {_shown(cells)}: correct or empty "
         "these cells, or give --label_kind text (every label is the name of a class) or "
-        "--label_kind integer (rejects images whose label is none)"
+        "--label_kind integer (rejects images with other labels)"
     )
 
 

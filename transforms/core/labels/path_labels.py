@@ -84,10 +84,12 @@ def parse_label_regex(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(nfc(text))
     except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+        raise ValueError(f"{text!r} is not a valid regular expression: {error}") from error
     if "label" not in pattern.groupindex and pattern.groups != 1:
         problem = "has no group" if pattern.groups == 0 else f"has {pattern.groups} groups"
-        raise ValueError(f"{text!r} {problem}: put the label in one, like '(?P<label>[a-z]+)_'")
+        raise ValueError(
+            f"{text!r} {problem}: put the label in one group, such as '(?P<label>[a-z]+)_'"
+        )
     return pattern
 
 

@@ -45,7 +45,7 @@ class LabelRules(NamedTuple):
     def unknown(self) -> str:
         """The problem with a label that gets no id, for messages."""
         if self.class_names is None:
-            return "is no integer (--label_kind integer)"
+            return "is not an integer (--label_kind integer)"
         return "is not in --class_names"
 
     def decide(self, cells: LabelCells) -> str:
@@ -176,8 +176,8 @@ class Vocabulary:
         if odd:
             raise LabelsError(
                 f"the label {min(odd)} cannot be a class id of --layout detection, whose readers "
-                "keep 0 for the background: --dense_labels numbers the labels from 1, and "
-                "--class_names FILE names the label 0 in its first line, which gets the id 1"
+                "reserve 0 for the background: number the labels from 1 with --dense_labels, or "
+                "name label 0 in the first line of --class_names FILE, which gets the id 1"
             )
         spelt = {label: ids.get(str(value)) for label, value in integers.items()}
         ids |= {label: id_ for label, id_ in spelt.items() if id_ is not None}
@@ -280,7 +280,7 @@ def read_class_names(text: str) -> tuple[str, ...]:
     lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
     numbered = [(at, nfc(line.strip())) for at, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
-        raise LabelsError("--class_names holds no name: write one class a line")
+        raise LabelsError("--class_names is empty: write one class name per line")
     slim = [_ID_AND_NAME.fullmatch(name) for _, name in numbered]
     if all(match and match[1] == str(at) for at, match in enumerate(slim)):
         numbered = [

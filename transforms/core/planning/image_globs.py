@@ -40,7 +40,7 @@ def expand_braces(pattern: str) -> tuple[str, ...]:
             before, after = glob[: found.start()], glob[found.end() :]
             todo += [f"{before}{part}{after}" for part in reversed(found[1].split(","))]
         if len(done) + len(todo) > _MAX_GLOBS:
-            raise ValueError(f"{pattern!r} stands for more than {_MAX_GLOBS} globs: use * or **")
+            raise ValueError(f"{pattern!r} expands to more than {_MAX_GLOBS} globs: use * or **")
     return tuple(done)
 
 

@@ -21,7 +21,7 @@ _MAX_NAMED = 5
 
 # Reasons why an image has no label of its own, by source.
 _NO_LABEL = {
-    "directory": "it lies in no folder of a class",
+    "directory": "it is not in the folder of a class",
     "regex": "--label_regex finds no label in its path",
     "given": "its label is empty",
 }
@@ -73,8 +73,7 @@ def join_group(
     elif images:
         result: JoinSide | Rejection
         if len(labels) > 1:
-            detail = f"its folders or pairs label it {_names(map(repr, labels))}"
-            detail += ": which one is right cannot be told"
+            detail = f"its folders or pairs give it several labels: {_names(map(repr, labels))}"
             result = _reject_image(Reason.AMBIGUOUS_LABEL, detail, images[0], key)
         else:
             result = _label_image(
@@ -179,7 +178,7 @@ def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:
 
 def _places(rows: list[JoinSide]) -> str:
     said = (f"split {row.split!r}, group {row.group!r} ({row.where})" for row in sorted(rows))
-    return f"its rows say {_names(said)}"
+    return f"its rows differ: {_names(said)}"
 
 
 def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:

@@ -45,10 +45,12 @@ class SplitAssigner:
         order = order_hash - 2**63
         if self._split_from != "hash" and split:
             if not is_split_name(split):
-                raise RejectedImageError(Reason.BAD_SPLIT, f"{split[:120]!r} is no name of a split")
+                raise RejectedImageError(
+                    Reason.BAD_SPLIT, f"{split[:120]!r} is not a valid split name"
+                )
             return split, order
         if self._by_group:
             if not group:
-                raise RejectedImageError(Reason.NO_GROUP, f"no row gives {key!r} a group")
+                raise RejectedImageError(Reason.NO_GROUP, f"no row has a group for {key!r} a group")
             split_hash, _ = key_hashes(group, seed=self._seed)
         return self._splits.of(split_hash), order

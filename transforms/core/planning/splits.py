@@ -147,7 +147,7 @@ def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
         if spelt.setdefault(name.casefold(), name) != name:
             raise LabelsError(
                 f"the splits {spelt[name.casefold()]!r} and {name!r} differ in upper and lower "
-                "case only: spell them alike"
+                "case only: use one spelling"
             )
     return (*known, *others)
 

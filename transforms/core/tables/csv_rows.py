@@ -234,7 +234,9 @@ def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
         found = [at for at, name in enumerate(names) if name.casefold() == folded]
     if len(found) > 1:
         places = " and ".join(str(at + 1) for at in found)
-        raise LabelsError(f"CSV {path} calls columns {places} {wanted!r}: rename all but one")
+        raise LabelsError(
+            f"CSV {path} has several columns {wanted!r} ({places}): rename all but one"
+        )
     return found[0] if found else None
 
 
@@ -255,8 +257,8 @@ def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvCol
         at = find_column(names, wanted, path=path)
         if at is None:
             raise LabelsError(
-                f"CSV {path} has no column {wanted!r} but {quote_names(names)}: every file of "
-                "--labels needs the header of the first"
+                f"CSV {path} has no column {wanted!r}; it has {quote_names(names)}. All files "
+                "of --labels need the same header"
             )
         return at
 
@@ -302,7 +304,7 @@ def _row_problem(cells: list[str], columns: CsvColumns) -> str:
     if not cells[key_at].strip():
         return "its key is empty"
     if len(cells[key_at]) > MAX_KEY:
-        return f"its key has {len(cells[key_at])} characters: no image has so long a name"
+        return f"its key has {len(cells[key_at])} characters: no file name is that long"
     return ""
 
 

@@ -41,9 +41,7 @@ def parse_delimiter(text: str) -> str:
     found = _NAMED.get(text.lower(), text)
     is_surrogate = "\ud800" <= found <= "\udfff"
     if len(found) != 1 or found in '"\r\n\0' or found.isalnum() or is_surrogate:
-        raise ValueError(
-            f"{text!r} is no separator of cells: give one character such as ';', or tab"
-        )
+        raise ValueError(f"{text!r} cannot separate cells: give one character such as ';', or tab")
     return found
 
 

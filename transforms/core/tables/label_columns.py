@@ -106,7 +106,9 @@ def _resolved(
         find_label = finder.label_of_header if has_header else finder.label_of_data
         label_at, why_label = find_label(key_at)
     if key_at == label_at:
-        raise LabelsError(f"CSV {path}: --label_key and --label_column are one column; name two")
+        raise LabelsError(
+            f"CSV {path}: --label_key and --label_column name the same column; name two"
+        )
     return CsvColumns(
         delimiter=first.delimiter,
         has_header=has_header,
@@ -227,9 +229,9 @@ class _Finder:
         if len(found) == 1:
             return FoundColumn(found[0], because)
         which = quote_names([self.names[at] for at in found] or self.names)
-        problem = "several columns may be" if found else "no column is known to be"
+        problem = "several columns may be" if found else "cannot tell which column is"
         raise LabelsError(
-            f"CSV {self.path}: {problem} the one for {flag} ({which}): give {flag} a name or number"
+            f"CSV {self.path}: {problem} {flag} ({which}): give {flag} a name or number"
             + (
                 "; or, without --images, --label_from none"
                 if flag == "--label_column" and not found
@@ -253,7 +255,7 @@ class _Finder:
         if 1 <= int(number) <= len(self.names):
             return int(number) - 1
         raise LabelsError(
-            f"CSV {self.path} has no column {number} but {len(self.names)} "
+            f"CSV {self.path} has no column {number}, only {len(self.names)} "
             f"({quote_names(self.names)}): give {flag} a name, or a number counted from 1"
         )
 
@@ -262,9 +264,9 @@ class _Finder:
         near = difflib.get_close_matches(folded(wanted), by_folded, n=1)
         hint = f"did you mean {by_folded[near[0]]!r}?" if near else f"give one of them to {flag}"
         if any(self._is_key(cell) for cell in self.rows[0]):
-            hint = f"its first line is no header; {_BY_NUMBER}"
+            hint = f"its first line is not a header; {_BY_NUMBER}"
         return LabelsError(
-            f"CSV {self.path} has no column {wanted!r} ({flag}) but "
+            f"CSV {self.path} has no column {wanted!r} ({flag}); it has "
             f"{quote_names(self.names)}: {hint}"
         )
 

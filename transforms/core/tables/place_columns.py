@@ -62,8 +62,8 @@ def _check_cells(columns: CsvColumns, first: FirstRows, at: int, path: str) -> N
     said = [split_text(row[at]) for row in rows if at < len(row)]
     if said and not any(not name or is_split_name(name) for name in said):
         raise LabelsError(
-            f"CSV {path}: no split is called {said[0]!r}, as --split_column has it: give the "
-            "column that names them (a letter, then letters, digits and '_')"
+            f"CSV {path}: --split_column has values such as {said[0]!r}, which cannot be splits "
+            "(a letter, then letters, digits and '_'): give the column that names the splits"
         )
 
 

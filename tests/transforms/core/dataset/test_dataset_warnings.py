@@ -59,8 +59,8 @@ def test_groups_are_named_as_the_cause() -> None:
     assert "the split 'train' is empty, of 20 images; --group_by who keeps" in empty.text
     records = {"train": 60000, "test": 40000}
     (off, _) = split_warnings(records, {}, planned=records, options=options)
-    assert "60.0% for a share of 50.0%" in off.text and "binomial tail over images" in off.text
-    assert off.text.endswith(": --group_by who has few groups, or large ones")
+    assert "60.0% instead of 50.0%" in off.text and "less than once in 1,000,000 runs" in off.text
+    assert off.text.endswith(": --group_by who may have few or large groups")
 
 
 def test_a_class_that_a_split_lacks() -> None:

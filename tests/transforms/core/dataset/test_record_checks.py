@@ -36,12 +36,12 @@ def test_rejections_that_the_ledger_counts() -> None:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (LINES[:2], "other reasons"),
-        ([*LINES, LINES[0]], "has 3 images, the ledger says 2"),
-        ([LINES[0], LINES[1].replace('"image"', '"row"'), LINES[2]], "has 1 images, the ledger"),
-        ([*LINES[:2], "{}"], "no rejection"),
-        ([*LINES[:2], "["], "no rejection"),
-        ([*LINES[:2], "7"], "no rejection"),
+        (LINES[:2], "counts of reasons differ"),
+        ([*LINES, LINES[0]], "lists 3 images, the ledger counts 2"),
+        ([LINES[0], LINES[1].replace('"image"', '"row"'), LINES[2]], "lists 1 images, the ledger"),
+        ([*LINES[:2], "{}"], "not a rejection"),
+        ([*LINES[:2], "["], "not a rejection"),
+        ([*LINES[:2], "7"], "not a rejection"),
     ],
 )
 def test_rejections_that_differ_from_the_ledger(lines: list[str], told: str) -> None:
@@ -70,12 +70,15 @@ def test_lists_that_are_right() -> None:
     [
         ({"image__object__class__label": [0, 2, 0]}, "label 2 is not a line of labels.txt"),
         ({"image__object__class__label": [1, 1, 0]}, "label 1 is 'dog' in labels.txt"),
-        ({"image__object__class__label": [0, 1]}, "has 2 ids but 3 texts of its objects"),
+        ({"image__object__class__label": [0, 1]}, "has 2 object ids but 3 object texts"),
         ({"image__class__text": [b"cat", b"cat"]}, "label 1 is 'dog' in labels.txt"),
         ({"image__class__text": [b"cat", b"\xff"]}, "label 1 is 'dog' in labels.txt"),
-        ({"image__object__bbox__xmin": [0.0, 0.1]}, "different numbers of sides"),
-        ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not in 0 to 1"),
-        ({"image__object__area": [1.0]}, "has other numbers of marks or areas than of boxes"),
+        ({"image__object__bbox__xmin": [0.0, 0.1]}, "different lengths"),
+        ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not between 0 and 1"),
+        (
+            {"image__object__area": [1.0]},
+            "its lists of box attributes and of boxes have different lengths",
+        ),
     ],
 )
 def test_lists_that_are_wrong(changed: dict[str, list[Any]], told: str) -> None:
@@ -92,7 +95,7 @@ def test_readers_of_boxes_keep_0_for_the_background() -> None:
     }
     verifier = RecordVerifier.of(manifest, ["background", "cat", "dog"])
     problems = set(verifier.check(record).problems)
-    assert "label 0 is below 1: readers keep 0 for the background" in problems
+    assert "label 0 is below 1: readers reserve 0 for the background" in problems
 
 
 def test_a_list_that_is_not_set_is_empty() -> None:
@@ -106,4 +109,4 @@ def test_a_single_value_is_not_a_list() -> None:
     feature = Feature("n", "csv.n", "int64", None)
     record = ExampleEncoder([feature]).encode(checked(values={"n": [1, 2]}))
     verifier = RecordVerifier((feature._replace(shape=()),), None, Limits(10**6, 10**6))
-    assert verifier.check(record).problems == ("feature 'n' has no single value",)
+    assert verifier.check(record).problems == ("feature 'n' does not have exactly one value",)

@@ -198,7 +198,7 @@ def test_decode_example_reads_what_was_encoded() -> None:
 
 @pytest.mark.parametrize("data", [b"\xff", b"nonsense", b"\x0a\x05abc"])
 def test_decode_example_refuses_other_bytes(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"no tf\.train\.Example"):
+    with pytest.raises(ValueError, match=r"not a tf\.train\.Example"):
         decode_example(data)
 
 

@@ -56,9 +56,9 @@ def test_an_empty_cell_is_what_its_default_says() -> None:
 @pytest.mark.parametrize(
     ("cells", "detail"),
     [
-        (("-1", "2", "", ""), "a.csv:7, column 'n': '-1' is no uint32"),
+        (("-1", "2", "", ""), "a.csv:7, column 'n': '-1' is not of type uint32"),
         (("1", "", "", ""), "a.csv:7, column 'x': the cell is empty; give it a default"),
-        (("1", "2", "", "1;b"), "a.csv:7, column 'l': 'b' is no int64"),
+        (("1", "2", "", "1;b"), "a.csv:7, column 'l': 'b' is not of type int64"),
     ],
 )
 def test_a_cell_that_does_not_fit(cells: tuple[str, ...], detail: str) -> None:
@@ -83,7 +83,10 @@ def test_features_of_a_header() -> None:
         ("a", "csv.a"),
         ("c", "csv.c"),
     ]
-    for header, told in ((["a", ""], "column 2 has no name"), (["a", "a"], "'a': rename")):
+    for header, told in (
+        (["a", ""], "column 2 has no name"),
+        (["a", "a"], "'a' .1 and 2.: rename"),
+    ):
         with pytest.raises(LabelsError, match=told):
             table_features(header, None, path="t.csv")
 

@@ -43,10 +43,13 @@ def test_headers_of_common_tools(header: str, form: str, columns: tuple[int, ...
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        ("id,label", "CSV a.csv: it has no columns of boxes, but 'id', 'label'"),
-        ("id,xmin,xmax,ymin", "it has no column 'ymax' for boxes, but 'id', 'xmin'"),
-        ("id,xmin,x_min,ymin,xmax,ymax", "there are several columns 'xmin' for boxes"),
-        ("", "CSV a.csv has no header: number the four columns of boxes with --box_columns"),
+        ("id,label", "CSV a.csv: it has no box columns; it has 'id', 'label'"),
+        ("id,xmin,xmax,ymin", "it has no column 'ymax' for boxes; it has 'id', 'xmin'"),
+        ("id,xmin,x_min,ymin,xmax,ymax", "there are several box columns 'xmin'"),
+        (
+            "",
+            "CSV a.csv has no header: give four column numbers with --box_columns",
+        ),
     ],
 )
 def test_headers_without_boxes(header: str, says: str) -> None:
@@ -106,7 +109,7 @@ def test_units_are_told_by_far_corners() -> None:
     )
     assert units("0,0,1,1", "0,0,20,12") == ("pixel", "xmax 20 in line 3")
     assert units("0.5,0.5,.1,48", form="xywh") == ("pixel", "height 48 in line 2")
-    assert units("x,,nan,1", "0,0,inf,1")[1] == "there is no box in the first rows"
+    assert units("x,,nan,1", "0,0,inf,1")[1] == "the first rows have no boxes"
 
 
 def test_one_odd_box_does_not_make_all_others_pixels() -> None:

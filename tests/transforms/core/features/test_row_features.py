@@ -118,7 +118,7 @@ def test_a_default_stands_for_an_empty_cell() -> None:
 
 
 def test_what_is_wrong_with_a_cell_names_row_and_column() -> None:
-    assert rejected(column(), "x") == ("bad_cell", "a.csv:2, column 'a': 'x' is no int64")
+    assert rejected(column(), "x") == ("bad_cell", "a.csv:2, column 'a': 'x' is not of type int64")
     assert rejected(column(shape=None), "1", "") == (
         "bad_cell",
         "a.csv:3, column 'a': the cell is empty; give it a default",

@@ -169,7 +169,7 @@ class TestLimits:
 
     def test_what_is_stored_is_within_them(self) -> None:
         limits = LIMITS._replace(max_bytes=len(WHOLE["jpeg"]))
-        with pytest.raises(RejectedImageError, match="as the png to be stored: ") as caught:
+        with pytest.raises(RejectedImageError, match="re-encoded as png: ") as caught:
             changed(WHOLE["jpeg"], PixelOptions("png"), limits)
         assert caught.value.reason is Reason.TOO_MANY_BYTES
 

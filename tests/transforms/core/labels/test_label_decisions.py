@@ -36,7 +36,7 @@ ODD = json.dumps([["a.csv", 3, "cat"], ["a.csv", 4, "dog"]])
             LabelCells(2),
             LabelRules(),
             "integers, 2 classes|all 2 labels are integers|--label_kind",
-            "-3 to 7|the labels themselves; labels.txt is empty, it has no lines of these numbers"
+            "-3 to 7|the labels themselves; labels.txt is empty: it has no lines for such ids"
             "|--dense_labels",
         ),
         (
@@ -86,7 +86,7 @@ def test_missing_labels_are_counted() -> None:
         Decision(
             "missing labels",
             "3 cells",
-            "empty, 'nan': no class, their images are rejected",
+            "empty, 'nan': not classes; their images are rejected",
             "--label_kind",
         )
     ]
@@ -110,7 +110,7 @@ def test_labels_that_nobody_counted() -> None:
         (
             LabelRules("integer"),
             "8 of 12",
-            "'a', 'b', 'x' and 1 more are no integers: their images are rejected",
+            "'a', 'b', 'x' and 1 more are not integers: their images are rejected",
             "--label_kind",
         ),
         (
@@ -134,7 +134,7 @@ def test_one_label_without_an_id() -> None:
     (_, _, unknown) = label_decisions(
         Vocabulary.build(["1"]), {"1": 2, "x" * 50: 1}, LabelCells(2, 1), LabelRules("integer")
     )
-    assert unknown.because == f"{'x' * 40!r} is no integer: its image is rejected"
+    assert unknown.because == f"{'x' * 40!r} is not an integer: its image is rejected"
 
 
 def test_nothing_but_labels_that_reject_is_said_too() -> None:

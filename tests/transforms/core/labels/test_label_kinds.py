@@ -103,7 +103,7 @@ def test_a_label_that_is_none_among_integers_is_shown_with_its_line() -> None:
     assert str(caught.value) == (
         "4 of 5 labels are integers, but 'abc' (a.csv:4) is not: correct or empty these cells, or "
         "give --label_kind text (every label is the name of a class) or --label_kind integer "
-        "(rejects images whose label is none)"
+        "(rejects images with other labels)"
     )
     many = count(*["1"] * 80, *["x", "y", "007", "z", "w"])
     shown = r"'x' \(a.csv:82\), 'y' \(a.csv:83\), '007' \(a.csv:84\) and 2 more are not"

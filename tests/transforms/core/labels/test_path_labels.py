@@ -62,7 +62,7 @@ def test_the_regular_expression_finds_the_class(regex: str, path: str, label: st
 @pytest.mark.parametrize(
     ("regex", "problem"),
     [
-        ("(", "is no regular expression"),
+        ("(", "is not a valid regular expression"),
         ("cat", "has no group"),
         ("(a)(b)", "has 2 groups"),
         ("(?P<name>a)(b)", "has 2 groups"),

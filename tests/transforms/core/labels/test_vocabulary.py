@@ -235,8 +235,8 @@ def test_class_names(text: str, names: tuple[str, ...]) -> None:
         ("cat\n\ndog\ncat\n", "--class_names line 4 repeats 'cat' of line 1: keep one"),
         ("0:cat\n1:cat\n", "line 2 repeats 'cat' of line 1"),
         ("e\u0301\n\xe9\n", "line 2 repeats"),
-        ("\n \n", "--class_names holds no name"),
-        ("", "--class_names holds no name"),
+        ("\n \n", "--class_names is empty"),
+        ("", "--class_names is empty"),
     ],
 )
 def test_class_names_that_cannot_be_used(text: str, message: str) -> None:

@@ -53,7 +53,7 @@ def test_an_image_and_its_row() -> None:
 @pytest.mark.parametrize("label_from", ["directory", "regex", "given"])
 def test_one_image_with_two_labels_is_one_rejection(label_from: str) -> None:
     found = [image("a/k.jpg", label) for label in ("dog", "cat", "", "dog")]
-    detail = "its folders or pairs label it '', 'cat', 'dog': which one is right cannot be told"
+    detail = "its folders or pairs give it several labels: '', 'cat', 'dog'"
     assert join(*found, label_from=label_from) == [
         Count("images_found_again", 3),
         rejected("ambiguous_label", detail, "a/k.jpg"),
@@ -164,7 +164,7 @@ def test_labels_of_directories() -> None:
     found = image("cat/k.jpg", "cat")
     assert join(found, label_from="directory") == [labelled(found, "cat", 0)]
     assert join(image("k.jpg"), label_from="directory") == [
-        rejected("no_label", "it lies in no folder of a class", "k.jpg")
+        rejected("no_label", "it is not in the folder of a class", "k.jpg")
     ]
 
 

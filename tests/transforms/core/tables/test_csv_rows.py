@@ -138,13 +138,13 @@ def test_another_file_with_its_columns_in_another_order() -> None:
 
 def test_another_file_without_the_column() -> None:
     assert error_of("1,cat\n2,dog\n") == (
-        "CSV a.csv has no column 'id' but '1', 'cat':"
-        " every file of --labels needs the header of the first"
+        "CSV a.csv has no column 'id'; it has '1', 'cat'."
+        " All files of --labels need the same header"
     )
 
 
 def test_another_file_that_repeats_the_column() -> None:
-    assert "calls columns 1 and 3 'id': rename" in error_of("id,label,id\n1,cat,2\n")
+    assert "has several columns 'id' (1 and 3): rename" in error_of("id,label,id\n1,cat,2\n")
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b"id,label\n"])
@@ -260,7 +260,7 @@ def test_first_rows_need_a_sound_first_row() -> None:
 def test_column_names_are_found_in_any_unicode_form_but_exact_first() -> None:
     assert find_column(["Id", "id"], "id", path="a.csv") == 1
     assert find_column(["라벨"], unicodedata.normalize("NFD", "라벨"), path="a.csv") == 0
-    with pytest.raises(LabelsError, match="calls columns 1 and 2 'iD'"):
+    with pytest.raises(LabelsError, match="has several columns 'iD' .1 and 2."):
         find_column(["Id", "id"], "iD", path="a.csv")
 
 
@@ -280,7 +280,7 @@ def test_a_row_over_many_lines_has_a_limit(limit: int, monkeypatch: pytest.Monke
 def test_a_key_may_be_as_long_as_a_path() -> None:
     longest = "k" * MAX_KEY
     assert rows_of(f"id,label\n{longest},cat\n") == [LabelRow(longest, "cat", 2)]
-    detail = f"its key has {MAX_KEY + 1} characters: no image has so long a name"
+    detail = f"its key has {MAX_KEY + 1} characters: no file name is that long"
     assert rows_of(f"id,label\nk{longest},cat\n") == [MalformedRow(2, detail, longest)]
 
 

@@ -78,7 +78,7 @@ def test_separators_that_are_given(text: str, delimiter: str) -> None:
 # A shell makes `t` of an unquoted `\t`.
 @pytest.mark.parametrize("text", ["", "t", "7", "||", "\n", "\r", "\0", '"', "bar", "\udcff"])
 def test_texts_that_separate_nothing(text: str) -> None:
-    with pytest.raises(ValueError, match="is no separator of cells: give one character such as"):
+    with pytest.raises(ValueError, match="cannot separate cells: give one character such as"):
         parse_delimiter(text)
 
 
