@@ -124,7 +124,7 @@ class ReadInputs(beam.PTransform):
     """Lists the globs and reads the label files.
 
     One step for both: two would have to be flattened, which the in-process runner pays for with
-    a copy of every name (docs/architecture.md).
+    a copy of every name (docs/development/design_notes.md).
 
     Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
     up to three rounds (see `name_ranges`). In one process all workers share Python's lock, and each

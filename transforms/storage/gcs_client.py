@@ -75,7 +75,7 @@ def get_media(uri: str, generation: int | None, max_stored: int | None = None) -
     """Fetches an object's bytes as stored, and their content encoding, in one request.
 
     `Blob.download_as_bytes` makes the same request and takes twice as much of a core for it, which
-    is what limits reading small objects (docs/performance.md).
+    is what limits reading small objects (docs/development/performance_notes.md).
     """
     from google.api_core.exceptions import from_http_status
     from urllib3.exceptions import HTTPError
