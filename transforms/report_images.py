@@ -140,7 +140,7 @@ def _occurrences(
     shown = [i for i in _shown_images(statistics) if _is_readable(i)]
     if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
         notes.append(
-            f"{STATISTICS} names {foreign[0]!r:.100}, which is not a file of this dataset."
+            f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset."
         )
     return Counter(
         _Wanted(image["file"], image["offset"], image["length"])

@@ -182,7 +182,7 @@ def test_statistics_name_no_file_of_others(
         published.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
     )
     assert found == {}
-    assert notes == [f"statistics.json names {name!r}, which is not a file of this dataset."]
+    assert notes == [f"statistics.json names {name!r}, which is no file of this dataset."]
 
 
 def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:
