@@ -167,7 +167,7 @@ def test_wrong_places_are_told_and_cost_their_own_picture(
     notes: list[str] = []
     found = picture_records(published.output, manifest, {"samples": [*wrong, samples[4]]}, notes)
     assert found.keys() == {(samples[4]["file"], samples[4]["offset"])}
-    assert len(notes) == 1 and notes[0].startswith("4 records cannot be read")
+    assert len(notes) == 1 and notes[0].startswith("The images of 4 records cannot be read")
 
 
 @pytest.mark.parametrize("name", ["../me.tfrecord", "gone.tfrecord", "labels.txt"])
@@ -239,7 +239,7 @@ def test_a_crash_costs_its_picture_and_nothing_else(
     (tmp_path / "out" / "rejected.jsonl").write_bytes(lines)
     manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 2}}
     page = make_report(config.output, manifest)
-    assert "what can be decoded" not in page and "rejected.jsonl is left out" in page
+    assert "what can be decoded" not in page and "rejected.jsonl is ignored" in page
     manifest["files"]["rejected.jsonl"] = {"bytes": len(lines), "crc32c": crc32c_hex(lines)}
     manifest["digest"] = content_digest(manifest)
     assert "what can be decoded" in make_report(config.output, manifest)
