@@ -141,7 +141,7 @@ def test_a_mistake_is_one_line_with_its_place(text: str, tmp_path: Path) -> None
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
     for path, says in {
-        "nope.yaml": "there is no file --config",
+        "nope.yaml": "no such file: --config",
         "": "is a folder: give a file, such as",
     }.items():
         with pytest.raises(UsageError, match=says):

@@ -34,7 +34,7 @@ def test_columns_are_found_by_name_number_or_by_themselves() -> None:
     [
         (b"id,label\n1,cat\n", {"split_from": "csv"}, "no column 'split': name the one"),
         (ROWS, {"split_column": "set"}, "no column 'set'"),
-        (ROWS, {"group_by": "5"}, "no column 5 but 4"),
+        (ROWS, {"group_by": "5"}, "no column 5, only 4"),
         (ROWS, {"split_column": "1"}, "has values such as '1', which cannot be splits"),
     ],
 )
