@@ -139,9 +139,7 @@ def _occurrences(
     listed = {shard["file"] for shard in manifest_shards(manifest)}
     shown = [i for i in _shown_images(statistics) if _is_readable(i)]
     if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
-        notes.append(
-            f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset."
-        )
+        notes.append(f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset.")
     return Counter(
         _Wanted(image["file"], image["offset"], image["length"])
         for image in shown

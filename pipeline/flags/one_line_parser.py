@@ -110,7 +110,7 @@ class OneLineParser(argparse.ArgumentParser):
             values = [each.metavar for each in self._actions if flag in each.option_strings]
             return f"{flag} needs a value{f', {values[0]}' if any(values) else ''}"
         if problem.startswith("not allowed with argument "):
-            return f"{flag} does not go with {problem.split()[-1]}"
+            return f"{flag} cannot be used with {problem.split()[-1]}"
         if problem.startswith("ignored explicit argument "):
             return f"{flag} takes no value"
         # Messages of our types begin with the value: --shard_size '64' has no unit.

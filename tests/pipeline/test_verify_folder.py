@@ -92,7 +92,7 @@ def test_fast_decodes_nothing(dataset: Dataset, monkeypatch: pytest.MonkeyPatch)
 
 def test_fast_and_full_exclude_each_other(dataset: Dataset) -> None:
     ran = verify(dataset.folder, "--fast", "--full")
-    assert ran.code == 2 and "does not go with" in ran.error()
+    assert ran.code == 2 and "cannot be used with" in ran.error()
 
 
 def test_a_thousand_damaged_files_do_not_fill_the_screen(

@@ -148,7 +148,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
             parse_flags("convert", [*NEEDED, "--config", str(tmp_path / path)])
     with pytest.raises(UsageError, match="--config is given twice"):
         parse_flags("convert", [*NEEDED, "--config=a", "--config=b"])
-    with pytest.raises(UsageError, match="--config '~/a.yaml': no shell replaces"):
+    with pytest.raises(UsageError, match="--config '~/a.yaml': the shell does not expand"):
         parse_flags("convert", [*NEEDED, "--config=~/a.yaml"])
 
 
