@@ -20,7 +20,16 @@ from typing import NamedTuple
 
 from jobs import SHARDS, Job, PhotoSet, Result, describe_set, first_of, make_job, run_job
 from photos import build_photos
-from report import MB, Bar, machine, markdown_table, paired_ratio, spread, write_picture
+from report import (
+    MB,
+    Bar,
+    machine,
+    markdown_table,
+    paired_ratio,
+    round_numbers,
+    spread,
+    write_picture,
+)
 
 # Contender -> its title; those of `_START_UPS` are used to subtract start-up from the others.
 CONTENDERS = {
@@ -66,7 +75,7 @@ def run_rounds(
 ) -> dict[str, Result]:
     """Runs all jobs in turn, round after round; a failed job is skipped from then on."""
     results = {job.name: Result([], "") for job in jobs}
-    for number in range(rounds + 1):
+    for number in round_numbers(rounds):
         for job in jobs:
             if results[job.name].failure:
                 continue

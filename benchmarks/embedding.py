@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from photos import build_photos
-from report import markdown_table, paired_ratio, spread
+from report import markdown_table, paired_ratio, round_numbers, spread
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     rates: dict[str, list[float]] = {name: [] for name in runs}
     sizes: dict[str, str] = {}
-    for number in range(args.rounds + 1):
+    for number in round_numbers(args.rounds):
         for name, run in runs.items():
             start = time.perf_counter()
             made = run()

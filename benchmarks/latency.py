@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from report import markdown_table, spread
+from report import markdown_table, round_numbers, spread
 from slow_link import Link, slow_link
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -116,7 +116,7 @@ def run_rounds(args: argparse.Namespace) -> tuple[list[Reading], list[Reading]]:
             here = {"STORAGE_EMULATOR_HOST": f"http://{HOST}:{link.port}"}
             server.set_external_url(here["STORAGE_EMULATOR_HOST"])
             os.environ.update(server.environment | here)
-            for number in range(args.rounds + 1):
+            for number in round_numbers(args.rounds):
                 one = read_ahead(link, planned)
                 other = read_plain(link, planned[: args.plain])
                 if number:

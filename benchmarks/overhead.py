@@ -17,7 +17,7 @@ from typing import NamedTuple
 from jobs import Job, PhotoSet, describe_set, ours_command, run_job
 from measure import Run
 from photos import build_photos
-from report import markdown_table, paired_ratio, spread
+from report import markdown_table, paired_ratio, round_numbers, spread
 
 _MOST = 1.05
 _BARE = "--bare"
@@ -77,7 +77,7 @@ def run_rounds(jobs: Sequence[Job], work: Path, rounds: int) -> dict[str, Measur
         RuntimeError: one of them failed.
     """
     results = {job.name: Measured([], []) for job in jobs}
-    for number in range(rounds + 1):
+    for number in round_numbers(rounds):
         for job in jobs:
             before = cpu_seconds()
             result = run_job(job, work)

@@ -23,7 +23,7 @@ import numpy as np
 import simplejpeg
 from photos import build_photos
 from PIL import Image
-from report import markdown_table, paired_ratio, spread
+from report import markdown_table, paired_ratio, round_numbers, spread
 
 from transforms.core.machine import usable_cores
 
@@ -105,7 +105,7 @@ def run_rounds(
 ) -> dict[str, list[float]]:
     """Images a second of each, a value for each round; all in turn, the first not counted."""
     rates: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds + 1):
+    for number in round_numbers(rounds):
         for name, run in runs.items():
             start = time.perf_counter()
             done = run()

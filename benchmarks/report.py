@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import statistics
 from collections.abc import Sequence
@@ -78,6 +79,14 @@ class Label(NamedTuple):
 
 
 Shape = Box | Label
+
+
+def round_numbers(rounds: int) -> range:
+    """The rounds of a benchmark: 0 is not counted. `BENCHMARK_WARM_UP=0` leaves it out.
+
+    A check that the commands run needs no figures, and takes half as long without it.
+    """
+    return range(int(os.environ.get("BENCHMARK_WARM_UP") == "0"), rounds + 1)
 
 
 def spread(values: Sequence[float]) -> Spread:

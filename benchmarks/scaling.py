@@ -24,7 +24,7 @@ from jobs import Job, PhotoSet, describe_set, ours_command, run_job
 from measure import last_line, run
 from photos import build_photos
 from planning import Planning
-from report import MB, Fit, Spread, fit_line, machine, markdown_table, spread
+from report import MB, Fit, Spread, fit_line, machine, markdown_table, round_numbers, spread
 
 _FACTORS = (1, 2, 4, 8)
 _PLANNING = Path(__file__).resolve().parent / "planning.py"
@@ -133,7 +133,7 @@ def measure_sizes(
         FailedError: a conversion failed.
     """
     sizes = [Size(photos.total, photos.size, [], []) for photos in sets]
-    for number in range(rounds + 1):
+    for number in round_numbers(rounds):
         for photos, size in zip(sets if number else sets[:1], sizes, strict=False):
             output = work / "output" / "ours"
             result = run_job(Job("ours", ours_command(photos, output), output, photos.total), work)

@@ -17,8 +17,11 @@ import soak
 import soak_files
 from soak_files import Plan, Planted, Record, Rejected
 
+from tests.campaign import size
+
 ROOT = Path(__file__).parent.parent.parent
-RATE = 0.05
+COUNT, FAULTS = size(1500, 100_000), size(75, 1000)
+RATE = FAULTS / COUNT
 
 pytestmark = pytest.mark.slow
 CUT = "JPEG cut in the middle"
@@ -52,23 +55,27 @@ def table(out: str) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def soaked(tmp_path_factory: pytest.TempPathFactory) -> Soaked:
-    """3,000 images; the plan is made again, from the same seed."""
+    """A run, and its plan that is made again, from the same seed."""
     directory = tmp_path_factory.mktemp("soak")
-    done = run_soak(directory, 3000, RATE)
+    done = run_soak(directory, COUNT, RATE)
     assert done.returncode == 0, done.stdout + done.stderr
     again = tmp_path_factory.mktemp("again")
-    plan = soak_files.build_files(again, count=3000, fault_rate=RATE, seed=0)
+    plan = soak_files.build_files(again, count=COUNT, fault_rate=RATE, seed=0)
     return Soaked(directory, plan, done.stdout)
 
 
 def test_every_planted_fault_is_found_and_none_besides(soaked: Soaked) -> None:
-    assert table(soaked.out) == dict.fromkeys(soak_files.KINDS, (10, 10)) | {"all": (150, 150)}
+    found = table(soaked.out)
+    assert found.pop("all") == (FAULTS, FAULTS)
+    least = FAULTS // len(soak_files.KINDS)
+    assert found.keys() == soak_files.KINDS.keys()
+    assert all(planted == seen >= least for planted, seen in found.values())
     assert soaked.out.endswith("as planned\n")
 
 
 def test_every_file_differs_and_no_folder_is_large(soaked: Soaked) -> None:
     crcs = {record.crc32 for record in soaked.plan.records.values()}
-    assert len(crcs) == len(soaked.plan.records) > 2800
+    assert len(crcs) == len(soaked.plan.records) > 0.9 * COUNT
     folders = list((soaked.directory / soak_files.IMAGES).iterdir())
     assert max(len(list(folder.iterdir())) for folder in folders) <= 1000
 
@@ -199,11 +206,3 @@ def test_a_second_run_that_writes_anything_is_noticed(
     monkeypatch.setattr(soak, "_convert", rewrite)
     changed = ["the second run changed labels.txt", "the second run changed manifest.json"]
     assert soak.convert_again(tmp_path) == changed
-
-
-def test_a_hundred_thousand_images(tmp_path: Path) -> None:
-    done = run_soak(tmp_path, 100_000, 0.01)
-    assert done.returncode == 0, done.stdout + done.stderr
-    counts = table(done.stdout)
-    assert counts["all"] == (1000, 1000)
-    assert counts.keys() == {*soak_files.KINDS, "all"}

@@ -1,4 +1,4 @@
-"""Ten runs that are killed while they decode, and one that is not: what that one pays for them.
+"""Runs that are killed while they decode, and one that is not: what that one pays for them.
 
 `python -m tests.crash.kills WORDS` runs `convert WORDS` in forks of one process, and prints a line
 of JSON: `suspects` that the killed runs left, `children` that the last run started, and `left`, the
@@ -20,9 +20,10 @@ import simplejpeg
 
 from pipeline.convert import main
 from pipeline.errors import run_command
+from tests.campaign import size
 from transforms.core.guard.in_flight import Suspects
 
-KILLS = 10
+KILLS = size(4, 10)
 
 
 def run(words: Sequence[str], *, is_killed: bool) -> tuple[int, int]:

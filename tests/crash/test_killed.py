@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -15,15 +16,24 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.campaign import one_of_each, size
 from tests.conftest import draw
-from tests.pipeline.commands import ROOT, arguments, convert, digests
+from tests.crash.kills import KILLS
+from tests.pipeline.commands import ROOT, SMALL_FILES, arguments, convert, digests
 from tests.servers.gcs import GcsServer
 from transforms.core.machine import usable_cores
 
 pytestmark = pytest.mark.slow
 
 SHARDS = 2
-RANDOM_KILLS = 10
+LATE = ("manifest.json", "report.html")
+# Kinds of operations that only `--files per_image` has.
+PER_IMAGE = {
+    "make_directory *",
+    "make_directory *-*-of-*.tfrecord.*.*.partial",
+    "open_writer *",
+    "rename *.jpg.tfrecord",
+}
 
 
 class Died(NamedTuple):
@@ -90,7 +100,32 @@ def only_dataset(files: dict[str, str]) -> dict[str, str]:
     return {k: v for k, v in files.items() if ".staging" not in k and "report.html" not in k}
 
 
-def test_killed_before_and_after_every_file_operation(
+def kind_of(operation: str) -> str | None:
+    """What an operation does to what kind of file; None where the disk is as before the next."""
+    name, file = operation.split()
+    if name == "write_whole":
+        return None  # it opens a writer first
+    if file in SMALL_FILES and file not in LATE:
+        return f"{name} small file"
+    return f"{name} {re.sub(r'[0-9a-f]{32}|[0-9]+|train|test|(cat|dog)%2F[a-z0-9]+', '*', file)}"
+
+
+def moments(operations: list[str], begin: int = 0, kinds: set[str] | None = None) -> list[int]:
+    """The numbers of the operations before which runs are killed.
+
+    Args:
+        begin: the first number.
+        kinds: kinds of operations that are tried; None: all.
+    """
+
+    def kind(number: int) -> str | None:
+        found = kind_of(operations[number])
+        return found if kinds is None or found in kinds else None
+
+    return one_of_each(range(begin, len(operations)), kind)
+
+
+def test_killed_before_and_after_file_operations(
     images: Path, reference: dict[str, str], harness: Harness, tmp_path: Path
 ) -> None:
     whole = harness(words_for(images, tmp_path / "whole"))
@@ -98,9 +133,9 @@ def test_killed_before_and_after_every_file_operation(
     kinds = {operation.split()[0] for operation in whole.operations}
     assert kinds >= {"open_writer", "rename", "write_whole", "remove_staging"}
     # After the last one is the only moment that is not before another.
-    deaths = [(number, False) for number in range(len(whole.operations))]
+    deaths = [(number, False) for number in moments(whole.operations)]
     deaths.append((len(whole.operations) - 1, True))
-    assert len(deaths) >= 30
+    assert len(deaths) >= size(20, 70)
     for number, is_after in deaths:
         output = tmp_path / f"out-{number}-{is_after}"
         place = f"{'after' if is_after else 'before'} {whole.operations[number]}, number {number}"
@@ -121,7 +156,9 @@ def test_killed_with_a_file_for_each_image(images: Path, harness: Harness, tmp_p
     assert whole.code == 0, whole.errors
     reference = digests(tmp_path / "whole")
     assert len([name for name in reference if name.endswith(".tfrecord")]) == 25
-    for number in range(0, len(whole.operations), 7):
+    numbers = moments(whole.operations, kinds=PER_IMAGE)
+    assert {kind_of(whole.operations[number]) for number in numbers} >= PER_IMAGE
+    for number in numbers:
         output = tmp_path / f"out-{number}"
         words = words_for(images, output, **flags)
         assert harness(words, number).code == -signal.SIGKILL
@@ -147,7 +184,7 @@ def test_killed_while_overwriting_no_manifest_describes_what_is_not_there(
     assert digests(first) == reference
     # Before it publishes, nothing of the former dataset is touched.
     begin = whole.operations.index("rename former.json") - 1
-    for number in range(begin, len(whole.operations)):
+    for number in moments(whole.operations, begin):
         output = tmp_path / f"out-{number}"
         shutil.copytree(kept, output)
         words = words_for(images, output, overwrite=True)
@@ -211,7 +248,7 @@ def test_killed_at_random_times(
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     length = time.monotonic() - started
     assert digests(tmp_path / "out") == reference
-    for _ in range(RANDOM_KILLS if workers == 1 else 2):
+    for _ in range(size(2, 10) if workers == 1 else size(1, 2)):
         output = tmp_path / f"out-{rng.random()}"
         killed = [word.replace(f"={tmp_path}/out", f"={output}") for word in command]
         with subprocess.Popen(
@@ -239,7 +276,7 @@ def run_until_free(command: list[str]) -> subprocess.CompletedProcess[str]:
 def test_killed_runs_do_not_slow_the_next(
     place: str, gcs: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten runs are killed while they decode: the next starts one child, and leaves no note."""
+    """Runs are killed while they decode: the next starts one child, and leaves no note."""
     for number in range(40):
         draw(tmp_path / "images" / f"{number}.jpg", seed=number)
     root = str(tmp_path)
@@ -257,7 +294,7 @@ def test_killed_runs_do_not_slow_the_next(
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
-    assert 1 <= told["suspects"] <= 10 * usable_cores()
+    assert 1 <= told["suspects"] <= KILLS * usable_cores()
     assert (told["code"], told["children"], told["left"]) == (0, 1, 0)
     assert not list((tmp_path / "tmp").glob("images-in-flight-*/*"))
 
