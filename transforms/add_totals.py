@@ -10,8 +10,12 @@ import apache_beam as beam
 
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.labels.vocabulary import LabelRules
+from transforms.runners import runs_in_process
 
 _ONE_KEY = 0
+
+# Places in which several machines add up parts before one adds up the sums.
+_FANOUT = 16
 
 # The totals of some images or rows, as `AddTotals` takes them.
 Part: TypeAlias = tuple[int, PlanTotals]
@@ -26,7 +30,9 @@ class AddTotals(beam.PTransform):
     """Adds up parts, and decides the kind of the labels if there are rules.
 
     Input: collections of `Part`. Output: one `PlanTotals`, which is there even if no part is.
-    A `CombineGlobally` has seven steps more, which cost 0.1 s of every run.
+    A `CombineGlobally` has seven steps more, which cost 0.1 s of every run in one process. On
+    several machines it adds up parts where they are made, and what is left in `_FANOUT` places:
+    5,000 bundles with 100,000 labels each are 9 GB.
 
     Raises in the job:
         LabelsError: labels contradict each other, see `decide_kind`.
@@ -38,6 +44,14 @@ class AddTotals(beam.PTransform):
 
     def expand(self, parts: tuple[beam.PCollection[Part], ...]) -> beam.PCollection[PlanTotals]:
         begin = parts[0].pipeline
+        if not runs_in_process(begin):
+            return (
+                parts
+                | "All totals" >> beam.Flatten()
+                | "Totals alone" >> beam.Values()
+                | "Combine totals" >> beam.CombineGlobally(AddParts()).with_fanout(_FANOUT)
+                | "Decide kind" >> beam.Map(_decided, self._rules).with_output_types(PlanTotals)
+            )
         nothing = (
             begin
             | "Begin" >> beam.Impulse()
@@ -56,9 +70,34 @@ def _nothing(_: bytes) -> Part:
 
 
 def _added(group: tuple[int, Iterable[PlanTotals]], rules: LabelRules | None) -> PlanTotals:
+    return _decided(_sum(group[1]), rules)
+
+
+def _sum(parts: Iterable[PlanTotals]) -> PlanTotals:
     totals = PlanTotals()
-    for each in group[1]:
+    for each in parts:
         totals.merge(each)
+    return totals
+
+
+def _decided(totals: PlanTotals, rules: LabelRules | None) -> PlanTotals:
     if rules is None:
         return totals
     return dataclasses.replace(totals, label_kind=rules.decide(totals.cells))
+
+
+class AddParts(beam.CombineFn):
+    """Adds up totals."""
+
+    def create_accumulator(self) -> PlanTotals:
+        return PlanTotals()
+
+    def add_input(self, accumulator: PlanTotals, totals: PlanTotals) -> PlanTotals:
+        accumulator.merge(totals)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[PlanTotals]) -> PlanTotals:
+        return _sum(accumulators)
+
+    def extract_output(self, accumulator: PlanTotals) -> PlanTotals:
+        return accumulator

@@ -11,16 +11,25 @@ from typing import Any
 from transforms.core.dataset.image_file_names import ImageFile
 from transforms.core.dataset.output_names import is_attempt, staged_shard
 from transforms.core.json_text import parse_json
+from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells, class_order, merge_cells
 from transforms.core.planning.row_cells import row_labels
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 
+MAX_CLASSES = 2_000_000
+"""Different labels of a dataset: 100 bytes each in the totals, and 75 in each vocabulary.
+
+The totals are one element, of 20 to 40 bytes for each: Beam's limit for an element is 100 MB.
+"""
+
 
 @dataclasses.dataclass
 class PlanTotals:
     """Totals over all labelled images; a mergeable accumulator.
+
+    Both ways of counting raise `LabelsError` for more than `MAX_CLASSES` labels.
 
     Attributes:
         images: images of each split.
@@ -53,6 +62,8 @@ class PlanTotals:
         elif image.rows:
             self.rows_used += 1
             self.rows_repeated += image.rows - 1
+        if len(self.labels) > MAX_CLASSES:
+            raise self._too_many()
 
     def merge(self, other: PlanTotals) -> None:
         """Adds the counts of `other`."""
@@ -62,6 +73,15 @@ class PlanTotals:
         self.rows_used += other.rows_used
         self.rows_repeated += other.rows_repeated
         self.cells = merge_cells((self.cells, other.cells))
+        if len(self.labels) > MAX_CLASSES:
+            raise self._too_many()
+
+    def _too_many(self) -> LabelsError:
+        some = ", ".join(f"{label[:40]!r}" for label in sorted(self.labels)[:3])
+        return LabelsError(
+            f"more than {MAX_CLASSES} different labels (such as {some}), and each is a class: "
+            "correct --label_column or --label_from; --label_from none needs no labels"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.core.dataset import ledger
 from transforms.core.dataset.ledger import (
     Ledger,
     LedgerError,
@@ -17,6 +19,7 @@ from transforms.core.dataset.ledger import (
     count_reasons,
     split_classes,
 )
+from transforms.core.label_errors import LabelsError
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 
@@ -159,6 +162,26 @@ def test_classes_that_are_integers_are_in_the_order_of_numbers() -> None:
         [ShardSummary("a-00000-of-00001.tfrecord", "", labels=labels)]
     ).values()
     assert list(classes) == ["-1", "9", "10", "100"]
+
+
+def test_too_many_classes_are_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of unique names is no column of labels."""
+    monkeypatch.setattr(ledger, "MAX_CLASSES", 100)
+    images = [LabelledImage("train", 0, "", "", 1, 0, f"{number:03}", 0) for number in range(101)]
+    one, other = totals(images[:100]), totals(images[:100])
+    one.merge(other)
+    assert len(one.labels) == 100
+    expected = r"more than 100 different labels \(such as '000', '001', '002'\), .*--label_column"
+    with pytest.raises(LabelsError, match=expected):
+        one.add(images[100])
+    with pytest.raises(LabelsError, match=expected):
+        other.merge(PlanTotals(labels=Counter(b=1)))
+
+
+def test_the_totals_of_the_most_classes_are_an_element_of_less_than_100_mb() -> None:
+    classes = 10_000
+    added = PlanTotals(labels=Counter({f"a class of images {n:06}": 100 for n in range(classes)}))
+    assert len(pickle.dumps(added)) * ledger.MAX_CLASSES / classes < 100e6
 
 
 def test_count_reasons() -> None:
