@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Converts images to TFRecords on this machine. Without flags: a small sample that it draws first.
+# Converts images to TFRecords on this machine. Without flags, it draws and converts a small sample.
 #   ./run_local.sh
 #   ./run_local.sh --images 'photos/*/*.jpg' --labels labels.csv --output out/photos
 set -euo pipefail

@@ -88,7 +88,7 @@ def make_environment(peer: str, directory: Path) -> Path:
 
 
 def main() -> int:
-    """Makes the environment that the command line asks for and prints its Python."""
+    """Makes the requested environment and prints its Python."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("peer", choices=sorted(PINS))
     parser.add_argument("directory", type=Path)

@@ -203,7 +203,7 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _png_bomb(side: int = 65_500) -> bytes:
-    """A PNG of a hundred bytes whose header asks for `side` x `side` RGB pixels (12.9 GB)."""
+    """A PNG of a hundred bytes whose header claims `side` x `side` RGB pixels (12.9 GB)."""
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"

@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def _without_command(word: str) -> None:
-    """Does what the first word says if that is no command.
+    """Handles a first word that is not a command.
 
     Raises:
         UsageError: it says nothing.

@@ -53,7 +53,7 @@ class ConvertConfig:
         limits: bytes and pixels an image may have.
         max_rejected: images that may be rejected.
         quarantine: folder for copies of rejected images, or None.
-        overwrite: whether a former dataset may be replaced.
+        overwrite: whether an existing dataset may be replaced.
         pixels: the changes made to the pixels of every image.
         embedding: the model for a layout that needs one, or None.
         boxes: what the box columns hold, if the layout has boxes.
@@ -69,7 +69,7 @@ class ConvertConfig:
         key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.
         decisions: decisions made before the job starts; they do not affect any record.
-        warnings: warnings given before the job starts; likewise.
+        warnings: warnings given before the job starts.
         left_out: files that the globs match but that are not images.
         strict: whether warnings keep the dataset from being published.
         workers: worker processes on this machine, or None to decide.

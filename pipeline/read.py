@@ -170,7 +170,7 @@ def _check_files(output: str, ranges: Sequence[ShardRange]) -> None:
     """Checks the files that TensorFlow opens.
 
     Raises:
-        UsageError: one is no regular file.
+        UsageError: one is not a regular file.
     """
     for path in {join(output, each.file) for each in ranges}:
         # TensorFlow would follow a link, and block forever on a FIFO.

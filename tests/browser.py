@@ -40,7 +40,7 @@ class Page:
 
     Attributes:
         complaints: errors and warnings of the console, and exceptions.
-        requests: addresses that were asked for, other than data URIs.
+        requests: requested addresses, other than data URIs.
     """
 
     def __init__(self, commands: BinaryIO, answers: int) -> None:
@@ -122,7 +122,7 @@ class Page:
         return done["result"].get("value")
 
     def type_into(self, selector: str, text: str) -> None:
-        """Types into an input, in the place of what stands there."""
+        """Replaces the text of an input by typing."""
         self.value(f"document.querySelector({json.dumps(selector)}).select()")
         if text:
             self.call("Input.insertText", text=text)

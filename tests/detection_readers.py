@@ -73,7 +73,7 @@ def read_label_map(text: str) -> dict[str, int]:
     """Names and ids of a label map, parsed as the message `StringIntLabelMap` and checked as there.
 
     Raises:
-        text_format.ParseError: it is no such message.
+        text_format.ParseError: it is not such a message.
         AssertionError: an id is that of the background.
     """
     file = descriptor_pb2.FileDescriptorProto(name="map.proto", package="m", syntax="proto2")

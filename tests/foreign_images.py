@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.images import picture, png_file, saved, webp_animation
 
-# How an upright picture lies in a file with this orientation.
+# How an upright picture is stored in a file with this orientation.
 LAID = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -28,7 +28,7 @@ def deep_picture(height: int = 37, width: int = 45) -> Image.Image:
 
 
 def laid(image: Image.Image, orientation: int) -> Image.Image:
-    """The picture as it lies in a file that says `orientation`; 1 is upright."""
+    """The picture as stored in a file with this `orientation`; 1 is upright."""
     return image if orientation == 1 else image.transpose(LAID[orientation])
 
 

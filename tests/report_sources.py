@@ -100,7 +100,7 @@ def make_sources(
     picture_bytes: int = 0,
     name: str = "photos",
 ) -> Sources:
-    """Sources with a picture of so many bytes wherever there can be one."""
+    """Sources with a picture of this many bytes wherever there can be one."""
     uri = "data:image/jpeg;base64," + base64.b64encode(b"x" * picture_bytes).decode()
     duplicates = statistics.get("duplicates") or {}
     images = [*statistics.get("samples", ())]

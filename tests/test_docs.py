@@ -33,7 +33,7 @@ def blocks(language: str, path: Path) -> list[str]:
 
 @pytest.fixture
 def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files that the README's commands speak of, in the folder that a test then runs in."""
+    """The files that the README's commands name, in the working folder of the test."""
     rows = ["id,label"]
     for number in range(12):
         label = CLASSES[number % 2]

@@ -47,7 +47,7 @@ class Built(NamedTuple):
 
 def tracked() -> list[str]:
     """Paths of the files under version control."""
-    skip_unless(shutil.which("git") and (ROOT / ".git").exists(), "this is no clone")
+    skip_unless(shutil.which("git") and (ROOT / ".git").exists(), "this is not a clone")
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     )

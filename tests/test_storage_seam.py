@@ -24,7 +24,7 @@ CLASSES = {"LocalStorage", "GcsStorage", "BeamStorage"}
 
 
 def scheme_checks(tree: ast.AST) -> list[str]:
-    """The expressions that ask for the scheme of a path, or for the class of a storage."""
+    """The expressions that read the scheme of a path, or the class of a storage."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom | ast.Import):

@@ -43,7 +43,7 @@ def count(frame: FrameType, event: str, _: Any) -> None:
 
 
 def calls(folder: Path, images: int) -> Counter[str]:
-    """How often each function of ours is called by the conversion of so many images and rows."""
+    """How often each function of ours is called by the conversion of this many images and rows."""
     make_images(folder / "in", [f"{number}.jpg" for number in range(images)])
     rows = [f"{number}.jpg,cat" for number in range(images)]
     (folder / "labels.csv").write_text("\n".join(["id,label", *rows]))

@@ -69,7 +69,7 @@ class DropDuplicates(beam.PTransform):
 
     Files of equal content have equal sizes, so only images that share their listed size are
     read; for GCS objects the stored MD5 is used instead, if there is one. The image
-    whose key sorts first is kept, whatever the runner and the order. If the equal images have
+    whose key sorts first is kept, whatever the runner and the order. If the duplicates have
     different classes, all of them are rejected, since none can be preferred.
 
     Input: `LabelledImage`. Output: `UniqueImages`. Only names are grouped. A retry reads again.
@@ -173,7 +173,7 @@ class _HashFn(beam.DoFn):
             return f"unreadable {image.key}", image
 
     def _md5(self, uri: str, image: LabelledImage) -> str:
-        # The version of a staged image is no generation of its object.
+        # The version of a staged image is not a generation of its object.
         if not is_staged_root(self._root):
             known = storage_of(uri).md5(uri, version=image.version)
             if known is not None:

@@ -68,7 +68,7 @@ class DatasetTarget(NamedTuple):
         converter: makes the records of one shard.
         plan: how it is cut into shards.
         max_rejected: images that may be rejected.
-        overwrite: whether a former dataset may be replaced.
+        overwrite: whether an existing dataset may be replaced.
         rules: how labels become class ids.
         quarantine: folder for copies of rejected images, or None.
         per_image: whether every image gets its own file.

@@ -350,7 +350,7 @@ class _PublishFn(beam.DoFn):
         return small_files
 
     def _remove_former(self, changes: OutputChanges, names: Set[str]) -> None:
-        """Removes a former dataset: its manifest first, then the files that are not replaced.
+        """Removes the existing dataset: its manifest first, then the files that are not replaced.
 
         The manifest is kept in the staging folder, so that a rerun still knows those shards.
         """
@@ -372,7 +372,8 @@ class _PublishFn(beam.DoFn):
         changes.remove(names - keep)
         if stale:
             _LOGGER.warning(
-                "dropped %d shards staged by a former run with other inputs or options", len(stale)
+                "dropped %d shards staged by an earlier run with other inputs or options",
+                len(stale),
             )
 
     def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:

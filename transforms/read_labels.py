@@ -24,7 +24,7 @@ class RowReader:
         key: kind of the join key.
         encoding: a Python codec name.
         keeps_rows: whether the layout needs more from the rows than one label.
-        missing: cells that are no label, see `missing_labels`.
+        missing: cells that are not labels, see `missing_labels`.
         separator: between the labels in one cell; empty when a cell is one label.
         images: looks up the images that rows list, or None when globs find them.
     """

@@ -169,7 +169,7 @@ def _read_record(path: str, wanted: _Wanted) -> bytes:
 
     Raises:
         OSError: the shard cannot be read.
-        ValueError: there is no sound record.
+        ValueError: there is no intact record.
     """
     data = storage_of(path).read_range(path, wanted.offset, wanted.length + 16, follow_links=False)
     for record in read_records(io.BytesIO(data)):

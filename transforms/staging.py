@@ -1,4 +1,4 @@
-"""Files of former runs in the staging folder of an output folder, treated as untrusted."""
+"""Files of earlier runs in the staging folder of an output folder, treated as untrusted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_
 
 
 class Staging(NamedTuple):
-    """The files of former runs.
+    """The files of earlier runs.
 
     Attributes:
         staged: all names in the staging folder.
@@ -90,12 +90,12 @@ def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterabl
         extra: further files that the run will write, by their paths below the folder.
 
     Returns:
-        the files of former runs, including the dataset in the folder.
+        the files of earlier runs, including the dataset in the folder.
 
     Raises:
-        ForeignNameError: a file of a former run names other files, or in place of a
+        ForeignNameError: a file of an earlier run names other files, or in place of a
             file there is a folder, or in place of a folder a link.
-        ManifestError: the manifest of the former dataset was edited.
+        ManifestError: the manifest of the existing dataset was edited.
     """
     staging = read_staging(output)
     if manifest is not None:

@@ -128,7 +128,7 @@ class WriteDataset(beam.PTransform):
             strict: whether warnings keep the dataset from being published.
             dedupe: `off`; `report` exact and near-duplicates; or `drop` exact ones, keeping one.
             quarantine: folder for copies of rejected images, `quarantine/REASON/PATH`, or None.
-            overwrite: whether a former dataset may be replaced.
+            overwrite: whether an existing dataset may be replaced.
 
         Raises:
             TypeError: an argument has the wrong type.

@@ -26,7 +26,7 @@ def lost_bytes(limit_ms: int) -> int:
 
     def send(data: bytes) -> None:
         flushed.append(len(data))
-        # As a full queue does, or any lock that another thread holds: it lets the writer go on.
+        # As a full queue does, or any lock that another thread holds: it lets the writer continue.
         time.sleep(0)
 
     stream = ClosableOutputStream.create(send, send, limit_ms)

@@ -156,7 +156,7 @@ def _of_yaml(root: yaml.Node, path: str) -> Iterator[_Entry]:
         where = f"{path} line {line}"
         name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
         if not re.fullmatch(r"\w[\w-]*", name):
-            raise UsageError(f"{where}: {name!r} is no name of an option: write OPTION: VALUE")
+            raise UsageError(f"{where}: {name!r} is not the name of an option: write OPTION: VALUE")
         name = name.replace("-", "_")
         if name in _OF_THE_COMMAND_LINE:
             raise UsageError(f"{where}: {name} is only possible on the command line")

@@ -76,7 +76,7 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
         if pattern not in matched:
             why = why_empty(pattern)
             if any(_lists(each) for each, of in plain if of == pattern):
-                # Left out, as the output of a former run would be.
+                # Left out, as the output of an earlier run would be.
                 why = "its files are in --output, or are those of other flags: give another folder"
             raise UsageError(f"no file matches --images {pattern!r}; {why}")
     left = _SAMPLE - sum(min(len(files), most) for files in found)
@@ -163,5 +163,5 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
     if any(os.path.isdir(each) for each in itertools.islice(glob.iglob(pattern), _SAMPLE)):
         return f"it matches folders: try {os.path.join(pattern, '**', '*')!r}"
     if "\\" in pattern:
-        return "write / in the place of \\"
+        return "write / instead of \\"
     return "check the pattern; quote it so that the shell leaves it alone"

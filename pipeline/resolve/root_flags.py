@@ -43,7 +43,7 @@ def _spellings(root: str) -> list[str]:
 def check_same_root(
     flags: argparse.Namespace, config: ConvertConfig, former: Mapping[str, Any]
 ) -> None:
-    """Refuses to replace a dataset by one with another root, unless a flag asks for it.
+    """Refuses to replace a dataset by one with another root, unless a flag requests it.
 
     A root that was moved with all of its images keeps their keys.
 

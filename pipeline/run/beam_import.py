@@ -114,7 +114,7 @@ class _LateModule(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            # The import system asks for these.
+            # The import system needs these.
             raise AttributeError(name)
         sys.modules.pop(self.__name__, None)
         return getattr(importlib.import_module(self.__name__), name)

@@ -14,11 +14,11 @@ _LIMIT = re.compile(r"\bdata_buffer_time_limit_ms=(?P<ms>[^,\s]*)")
 def make_buffers_sound(options: PipelineOptions) -> None:
     """Turns off the timer that flushes the buffers of elements, in this process.
 
-    Beam's `TimeBasedBufferingClosableOutputStream` reads and clears a buffer in a thread of its own
-    while the step that fills it goes on: bytes written in between are lost, and an element that is
-    cut makes the reader decode other bytes (docs/development/beam_data_buffer.md). The in-process
-    runner uses it in each of its modes but the default, with a limit of a second; a limit of 0
-    makes it use the buffer that only its own writer flushes, by size. Workers in other processes
+    Beam's `TimeBasedBufferingClosableOutputStream` reads and clears a buffer in its own thread
+    while the step that fills it continues: bytes written in between are lost, and an element that
+    is cut makes the reader decode other bytes (docs/development/beam_data_buffer.md). The
+    in-process runner uses it in all modes except the default, with a limit of a second; a limit of
+    0 makes it use the buffer that only its own writer flushes, by size. Workers in other processes
     have no timer unless the option `data_buffer_time_limit_ms` gives them one.
 
     Args:

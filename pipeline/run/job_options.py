@@ -12,7 +12,7 @@ _View = TypeVar("_View", bound=PipelineOptions)
 class JobOptions(PipelineOptions):
     """Options whose views are made once.
 
-    Beam asks for several views for each step of a graph, and makes an argument parser for each of
+    Beam requests several views for each step of a graph, and makes an argument parser for each of
     them: that is half of the time to construct a graph.
     """
 

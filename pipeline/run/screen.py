@@ -106,7 +106,7 @@ class Screen:
 
     def _write(self, text: str) -> None:
         data = text.encode(errors="replace")
-        # The terminal is gone; the run goes on.
+        # The terminal is gone; the run continues.
         with contextlib.suppress(OSError):
             while data:
                 data = data[os.write(self._terminal, data) :]

@@ -237,7 +237,7 @@ def wait_for_lost_worker() -> None:
 def _end_likewise(error: str) -> None:
     """Ends this process by the signal that ended its worker, if a bug in native code sent it.
 
-    The parent then goes on without the images that the worker was decoding.
+    The parent then continues without the images that the worker was decoding.
     """
     found = _EXIT_CODE.search(error)
     code = int(found["code"]) if found else 0
@@ -254,8 +254,8 @@ def _end_likewise(error: str) -> None:
 def _end_without_worker(error: BaseException | None) -> None:
     """Ends this process: Beam waits forever for a worker that was killed while starting."""
     print(
-        f"the job cannot go on ({error}): a worker ended while it started. If the machine has no "
-        "memory for that many, lower --workers; then run the same command again",
+        f"the job cannot continue ({error}): a worker ended while it started. If the machine has "
+        "no memory for that many, lower --workers; then run the same command again",
         file=sys.stderr,
     )
     _kill_descendants()

@@ -64,7 +64,7 @@ class Workers(NamedTuple):
 
     Attributes:
         processes: their number; 1 if the run is one process.
-        decisions: says so if nobody asked for them.
+        decisions: reported if no flag requested them.
     """
 
     processes: int
@@ -105,7 +105,7 @@ def decide_workers(
 def choose_workers(size: JobSize, machine: Machine, *, shards: int | None) -> int:
     """The number of worker processes for a job that converts images.
 
-    Each has at least four cores and 1 GB of memory. There are no more than there are shards, and
+    Each has at least four cores and 1 GB of memory. There are no more workers than shards, and
     no more than finish them in the same number of turns. 1 means that they are not worth their
     start.
 
@@ -160,7 +160,7 @@ def machine_shared(options: PipelineOptions, workers: int) -> Iterator[None]:
     """Lets worker processes that are started in the block know how many they are.
 
     Args:
-        options: of the run; those of Beam can also ask for worker processes.
+        options: of the run; those of Beam can also request worker processes.
         workers: of `runner_with`, or 1.
     """
     direct = options.view_as(DirectOptions)

@@ -44,7 +44,7 @@ def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
         def numbered(*args: Any, **kwargs: Any) -> Any:
             number = next(numbers)
             with log.open("a") as lines:
-                # Of a rename, what is told is the new name.
+                # For a rename, the new name is reported.
                 lines.write(f"{name} {Path(args[1 + (name == 'rename')]).name}\n")
             if number == die_at and not is_after:
                 os.kill(os.getpid(), signal.SIGKILL)

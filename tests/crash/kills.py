@@ -75,5 +75,5 @@ if __name__ == "__main__":
     suspects = len(Suspects().notes)
     code, children = run(sys.argv[1:], is_killed=False)
     left = len(Suspects().notes)
-    told = {"code": code, "suspects": suspects, "children": children, "left": left}
-    print(json.dumps(told))
+    message = {"code": code, "suspects": suspects, "children": children, "left": left}
+    print(json.dumps(message))

@@ -1,4 +1,4 @@
-"""A bucket that is lost, or a run on one that is killed: the same command goes on."""
+"""A bucket that is lost, or a run on one that is killed: the same command resumes."""
 
 from __future__ import annotations
 

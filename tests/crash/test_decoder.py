@@ -142,9 +142,9 @@ def rejected(folder: Path) -> list[tuple[str, str]]:
 def test_it_costs_the_images_not_the_job(images: Path, planted: tuple[str, ...]) -> None:
     for name in set(PLANTED) - {*planted}:
         (images / name).unlink()
-    code, told = convert(images)
-    assert code == 0, told
-    assert "a decoder crashed (SIGSEGV); continuing without the image" in told.splitlines()
+    code, message = convert(images)
+    assert code == 0, message
+    assert "a decoder crashed (SIGSEGV); continuing without the image" in message.splitlines()
     dataset = Dataset(images.parent / "out")
     assert rejected(dataset.folder) == [("decoder_crash", name) for name in planted]
     assert dataset.ledger["records_written"] == 18
@@ -163,20 +163,20 @@ def test_without_a_supervisor_the_same_command_goes_on(images: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_in_processes_of_their_own(images: Path) -> None:
-    """As in one process: the same command goes on by itself, without the images."""
-    code, told = convert(images, "--workers=2")
-    assert code == 0, told
-    assert set(told.splitlines()) == {"a decoder crashed (SIGSEGV); going on without the image"}
+    """As in one process: the command continues by itself, without the images."""
+    code, message = convert(images, "--workers=2")
+    assert code == 0, message
+    assert set(message.splitlines()) == {"a decoder crashed (SIGSEGV); going on without the image"}
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_starts_ends_the_run(images: Path) -> None:
-    """Beam alone would wait for it for ever."""
+    """Beam alone would wait for it forever."""
     planted = ("sitecustomize.py", KILLED_WORKER)
-    code, told = convert(images, "--workers=2", planted=planted)
+    code, message = convert(images, "--workers=2", planted=planted)
     assert code == 1
-    [line] = told.splitlines()
+    [line] = message.splitlines()
     assert "return code -9): a worker ended while it started" in line
     assert convert(images, planted=("sound.py", ""))[0] == 0
 
@@ -185,9 +185,9 @@ def test_a_worker_that_is_killed_while_it_starts_ends_the_run(images: Path) -> N
 def test_a_decoder_that_hangs_costs_its_images(images: Path) -> None:
     """Its process is ended, and the next one tries in a child with limits."""
     Path(images.parent, "impatient.py").write_text(IMPATIENT)
-    code, told = convert(images, module="impatient", planted=("simplejpeg.py", HANGING_DECODER))
-    assert code == 0, told
-    assert set(told.splitlines()) == {"a decoder hangs; continuing without the image"}
+    code, message = convert(images, module="impatient", planted=("simplejpeg.py", HANGING_DECODER))
+    assert code == 0, message
+    assert set(message.splitlines()) == {"a decoder hangs; continuing without the image"}
     dataset = Dataset(images.parent / "out")
     assert rejected(dataset.folder) == [("too_costly", name) for name in PLANTED]
     assert {line["detail"] for line in dataset.rejected} == {"decoding does not end within 5 s"}
@@ -197,14 +197,14 @@ def test_a_decoder_that_hangs_costs_its_images(images: Path) -> None:
 @pytest.mark.slow
 def test_verify_names_the_records_that_crash_a_decoder(images: Path) -> None:
     """They are in the dataset since another version of the decoder took them."""
-    code, told = convert(images, planted=("sound.py", ""))
-    assert code == 0, told
+    code, message = convert(images, planted=("sound.py", ""))
+    assert code == 0, message
     planted = ("simplejpeg.py", CRASHING_DECODER)
     ran = run_planted(images.parent, "pipeline.verify", str(images.parent / "out"), planted=planted)
     assert ran.code == 1, ran.err
-    *crashes, told = ran.err.splitlines()
+    *crashes, message = ran.err.splitlines()
     assert set(crashes) == {"a decoder crashed (SIGSEGV); continuing without the image"}
-    assert "differs from its manifest: 2 problems" in told
+    assert "differs from its manifest: 2 problems" in message
     lines = [line for line in ran.out.splitlines() if "decoder_crash" in line]
     assert len(lines) == 2
     assert all(": record " in line and "the image is decoder_crash" in line for line in lines)
@@ -219,9 +219,9 @@ def test_a_crash_outside_of_decoders_is_not_tried_again(images: Path) -> None:
         "print('started', file=sys.stderr, flush=True)\n"
         "sys.exit(supervise(lambda: signal.raise_signal(signal.SIGSEGV)))\n"
     )
-    code, told = convert(images, module="crashing")
+    code, message = convert(images, module="crashing")
     assert code == 128 + signal.SIGSEGV
-    assert told == "started\n"
+    assert message == "started\n"
 
 
 @pytest.mark.slow
@@ -230,10 +230,12 @@ def test_a_crash_over_a_picture_of_the_report_costs_the_picture(images: Path) ->
     for number, name in enumerate(SHOWN):
         picture = Image.effect_noise((20, 20), 40 + number)
         picture.save(images / name, "JPEG", comment=b"CRASH")
-    code, told = convert(images, planted=("sitecustomize.py", CRASHING_PICTURES))
-    assert code == 0, told
+    code, message = convert(images, planted=("sitecustomize.py", CRASHING_PICTURES))
+    assert code == 0, message
     # Both at once, when two threads were at it.
-    assert set(told.splitlines()) == {"a decoder crashed (SIGSEGV); continuing without the image"}
+    assert set(message.splitlines()) == {
+        "a decoder crashed (SIGSEGV); continuing without the image"
+    }
     folder = images.parent / "out"
     assert rejected(folder) == []
     samples = json.loads((folder / "statistics.json").read_text("utf-8"))["samples"]

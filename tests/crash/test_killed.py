@@ -1,4 +1,4 @@
-"""Killed at any file operation, or at any time, the same command goes on to the same bytes."""
+"""After a kill at any file operation or time, the same command resumes to the same bytes."""
 
 from __future__ import annotations
 
@@ -293,9 +293,9 @@ def test_killed_runs_do_not_slow_the_next(
     command = [sys.executable, "-m", "tests.crash.kills", *words]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
-    assert 1 <= told["suspects"] <= KILLS * usable_cores()
-    assert (told["code"], told["children"], told["left"]) == (0, 1, 0)
+    message = json.loads(ran.stdout)
+    assert 1 <= message["suspects"] <= KILLS * usable_cores()
+    assert (message["code"], message["children"], message["left"]) == (0, 1, 0)
     assert not list((tmp_path / "tmp").glob("images-in-flight-*/*"))
 
 

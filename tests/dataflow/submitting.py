@@ -58,7 +58,7 @@ def files_of(folder: Path) -> set[str]:
 
 
 def run(command: list[str], environment: Mapping[str, str], cwd: Path) -> Submitted:
-    """Runs a command with this environment besides what every process needs."""
+    """Runs a command with this environment in addition to what every process needs."""
     with tempfile.TemporaryDirectory() as temporary:
         done = subprocess.run(
             command,

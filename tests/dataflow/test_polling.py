@@ -1,4 +1,4 @@
-"""The progress of a job on Dataflow is that of its counters, asked for while it runs."""
+"""The progress of a job on Dataflow comes from its metrics, requested while it runs."""
 
 from __future__ import annotations
 

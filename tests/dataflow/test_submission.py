@@ -150,8 +150,8 @@ def test_output_equals_that_of_a_local_run(world: World) -> None:
     assert published == {name: nameless(name, (folder / name).read_bytes()) for name in DATASET}
     ledger = json.loads((folder / "manifest.json").read_bytes())["ledger"]
     assert ledger["images_rejected"] == 1
-    told = f"images   {ledger['images_matched']} matched = {ledger['records_written']} written"
-    assert told in world.results["right"].out
+    message = f"images   {ledger['images_matched']} matched = {ledger['records_written']} written"
+    assert message in world.results["right"].out
 
 
 def test_the_worker_runs_what_was_staged_and_nothing_else(world: World) -> None:
@@ -245,7 +245,7 @@ def test_a_package_that_setup_leaves_out_fails_the_job(world: World) -> None:
     assert not world.published("short")
 
 
-def test_a_failure_on_a_worker_is_told(world: World) -> None:
+def test_a_failure_on_a_worker_is_reported(world: World) -> None:
     failed = world.results["bad"]
     assert failed.code == 1
     assert world.job("bad").state == "JOB_STATE_FAILED"
@@ -266,12 +266,12 @@ def test_a_job_that_publishes_nothing_fails(world: World) -> None:
 
 def test_the_job_can_be_found(world: World) -> None:
     link = "https://console.cloud.google.com/dataflow/jobs/europe-west4/"
-    (told,) = [line for line in world.results["right"].err.splitlines() if link in line]
-    assert told.endswith("?project=my-project")
+    (message,) = [line for line in world.results["right"].err.splitlines() if link in line]
+    assert message.endswith("?project=my-project")
 
 
 def test_the_summary_has_the_counters(world: World) -> None:
-    told = [line for line in world.results["right"].out.splitlines() if line[:9] == "metrics  "]
-    assert len(told) == 1
-    assert "images_rejected 1" in told[0] and "shards_written 4" in told[0]
+    message = [line for line in world.results["right"].out.splitlines() if line[:9] == "metrics  "]
+    assert len(message) == 1
+    assert "images_rejected 1" in message[0] and "shards_written 4" in message[0]
     assert "metrics  " not in world.results["local"].out

@@ -71,7 +71,7 @@ def pool_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def portable(pool_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portable]:
-    """A job service, and a worker pool beside it."""
+    """A job service, and a worker pool next to it."""
     with job_service(tmp_path_factory.mktemp("jobs")) as port:
         yield Portable(port, pool_port)
 

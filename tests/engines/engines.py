@@ -1,4 +1,4 @@
-"""The engines of the conformance table: their flags, and what has to run beside them."""
+"""The engines of the conformance table: their flags, and the services that they need."""
 
 from __future__ import annotations
 

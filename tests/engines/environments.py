@@ -47,7 +47,7 @@ def _run(*command: str | Path, cwd: Path, **variables: str) -> None:
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         raise NotThereError(f"needs {words[0]}: apt-get install golang maven default-jre-headless")
-    # The tests' closed proxy is no way to a registry.
+    # The tests' closed proxy does not lead to a registry.
     outer = {name: value for name, value in os.environ.items() if name != "HTTPS_PROXY"}
     try:
         done = subprocess.run(
@@ -144,8 +144,8 @@ def flink_job_server() -> Path:
 
 
 def _write_launcher(jar: Path, names: list[str]) -> None:
-    """Writes a jar that holds nothing but the names of others beside it."""
-    # A line of a manifest has 72 bytes, and goes on after a space.
+    """Writes a jar that only names other jars next to it."""
+    # A line of a manifest has 72 bytes, and continues after a space.
     path = "".join(f"\r\n  {name}" for name in names)
     manifest = f"Manifest-Version: 1.0\r\nMain-Class: {JOB_SERVER}\r\nClass-Path: {path}\r\n\r\n"
     with zipfile.ZipFile(jar, "w") as file:

@@ -113,8 +113,8 @@ def wait_until(is_so: Any, running: Running | None, what: str) -> Any:
         if running is not None and running.process.poll() is not None:
             break
         time.sleep(0.05)
-    told = running.tail() if running is not None else ""
-    raise RuntimeError(f"waited in vain for {what}\n{told}")
+    message = running.tail() if running is not None else ""
+    raise RuntimeError(f"waited in vain for {what}\n{message}")
 
 
 def is_listening(port: int) -> bool:

@@ -26,7 +26,7 @@ class Row(NamedTuple):
         return f"| {self.engine} | {self.version} | {self.seconds:.0f} | {equal} |\n"
 
 
-def engines_told() -> list[str]:
+def listed_engines() -> list[str]:
     """The engines that the document's table has."""
     return re.findall(r"^\| ([^|]+?) \|", _table(), re.MULTILINE)[1:]
 

@@ -103,5 +103,5 @@ def test_a_flink_cluster(flink: Flink, inputs: Path, tmp_path: Path, check: Chec
 
 
 def test_the_table_lists_every_engine() -> None:
-    assert table.engines_told() == list(ENGINES)
+    assert table.listed_engines() == list(ENGINES)
     assert "**no**" not in table.DOCUMENT.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""What fails on an engine's workers is told as on this machine: one line, and the exit code."""
+"""A failure on an engine's workers is reported as on this machine: one line and an exit code."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_classes_with_gaps_between_their_ids_train_and_validation_is_evaluated(
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         (lambda m: m["splits"].pop("train"), "has no split 'train', only validation: convert it"),
         (lambda m: m["splits"]["train"].update(records=0), "the split 'train' of"),
@@ -97,26 +97,26 @@ def test_classes_with_gaps_between_their_ids_train_and_validation_is_evaluated(
     ],
 )
 def test_a_dataset_that_cannot_be_trained_on_is_one_line(
-    changed: Callable[[dict[str, Any]], None], told: str, gaps: Path, tmp_path: Path
+    changed: Callable[[dict[str, Any]], None], message: str, gaps: Path, tmp_path: Path
 ) -> None:
     manifest = json.loads((gaps / "manifest.json").read_text())
     changed(manifest)
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     ran = run_here(module.main, "train", [str(tmp_path)])
-    assert ran.code == 2 and told in ran.error()
+    assert ran.code == 2 and message in ran.error()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["nowhere"], "nowhere holds no dataset: there is no such folder"),
         (["--epochs=0"], "train: --epochs '0' is not a whole number above 0"),
         (["--epoch=1"], "unrecognized arguments: --epoch=1"),
     ],
 )
-def test_wrong_arguments_are_one_line(words: list[str], told: str) -> None:
+def test_wrong_arguments_are_one_line(words: list[str], message: str) -> None:
     ran = run_here(module.main, "train", words)
-    assert ran.code == 2 and told in ran.error()
+    assert ran.code == 2 and message in ran.error()
 
 
 def test_class_ids_that_have_no_names_are_one_line(gaps: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ HASHES = Path(__file__).with_name("hashes.json")
 
 
 class Golden:
-    """The golden conversions of one folder of inputs, each run once, when it is asked for."""
+    """The golden conversions of one folder of inputs, each run once, when it is first needed."""
 
     def __init__(self, folder: Path) -> None:
         """Writes the inputs.

@@ -29,7 +29,7 @@ from transforms.core.features.layouts import LAYOUTS
 NO_RECORDS = {"allow_outside", "max_rejected", "overwrite", "quarantine", "strict"}
 """Options that change no record here.
 
-They decide whether there is a dataset, and what is beside its shards; a file that only
+They decide whether there is a dataset, and which files are next to its shards; a file that only
 `--allow_outside` lets in would have to be in another folder of the root directory.
 """
 

@@ -4,7 +4,7 @@
 
 reads images from the standard input, each after its length in 8 bytes, and says what became of it
 in a line of JSON. HOW is `check`, or `pixels`: then the pixels of each image are changed in several
-ways, and its thumbnail for the report is made. The ceiling is on what the process takes besides
+ways, and its thumbnail for the report is made. The ceiling is on what the process takes in addition
 what it had after it imported TensorFlow and decoded an image of each kind.
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.pipeline.commands import ROOT, Ran, arguments
 from transforms.core.machine import usable_cores
 
-# Address space of `convert`: on four photos it has 450 MB, and up to 16 MB for each core besides,
+# Address space of `convert`: on four photos it has 450 MB, and up to 16 MB more for each core,
 # the stacks of its threads. A label file of 1 GB must not show.
 CONVERT_BYTES = (700 + 16 * usable_cores()) << 20
 

@@ -214,8 +214,8 @@ def test_what_the_tool_does_not_stage_is_not_removed(
         guarded.before = guarded.outside()
     ran = again(guarded, photos)
     assert ran.code == 2
-    told = "is a link" if is_link else "is in the staging folder, but this tool did not write it"
-    assert told in ran.error()
+    message = "is a link" if is_link else "is in the staging folder, but this tool did not write it"
+    assert message in ran.error()
 
 
 def test_a_staging_folder_that_is_a_link_next_to_a_dataset(guarded: Guarded, photos: Path) -> None:

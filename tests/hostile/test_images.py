@@ -81,7 +81,7 @@ def small() -> Iterator[Checker]:
 
 @pytest.fixture(scope="module")
 def default() -> Iterator[Checker]:
-    """Checks images with the limits that `convert` has when it is told none."""
+    """Checks images with the default limits of `convert`."""
     yield from checker_of(DEFAULT)
 
 
@@ -197,7 +197,7 @@ def png_of(side: int, depth: int = 8, color: int = 2, *, chunks: list[images.Chu
 
 @functools.cache
 def zeros(count: int) -> bytes:
-    """So many zero bytes, deflated to a thousandth."""
+    """This many zero bytes, deflated to a thousandth."""
     deflater = zlib.compressobj(9)
     step = bytes(1 << 24)
     parts = [deflater.compress(step[: count - at]) for at in range(0, count, len(step))]

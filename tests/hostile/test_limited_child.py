@@ -41,6 +41,6 @@ def test_tags_of_four_gigabytes_cost_their_image(child: DecodingChild) -> None:
         child.call(budget, Image.open, io.BytesIO(data))
     assert raised.value.reason is Reason.TOO_COSTLY
     assert raised.value.detail == "decoding takes more than 527 MB of memory"
-    # It goes on with the same process.
+    # It continues with the same process.
     assert child.call(budget, len, data) == len(data)
     assert child.started == 1

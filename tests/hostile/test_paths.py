@@ -21,7 +21,7 @@ from tests.pipeline.reading import labels as labels_of
 from tests.privileges import NOBODY, without_privileges
 
 MAX_NAME = 255
-# A job that waits for somebody to write to a FIFO waits for ever.
+# A job that waits for somebody to write to a FIFO waits forever.
 SECONDS = 60
 
 
@@ -251,7 +251,7 @@ class TestNames:
         assert ran.error().isprintable()
 
     @pytest.mark.parametrize("flag", ["images", "labels", "class_names", "output", "layout"])
-    def test_a_folder_that_is_not_utf8_is_told_before_the_job(
+    def test_a_folder_that_is_not_utf8_is_reported_before_the_job(
         self, photos: Path, flag: str
     ) -> None:
         """The manifest, which is UTF-8, names every input."""
@@ -263,7 +263,7 @@ class TestNames:
         flags[flag] = f"{folder}/{name}"
         refused(convert(**flags), f"--{flag}", "caf", "is not valid UTF-8: rename")
 
-    def test_a_label_file_that_is_not_utf8_is_told_too(self, photos: Path) -> None:
+    def test_a_label_file_that_is_not_utf8_is_reported_too(self, photos: Path) -> None:
         Path(os.fsdecode(os.fsencode(photos) + b"/caf\xe9.csv")).write_text("id,label\ncat-0,cat\n")
         ran = convert(
             images=f"{photos}/*/*.jpg", labels=f"{photos}/*.csv", output=photos.with_name("out")

@@ -48,9 +48,9 @@ def test_a_record_of_two_gigabytes_is_not_read(tmp_path: Path, name: str) -> Non
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     ran = show(path)
     assert ran.code == 1
-    told = f"has 2147483628 bytes, more than {LARGEST_RECORD}: it is not read"
-    assert told in ran.error()
-    assert any(told in problem.detail for problem in verify(path).problems)
+    message = f"has 2147483628 bytes, more than {LARGEST_RECORD}: it is not read"
+    assert message in ran.error()
+    assert any(message in problem.detail for problem in verify(path).problems)
 
 
 @pytest.mark.slow

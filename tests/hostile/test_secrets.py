@@ -52,7 +52,7 @@ ADDRESSES = {
 def buckets(
     gcs: GcsServer, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GcsServer]:
-    """Photos and an empty bucket, asked for with the credentials of a file.
+    """Photos and an empty bucket, requested with the credentials of a file.
 
     With `STORAGE_EMULATOR_HOST`, Google's client would send none.
     """
@@ -161,7 +161,7 @@ def test_no_command_takes_one(main: Any, kind: str) -> None:
 def test_signed_addresses_in_a_label_file_do_not_get_out(
     photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, max_rejected: str
 ) -> None:
-    """They name no image here; what is told of them is without the signature."""
+    """They name no image here; messages about them hide the signature."""
     caplog.set_level("DEBUG")
     rows = "".join(f'"{address.format(SIGNATURE)}",cat\n' for address in ADDRESSES.values())
     rows += f'"{ADDRESSES["google"].format(SIGNATURE)}"\n'

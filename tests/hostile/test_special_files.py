@@ -1,4 +1,4 @@
-"""FIFOs, devices, folders and links in the place of a dataset's files end in one line."""
+"""FIFOs, devices, folders and links instead of a dataset's files end in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from transforms.storage.local_storage import LocalStorage
 
 SHARD = "train-00000-of-00001.tfrecord"
 
-# A command that waits for somebody to write to a FIFO waits for ever.
+# A command that waits for somebody to write to a FIFO waits forever.
 SECONDS = 60
 
 
@@ -67,7 +67,7 @@ def report(folder: Path) -> Ran:
 
 
 def replace(path: Path, kind: str) -> None:
-    """Puts something else in the place of a file."""
+    """Replaces a file by something else."""
     content = path.read_bytes()
     path.unlink()
     match kind:
@@ -90,19 +90,19 @@ def test_in_the_place_of_the_manifest(dataset: Path, command: Any, kind: str) ->
     with no_longer_than(SECONDS):
         ran = command(dataset)
     assert ran.code == 2
-    told = "it is a link" if kind in ("device", "link") else "it is not a regular file"
-    assert f"manifest.json: {told}" in ran.error()
+    message = "it is a link" if kind in ("device", "link") else "it is not a regular file"
+    assert f"manifest.json: {message}" in ran.error()
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "link", "folder"])
 def test_in_the_place_of_a_shard(dataset: Path, kind: str) -> None:
     replace(dataset / SHARD, kind)
-    told = "it is a link" if kind in ("device", "link") else "it is not a regular file"
+    message = "it is a link" if kind in ("device", "link") else "it is not a regular file"
     with no_longer_than(SECONDS):
         shown = show(dataset)
-        assert shown.code == 1 and f"cannot read {SHARD}: {told}" in shown.error()
+        assert shown.code == 1 and f"cannot read {SHARD}: {message}" in shown.error()
         checked = verify(dataset)
-        assert checked.code == 1 and f"{SHARD}: cannot be read: {told}" in checked.out
+        assert checked.code == 1 and f"{SHARD}: cannot be read: {message}" in checked.out
         assert report(dataset).code == 0
         assert " records cannot be read: " in (dataset / "report.html").read_text()
         with pytest.raises(UsageError, match=f"{SHARD} is not a regular file"):
@@ -191,12 +191,12 @@ def grow(path: Path) -> None:
 def test_a_manifest_of_a_terabyte(dataset: Path, photos: Path, command: Any) -> None:
     grow(dataset / "manifest.json")
     size = f"{TERABYTE} bytes, more than {MAX_TEXT_BYTES}"
-    told = f"manifest.json has at least {size}: it is not read"
+    message = f"manifest.json has at least {size}: it is not read"
     with no_longer_than(SECONDS):
         ran = command(dataset)
-        assert ran.code == 2 and told in ran.error()
+        assert ran.code == 2 and message in ran.error()
         ran = convert(images=f"{photos}/*/*.jpg", output=dataset)
-        assert ran.code == 2 and told in ran.error()
+        assert ran.code == 2 and message in ran.error()
 
 
 @pytest.mark.parametrize(
@@ -207,10 +207,10 @@ def test_a_file_of_a_dataset_that_has_a_terabyte(dataset: Path, photos: Path, na
     grow(dataset / name)
     with no_longer_than(SECONDS):
         checked = verify(dataset)
-        told = (
+        message = (
             "is longer than the" if name == SHARD else "was changed since the dataset was written"
         )
-        assert checked.code == 1 and f"{name}: " in checked.out and told in checked.out
+        assert checked.code == 1 and f"{name}: " in checked.out and message in checked.out
         shown = show(dataset)
         assert shown.code in (0, 1, 2) and (not shown.code or shown.error())
         assert report(dataset).code == 0
@@ -299,8 +299,8 @@ def test_an_edited_manifest_is_one_line_for_every_command(
     path = dataset / "manifest.json"
     manifest = json.loads(path.read_text()) | {key: EDITS[key]}
     path.write_text(json.dumps(manifest | {"digest": content_digest(manifest)}))
-    told = f"manifest.json was edited: its {key!r} cannot be read"
+    message = f"manifest.json was edited: its {key!r} cannot be read"
     for ran in (verify(dataset), show(dataset), report(dataset)):
-        assert ran.code == 2 and told in ran.error()
+        assert ran.code == 2 and message in ran.error()
     ran = convert(images=f"{photos}/*/*.jpg", output=dataset)
-    assert ran.code == 2 and told in ran.error()
+    assert ran.code == 2 and message in ran.error()

@@ -1,4 +1,4 @@
-"""GIF, BMP, WebP and JPEG XL, whole and odd, and files that are no image for TensorFlow."""
+"""GIF, BMP, WebP and JPEG XL, whole and odd, and files that TensorFlow does not read."""
 
 from __future__ import annotations
 

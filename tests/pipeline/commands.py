@@ -34,7 +34,7 @@ SMALL_FILES = [
     "schema.pbtxt",
     "statistics.json",
 ]
-"""What is beside the shards of a dataset of the default layout, sorted."""
+"""The files next to the shards of a dataset of the default layout, sorted."""
 
 
 class Ran(NamedTuple):

@@ -64,7 +64,7 @@ LABELS: list[Row] = [
         "--dense_labels",
     ),
     _labels(
-        "integers that are to be text",
+        "integers read as text",
         "10,9,NA,9.0",
         """
             labels         text, 4 classes  given [--label_kind]
@@ -79,7 +79,7 @@ LABELS: list[Row] = [
         "--label_kind text",
     ),
     _labels(
-        "codes that are to be integers",
+        "codes read as integers",
         "007,x,12,+3",
         """
             labels         integers, 3 classes  given [--label_kind]

@@ -30,7 +30,7 @@ class Terminal:
         self._parser = pyte.ByteStream(self._screen)
         self._lock = threading.Lock()
         self.stream: TextIO = os.fdopen(self.follower, "w", encoding="utf-8")
-        # Its buffer is small: a writer whom nobody reads would wait for ever.
+        # Its buffer is small: a writer without a reader would wait forever.
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

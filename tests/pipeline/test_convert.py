@@ -201,7 +201,7 @@ class TestTooManyRejected:
 
 
 def staged_shards(output: Path) -> dict[str, os.stat_result]:
-    """The staged shards by the names that they will get; their own go on with a recipe."""
+    """The staged shards by the names that they will get; their own names end in a recipe."""
     return {
         path.name.rpartition(".")[0]: path.stat()
         for path in sorted((output / ".staging").glob("*.tfrecord.*"))
@@ -211,18 +211,18 @@ def staged_shards(output: Path) -> dict[str, os.stat_result]:
 
 class TestLabelSources:
     def test_folders_as_labels(self, photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
-        told = make_dataset(tmp_path / "told", images=f"{photos}/*/*.jpg", label_from="directory")
+        given = make_dataset(tmp_path / "given", images=f"{photos}/*/*.jpg", label_from="directory")
         inferred = make_dataset(tmp_path / "inferred", images=f"{photos}/*/*.jpg")
-        assert labels(told) == stems
+        assert labels(given) == stems
         # Both list what was decided, and why.
         listed = {"manifest.json", "report.html"}
-        one, other = digests(told.folder), digests(inferred.folder)
+        one, other = digests(given.folder), digests(inferred.folder)
         assert {name for name in one if one[name] != other[name]} == listed
-        manifests = [told.manifest, inferred.manifest]
+        manifests = [given.manifest, inferred.manifest]
         for each in manifests:
             del each["decided"], each["digest"]
         assert manifests[0] == manifests[1]
-        assert told.classes == list(CLASSES)
+        assert given.classes == list(CLASSES)
 
     @pytest.mark.slow
     def test_an_image_in_no_folder_of_a_class_is_rejected(self, tmp_path: Path) -> None:

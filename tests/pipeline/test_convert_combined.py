@@ -80,7 +80,7 @@ def test_rows_without_labels_say_split_and_columns(folder: Path) -> None:
     check_sound(dataset.folder)
 
 
-def test_that_labels_may_be_left_out_is_told(folder: Path) -> None:
+def test_that_labels_may_be_left_out_is_reported(folder: Path) -> None:
     listing = write(folder / "list.csv", "image_uri", "photos/0.jpg")
     ran = convert(labels=listing, output=folder / "out")
     assert ran.code == 2

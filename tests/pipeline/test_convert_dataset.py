@@ -22,7 +22,7 @@ OTHER_NAMES = {"labelled": {"label_from"}}  # none
 
 # Flags that only `ConvertDataset` takes of the Python interface, and why.
 ONLY_WHOLE = {
-    # the columns of the layout are chosen, and their types and units told, while labels are read
+    # columns, types and units of the layout are inferred while labels are read
     **dict.fromkeys(("box_columns", "box_form", "box_units", "box_orientation"), "layout"),
     "label_separator": "layout",
     # a model is loaded and tried before the job

@@ -122,12 +122,12 @@ def test_bfloat16_is_the_nearest(folder: Path, tmp_path: Path) -> None:
 def test_verify_sees_another_shape_and_another_model_is_another_dataset(
     folder: Path, tmp_path: Path
 ) -> None:
-    for dtype, told in (("float32", "has 48 values, not 2"), ("bfloat16", "has 96 bytes")):
+    for dtype, message in (("float32", "has 48 values, not 2"), ("bfloat16", "has 96 bytes")):
         dataset = make_dataset(tmp_path / dtype, **flags(folder, embed_dtype=dtype))
         manifest = dataset.manifest
         manifest["features"][0]["shape"] = [2]
         problems = [str(each) for each in check_dataset(str(dataset.folder), manifest)[0]]
-        assert len(problems) >= COUNT and told in problems[1]
+        assert len(problems) >= COUNT and message in problems[1]
     ran = convert(**flags(folder, model=folder / "saved", output=tmp_path / "float32"))
     assert ran.code == 2 and "--model is" in ran.error()
 
@@ -153,16 +153,16 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("told", rest_slow(UNFIT, 2))
-def test_a_model_that_does_not_fit_is_refused(told: str, folder: Path, tmp_path: Path) -> None:
-    path = saved_to(tmp_path / "m.keras", KERAS.Sequential(UNFIT[told]).save)
+@pytest.mark.parametrize("message", rest_slow(UNFIT, 2))
+def test_a_model_that_does_not_fit_is_refused(message: str, folder: Path, tmp_path: Path) -> None:
+    path = saved_to(tmp_path / "m.keras", KERAS.Sequential(UNFIT[message]).save)
     ran = convert(**flags(folder, model=path, output=tmp_path / "out"))
-    assert ran.code == 2 and told in ran.error()
+    assert ran.code == 2 and message in ran.error()
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"model": None}, "--layout embedding needs --model"),
         ({"model": "EfficientNetB0"}, "give --model_weights FILE"),
@@ -176,11 +176,11 @@ def test_a_model_that_does_not_fit_is_refused(told: str, folder: Path, tmp_path:
     ],
 )
 def test_wrong_flags_are_one_line(
-    changes: dict[str, Any], told: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     ran = convert(**flags(folder, **changes, output="refused"))
-    assert ran.code == 2 and told in ran.error()
+    assert ran.code == 2 and message in ran.error()
 
 
 @pytest.mark.slow

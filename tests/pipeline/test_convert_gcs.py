@@ -88,7 +88,7 @@ def test_labels_class_names_verify_show_and_plan_work_on_buckets(
 
 @pytest.mark.slow
 def test_processes_verify_and_show_a_dataset_in_a_bucket(buckets: GcsServer) -> None:
-    """None of them has asked for the bucket before."""
+    """None of them has requested the bucket before."""
     succeeds()
     assert published(buckets)
     verified = run_process("pipeline.verify", OUTPUT, progress=None)
@@ -183,7 +183,7 @@ def test_placeholders_and_empty_objects(buckets: GcsServer) -> None:
         ({"output": "gs://nowhere/x"}, "cannot read --output gs://nowhere/x: no such bucket"),
     ],
 )
-def test_what_is_not_there_is_told_before_the_job(
+def test_what_is_not_there_is_reported_before_the_job(
     buckets: GcsServer, flags: dict[str, Any], message: str
 ) -> None:
     ran = convert(**{**FLAGS, **flags})
@@ -199,7 +199,7 @@ def test_what_is_not_there_is_told_before_the_job(
         (requester_pays("photos"), "requester-pays"),
     ],
 )
-def test_what_is_not_allowed_is_told_before_the_job(
+def test_what_is_not_allowed_is_reported_before_the_job(
     buckets: GcsServer, fault: dict[str, Any], message: str
 ) -> None:
     buckets.set_faults([fault])

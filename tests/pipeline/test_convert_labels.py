@@ -175,8 +175,8 @@ class TestClasses:
         flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
         ran = convert(**flags, output=tmp_path / "out")
         assert ran.code == 2
-        told = f"17 of 18 labels are integers, but 'n/k' ({tmp_path}/labels.csv:8) is not"
-        assert told in ran.error() and "--label_kind text" in ran.error()
+        message = f"17 of 18 labels are integers, but 'n/k' ({tmp_path}/labels.csv:8) is not"
+        assert message in ran.error() and "--label_kind text" in ran.error()
 
     def test_labels_of_folders_that_are_nearly_all_integers_are_refused(
         self, tmp_path: Path, no_run: None

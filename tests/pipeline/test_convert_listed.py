@@ -57,7 +57,7 @@ def test_the_automl_form(folder: Path, header: list[str]) -> None:
     }
 
 
-def test_what_cannot_be_used_is_told(folder: Path) -> None:
+def test_what_cannot_be_used_is_reported(folder: Path) -> None:
     rows = ["photos/1.jpg,cat", "photos/none.jpg,cat", "photos/none.jpg,cat", "s3://b/1.jpg,dog"]
     dataset = make(folder, "image_uri,label", *rows, "photos/2.jpg", "photos/1.jpg,cat", **ALL)
     reasons = [(line["subject"], line["reason"]) for line in dataset.rejected]

@@ -40,7 +40,7 @@ a,4,8,3,12,dog
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Images `a.jpg`, `b.jpg` and `c.jpg` of 12 x 16 pixels; `c` is to be turned by 90 degrees."""
+    """Images `a.jpg`, `b.jpg` and `c.jpg` of 12 x 16 pixels; EXIF turns `c` by 90 degrees."""
     for name in "abc":
         exif = {"exif": saved_orientation(6)} if name == "c" else {}
         data = saved(picture("RGB", 12, 16, seed=ord(name)), "JPEG", **exif)
@@ -111,8 +111,8 @@ def test_boxes_as_shares_of_the_image(folder: Path) -> None:
     dataset = from_rows(folder, rows, layout="detection")
     assert dataset.manifest["options"]["box_units"] == "normalized"
     assert boxes(detected(dataset)["a"]) == [[0.25, 0.5, 0, 1]]
-    told = from_rows(folder, rows, layout="detection", box_units="pixel")
-    assert np.allclose(boxes(detected(told)["a"]), [[0.25 / 16, 0.5 / 16, 0, 1 / 12]])
+    message = from_rows(folder, rows, layout="detection", box_units="pixel")
+    assert np.allclose(boxes(detected(message)["a"]), [[0.25 / 16, 0.5 / 16, 0, 1 / 12]])
 
 
 @pytest.mark.slow
@@ -290,7 +290,7 @@ def test_records_without_an_image(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_layout_that_has_changed_is_told(folder: Path) -> None:
+def test_a_layout_that_has_changed_is_reported(folder: Path) -> None:
     flags = {"layout": write_layout(folder, "  n: csv.n\n")}
     from_rows(folder, "id,n\na,1\nb,2\n", **flags)
     write_layout(folder, "  number: csv.n\n")

@@ -84,7 +84,7 @@ def stored(dataset: Dataset, place: dict[str, Any]) -> bytes:
         return file.read(place["length"])
 
 
-def test_equal_and_near_images_are_told_of(images: Path, reported: Dataset) -> None:
+def test_equal_and_near_images_are_reported(images: Path, reported: Dataset) -> None:
     found = duplicates_of(reported)
     exact, near = found["exact"], found["near"]
     assert [keys(group) for group in exact["listed"]] == [
@@ -157,7 +157,7 @@ def test_off_looks_for_none_and_writes_the_same_shards(
     assert same.items() <= digests(reported.folder).items()
     assert off.manifest["recipe"] == reported.manifest["recipe"]
     assert statistics_of(off)["width"] == statistics_of(reported)["width"]
-    # Its options are the same, so the finished dataset is what the other mode asks for, too.
+    # Its options are the same, so the finished dataset is up to date for the other mode, too.
     again = convert(images=f"{images}/*/*.jpg", output=off.folder, **SPLITS)
     assert again.code == 0 and "up to date" in again.out
 
@@ -317,7 +317,7 @@ BOXES = "id,xmin,ymin,xmax,ymax,label\n"
 
 @pytest.mark.slow
 def test_detection(images: Path, tmp_path: Path) -> None:
-    """Rows of equal images, as sets of classes: two agree, and the others' rows are rejected."""
+    """Rows of exact duplicates, as sets of classes: two agree; the others' rows are rejected."""
     folder = tmp_path / "in"
     for name in ("a", "b", "c"):
         write(folder / f"{name}.jpg", (images / "cat/3.jpg").read_bytes())

@@ -1,4 +1,4 @@
-"""`--dedupe drop` on a bucket: MD5s are asked for instead of images, and objects may vanish."""
+"""`--dedupe drop` on a bucket: MD5s are requested instead of images, and objects may vanish."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def equal_images(dataset: Dataset) -> dict[str, Any]:
 
 
 def asked_for(buckets: GcsServer) -> list[str]:
-    """The images whose metadata were asked for, sorted."""
+    """The images whose metadata were requested, sorted."""
     start = "/storage/v1/b/photos/o/in%2F"
     targets = [target.partition("?") for _, target in buckets.log() if target.startswith(start)]
     return sorted(path.removeprefix(start).replace("%2F", "/") for path, *_ in targets)
@@ -96,10 +96,10 @@ def test_of_images_of_one_size_the_bucket_is_asked_for_the_md5(
         name for name, data in IMAGES.items() if sizes.count(len(data)) > 1
     ]
     # One of each group is read for the SHA-256 that is listed, what was rejected for the report.
-    told = ["cat/a.jpg", "cat/same.jpg", "cat/copy.jpg", "cat/same.jpg", "dog/same.jpg"]
+    message = ["cat/a.jpg", "cat/same.jpg", "cat/copy.jpg", "cat/same.jpg", "dog/same.jpg"]
     stored = ["cat/a.jpg", "cat/b.jpg", "dog/c.jpg"]
     read = {name: n for name, n in buckets.media_gets().items() if name.startswith("in/")}
-    assert read == Counter(f"in/{name}" for name in [*stored, *told])
+    assert read == Counter(f"in/{name}" for name in [*stored, *message])
 
 
 @pytest.mark.slow

@@ -41,9 +41,11 @@ def test_interrupted_while_a_job_runs_elsewhere(
     monkeypatch.setattr(beam.Pipeline, "run", lambda _: Job())
     ran = convert(**right_flags(right_inputs))
     assert ran.code == 130
-    _, told = ran.err.splitlines()
-    assert "the job continues: cancel it at https://console.cloud.google.com/dataflow/jobs/" in told
-    assert "2026-11-21_1" in told
+    _, message = ran.err.splitlines()
+    assert (
+        "the job continues: cancel it at https://console.cloud.google.com/dataflow/jobs/" in message
+    )
+    assert "2026-11-21_1" in message
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ FILES = {
     "convert --images 'new/**/*' --output new": "there is no folder 'new'",
     "convert --images 'photos/**/*' --output photos": "its files are in --output, or",
     "convert --images 'photos/*' --output new": "it matches folders: try 'photos/*/**/*'",
-    "convert --images 'C:\\photos\\*.jpg' --output new": "write / in the place of \\",
+    "convert --images 'C:\\photos\\*.jpg' --output new": "write / instead of \\",
     "convert --images 'gs:/b/*.jpg' --output new": "did you mean 'gs://b/*.jpg'?",
     "convert --images 'gcs://b/*.jpg' --output new": "did you mean 'gs://b/*.jpg'?",
     "convert --images 's3a://b/*.jpg' --output new": "did you mean 's3://b/*.jpg'?",

@@ -95,7 +95,7 @@ def test_korean_landmarks_named_by_their_folders(
 
 
 @pytest.mark.parametrize("encoding", [None, "utf-16", "ascii"])
-def test_korean_in_another_encoding_is_told_before_the_job(
+def test_korean_in_another_encoding_is_reported_before_the_job(
     landmarks: dict[str, tuple[int, bytes]], tmp_path: Path, encoding: str | None
 ) -> None:
     assert landmarks

@@ -252,7 +252,7 @@ def test_damaged_statistics_cost_no_more_than_themselves(dataset: Dataset, conte
     assert 'id="class-table"' in page_of(dataset)
 
 
-def test_a_missing_shard_is_told_in_the_page(dataset: Dataset) -> None:
+def test_a_missing_shard_is_reported_in_the_page(dataset: Dataset) -> None:
     gone = dataset.folder / dataset.shards("train")[0]
     gone.unlink()
     page = page_of(dataset)
@@ -270,7 +270,7 @@ def test_a_damaged_shard_costs_its_pictures(dataset: Dataset) -> None:
 
 
 def test_folders_that_hold_no_whole_dataset(tmp_path: Path, dataset: Dataset) -> None:
-    """What exactly is told, `test_verify.py` has: all commands open a dataset alike."""
+    """`test_verify.py` has the exact messages: all commands open a dataset in the same way."""
     ran = make_report(tmp_path)
     assert ran.code == 2 and "holds no dataset" in ran.error()
     manifest = dataset.folder / "manifest.json"

@@ -159,10 +159,10 @@ def test_values_that_do_not_fit_are_rejected_with_row_and_column(tmp_path: Path)
     dataset = made(tmp_path, rows, layout=layout, max_rejected=count)
     rejected = {line["path"]: line for line in dataset.rejected}
     assert len(rejected) == len(dataset.rejected) == count
-    for number, (column, _, told) in enumerate(WRONG_CELLS, 3):
+    for number, (column, _, message) in enumerate(WRONG_CELLS, 3):
         line = rejected[f"{tmp_path}/table.csv:{number}"]
         assert (line["subject"], line["reason"]) == ("row", "bad_cell")
-        assert line["detail"].startswith(f"table.csv:{number}, column '{column}': {told}")
+        assert line["detail"].startswith(f"table.csv:{number}, column '{column}': {message}")
     assert dataset.ledger == {
         "records_written": 1,
         "rows_read": 1 + count,
@@ -171,7 +171,7 @@ def test_values_that_do_not_fit_are_rejected_with_row_and_column(tmp_path: Path)
     }
 
 
-def test_types_are_told_by_the_columns(tmp_path: Path) -> None:
+def test_types_are_recognised_by_the_columns(tmp_path: Path) -> None:
     dataset = made(tmp_path, "b,i,f,t\nTrue,7,1,x\nfalse,-3,.5,8\n")
     dtypes = {f["name"]: f["dtype"] for f in dataset.manifest["features"]}
     assert dtypes == {"b": "int64", "i": "int64", "f": "float", "t": "bytes"}

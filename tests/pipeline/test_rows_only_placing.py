@@ -61,7 +61,7 @@ def test_rows_with_one_key_stay_together_in_the_order_of_the_file(tmp_path: Path
 def test_splits_by_column_and_group(tmp_path: Path) -> None:
     dataset = made(tmp_path, table(30), split_column="set")
     assert sorted(values(dataset, "a")) == list(range(0, 30, 3))
-    # What says where a row goes is no feature of it.
+    # The column that sets the split is not a feature.
     assert {f["name"] for f in dataset.manifest["features"]} == {"id", "x"}
     grouped = made(tmp_path, table(30), "grouped", group_by="set", splits="train=0.5,test=0.5")
     for split in ("train", "test"):

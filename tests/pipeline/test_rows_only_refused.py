@@ -40,7 +40,7 @@ def test_too_many_rejected_rows_publish_nothing(count: int, layout: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "is empty: give a file with rows to --labels"),
         ("\n\n", "is empty: give a file with rows to --labels"),
@@ -51,15 +51,15 @@ def test_too_many_rejected_rows_publish_nothing(count: int, layout: str, tmp_pat
         ("a\n\0\n", "NUL byte"),
     ],
 )
-def test_a_table_that_cannot_be_used(text: str, told: str, tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_used(text: str, message: str, tmp_path: Path) -> None:
     ran = of_table(tmp_path, text)
     assert ran.code == 2
-    assert told in ran.error()
+    assert message in ran.error()
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("yaml", "told"),
+    ("yaml", "message"),
     [
         ("features:\n  x: csv.c\n", "has no column 'c', which --layout"),
         ("features:\n  x: {source: csv.a, type: int16}\n", "line 2: unknown type 'int16'"),
@@ -69,15 +69,15 @@ def test_a_table_that_cannot_be_used(text: str, told: str, tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_layout_that_cannot_be_used(yaml: str, told: str, tmp_path: Path) -> None:
+def test_a_layout_that_cannot_be_used(yaml: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text(yaml)
     ran = of_table(tmp_path, "a,b\n1,2\n", layout=tmp_path / "my.yaml")
     assert ran.code == 2
-    assert told in ran.error()
+    assert message in ran.error()
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         ({"labels": None}, "--layout rows makes records from rows: give --labels CSV"),
         ({"images": "*.jpg"}, "leave out --images"),
@@ -90,10 +90,12 @@ def test_a_layout_that_cannot_be_used(yaml: str, told: str, tmp_path: Path) -> N
         ({"split_column": "c"}, "has no column 'c' (--split_column)"),
     ],
 )
-def test_flags_that_do_not_go_with_rows(flags: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_flags_that_do_not_go_with_rows(
+    flags: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     ran = of_table(tmp_path, "a,b\n1,2\n", **flags)
     assert ran.code == 2
-    assert told in ran.error()
+    assert message in ran.error()
 
 
 def test_plan_tells_types_and_writes_nothing(tmp_path: Path) -> None:

@@ -62,14 +62,14 @@ def test_what_no_record_has(made: dict[str, Path]) -> None:
     assert ran.error().endswith("none of 18 records has --class cat and --key dog-3")
 
 
-def test_an_image_is_told_by_its_header(made: dict[str, Path], photos: Path) -> None:
+def test_an_image_is_recognised_by_its_header(made: dict[str, Path], photos: Path) -> None:
     size = (photos / "dog" / "dog-3.jpg").stat().st_size
     ran = show(made["slim"], "--key", "dog-3")
     assert f"image/encoded            bytes[1] <{size} B, jpeg 12x16x3>" in ran.out
 
 
 def feature(*values: Any) -> tf.train.Feature:
-    """A feature of the list that the first value's type asks for."""
+    """A feature of the list for the type of the first value."""
     if isinstance(values[0], bytes):
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     if isinstance(values[0], float):
@@ -145,18 +145,18 @@ def test_records_that_are_no_examples(tmp_path: Path) -> None:
     sequence.context.feature["id"].bytes_list.value.append(b"x")
     sequence.feature_lists.feature_list["frames"].feature.add().int64_list.value.append(1)
     good = example({"id": feature(1)})
-    for record, told in {
+    for record, message in {
         bytes(sequence.SerializeToString()): "is a tf.train.SequenceExample, not a tf.train.Exam",
         b"hello": "its bytes are not a tf.train.Example",
     }.items():
         path = write(tmp_path / "some.tfrecord", [good, record])
         ran = show(path)
         assert ran.code == 1
-        assert "some.tfrecord: record 1: " in ran.error() and told in ran.error()
+        assert "some.tfrecord: record 1: " in ran.error() and message in ran.error()
         assert heads(Ran(0, ran.out, "")) == ["some.tfrecord record 0"]
 
 
-def test_a_broken_record_is_told_by_file_and_offset(tmp_path: Path) -> None:
+def test_a_broken_record_is_recognised_by_file_and_offset(tmp_path: Path) -> None:
     records = [example({"id": feature(n)}) for n in range(3)]
     path = write(tmp_path / "some.tfrecord", records)
     data = bytearray(path.read_bytes())

@@ -185,7 +185,7 @@ def test_an_upgrade_that_gives_the_same_pixels_changes_nothing(
 
 
 @pytest.mark.slow
-def test_an_upgrade_that_gives_other_pixels_is_told(
+def test_an_upgrade_that_gives_other_pixels_is_reported(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "resize": "longer=8", "output": tmp_path / "out"}

@@ -1,4 +1,4 @@
-"""What a folder can be besides a whole dataset: each case has a message of its own."""
+"""Folders that are not a whole dataset: each case has its own message."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_table_has_a_line_for_each_split(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--full"], ["--fast"]])
-def test_each_damage_is_told_in_its_own_words(dataset: Dataset, words: list[str]) -> None:
+def test_each_damage_is_reported_in_its_own_words(dataset: Dataset, words: list[str]) -> None:
     """All of them are found without decoding an image."""
     folder = dataset.folder
     first, second, third, fourth = (folder / name for name in dataset.shards())
@@ -64,7 +64,7 @@ def test_each_damage_is_told_in_its_own_words(dataset: Dataset, words: list[str]
     listed = {
         s["file"]: s["bytes"] for p in dataset.manifest["splits"].values() for s in p["shards"]
     }
-    for told in (
+    for expected in (
         "manifest.json: was edited since the dataset was written",
         "labels.txt: was changed since the dataset was written",
         "rejected.jsonl: the file is missing",
@@ -74,7 +74,7 @@ def test_each_damage_is_told_in_its_own_words(dataset: Dataset, words: list[str]
         f"{third.name}: its bytes differ: the file's CRC32C is ",
         f"{fourth.name}: is longer than the {listed[fourth.name]} bytes in the manifest",
     ):
-        assert f"\n{told}" in ran.out, told
+        assert f"\n{expected}" in ran.out, expected
     assert ran.out.count("2 of 2 damaged") == 2
     assert f"3 of {len(dataset.manifest['files']) + 1} damaged" in ran.out
     assert ran.error().startswith(f"verify: {folder} differs from its manifest: ")

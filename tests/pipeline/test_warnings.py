@@ -61,7 +61,7 @@ def test_strict_publishes_nothing_and_goes_on_without(grouped: dict[str, Any]) -
     assert ran.code == 2 and "--strict: the split " in ran.error()
     assert "nothing published" in ran.error() and not (out / "manifest.json").exists()
     assert convert(**grouped, seed=seed).code == 0
-    # What was published without it is no dataset without warnings.
+    # A dataset published without --strict still has its warnings.
     ran = convert(**strict)
     assert ran.code == 2 and "is empty" in ran.error()
 

@@ -43,7 +43,7 @@ LAYOUT = """features:
 
 
 class Datasets(dict[str, Dataset]):
-    """Datasets by name, each of which is converted when it is asked for."""
+    """Datasets by name, each converted when it is first needed."""
 
     def __init__(self, folder: Path, flags: Mapping[str, Mapping[str, Any]]) -> None:
         """Takes the folder they are made in, and the flags of each."""

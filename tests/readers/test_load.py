@@ -219,7 +219,7 @@ def test_a_split_without_images(photos: Path, tmp_path: Path, shuffle: bool) -> 
 
 def test_what_cannot_be_read_is_said(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     folder = str(datasets["slim"].folder)
-    with pytest.raises(UsageError, match="there is no split 'val' but train, test"):
+    with pytest.raises(UsageError, match="there is no split 'val', only train, test"):
         load(folder, "val")
     with pytest.raises(UsageError, match="leave out decode=False"):
         load(folder, "train", image_size=(8, 8), decode=False)

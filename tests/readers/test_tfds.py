@@ -252,7 +252,7 @@ def test_pixels_and_lists_of_a_fixed_shape(pixels: Dataset) -> None:
 
 
 def test_compressed_shards_are_not_offered(datasets: dict[str, Dataset]) -> None:
-    """Its reader opens files as uncompressed ones, so it is told nothing of them."""
+    """Its reader opens files as uncompressed ones, so no metadata is written."""
     folder = datasets["gzip"].folder
     assert not (folder / FEATURES).exists() and not (folder / INFO).exists()
     with pytest.raises(Exception, match="features.json|dataset_info|dataset info"):

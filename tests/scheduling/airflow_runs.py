@@ -113,8 +113,8 @@ def install_airflow(folder: Path) -> Airflow:
     """
     made = subprocess.run([SCRIPT], capture_output=True, text=True, check=False)
     if made.returncode:
-        told = made.stderr.strip().splitlines()[-1:]
-        skip_unless(told != ["the package registry is out of reach"], f"no Airflow: {told}")
+        message = made.stderr.strip().splitlines()[-1:]
+        skip_unless(message != ["the package registry is out of reach"], f"no Airflow: {message}")
         pytest.fail(f"{SCRIPT.name}: {made.stderr}")
     program = Path(made.stdout.strip()) / "bin" / "airflow"
     dags = folder / "dags"

@@ -56,7 +56,7 @@ class Stored(NamedTuple):
     Attributes:
         ran: how it ended.
         objects: content of what is in the folder of all versions, by name.
-        reads: how often each image was asked for.
+        reads: how often each image was requested.
     """
 
     ran: Ran

@@ -92,7 +92,7 @@ def test_a_second_run_for_the_same_date_changes_nothing(runs: Runs) -> None:
     assert kept == made
 
 
-def test_a_wrong_glob_is_told_at_once(runs: Runs, folder: Path) -> None:
+def test_a_wrong_glob_is_reported_at_once(runs: Runs, folder: Path) -> None:
     ran = runs(stories.with_a_wrong_glob)
     assert ran.code == 1
     assert f"plan: no file matches --images '{folder}/photos/*.png'" in ran.log
@@ -108,7 +108,7 @@ def test_too_many_rejected_images_are_not_tried_again(runs: Runs, folder: Path) 
     assert not (folder / "strict" / "LATEST").exists()
 
 
-def test_a_wrong_parameter_is_told_before_any_task(runs: Runs) -> None:
+def test_a_wrong_parameter_is_reported_before_any_task(runs: Runs) -> None:
     ran = runs(stories.with_a_relative_path)
     assert ran.code == 1
     assert "Invalid input for param base: 'versions' does not match" in ran.log

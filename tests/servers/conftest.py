@@ -13,8 +13,8 @@ from tests.servers.gcs_objects import BUCKET
 
 @pytest.fixture
 def server(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
-    """The server with an empty bucket, asked for nothing but what a test asks for."""
-    # The client would ask for the metadata of a bucket in the background.
+    """The server with an empty bucket, which gets only the requests of a test."""
+    # The client would request the metadata of a bucket in the background.
     monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     gcs.make_bucket(BUCKET)
     return gcs

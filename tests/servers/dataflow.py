@@ -279,7 +279,7 @@ def serve_dataflow(directory: Path, environment: Mapping[str, str]) -> Iterator[
 
     Args:
         directory: Takes a folder for each job.
-        environment: Of the workers, besides PATH.
+        environment: Of the workers, in addition to PATH.
     """
     server = DataflowServer(directory, environment)
     try:

@@ -186,11 +186,11 @@ class GcsServer:
         self._control("PUT", {"faults": [encoded(rule) for rule in rules], "seed": seed})
 
     def set_latency(self, *, get_ms: int = 0, other_ms: int = 0) -> None:
-        """Delays each GET, and each other request, by so many milliseconds."""
+        """Delays each GET, and each other request, by this many milliseconds."""
         self._control("PUT", {"get_ms": get_ms, "other_ms": other_ms})
 
     def set_page(self, names: int) -> None:
-        """Limits each page of a listing to so many names, 1,000 before."""
+        """Limits each page of a listing to this many names, 1,000 before."""
         self._control("PUT", {"page": names})
 
     def counts(self) -> dict[str, int]:
@@ -203,7 +203,7 @@ class GcsServer:
         return counts
 
     def media_gets(self) -> dict[str, int]:
-        """How often the content of each object was asked for, by name without bucket."""
+        """How often the content of each object was requested, by name without bucket."""
         media_gets: dict[str, int] = self._control("GET")["media_gets"]
         return media_gets
 

@@ -82,7 +82,7 @@ class Fault:
 
 @dataclass
 class Change:
-    """What happens to an object, once, just before its media is asked for.
+    """What happens to an object, once, just before its media is requested.
 
     Attributes:
         before_media_of: Expression for the whole of `<bucket>/<name>`.

@@ -1,4 +1,4 @@
-"""What a request to Google Cloud Storage asks for."""
+"""Describes requests to Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parameters_of(target: str) -> dict[str, str]:
 
 
 def read_request(method: str, target: str, body: bytes) -> Asked:
-    """Says what a request asks for."""
+    """Describes a request."""
     path = target.partition("?")[0]
     found = ADDRESS.fullmatch(path)
     if not found:

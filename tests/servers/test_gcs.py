@@ -1,4 +1,4 @@
-"""The Google Cloud Storage that tests talk to: it stores, counts, and fails when told to."""
+"""The Google Cloud Storage that tests talk to: it stores, counts, and fails on request."""
 
 from __future__ import annotations
 

@@ -102,10 +102,10 @@ def test_too_many_are_refused_in_one_line(
     monkeypatch.setattr(bound_rejections, "MAX_SAMPLED", 30)
     with pytest.raises(NotPublishedError):
         unmatched(tmp_path, 300, "out", limit)
-    told = json.loads((tmp_path / "out/.staging/outcome.json").read_text())
-    assert told["status"] == "too_many_rejected"
-    assert told["message"].startswith(message)
-    assert "Left out: 300 row_without_image, 1 no_label; see " in told["message"]
+    expected = json.loads((tmp_path / "out/.staging/outcome.json").read_text())
+    assert expected["status"] == "too_many_rejected"
+    assert expected["message"].startswith(message)
+    assert "Left out: 300 row_without_image, 1 no_label; see " in expected["message"]
     lines = (tmp_path / "out/.staging/rejected.jsonl").read_text().splitlines()
     assert 5 <= len(lines) <= 80
-    assert f"rejected.jsonl ({len(lines)} of them), then fix these inputs" in told["message"]
+    assert f"rejected.jsonl ({len(lines)} of them), then fix these inputs" in expected["message"]

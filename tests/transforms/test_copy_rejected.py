@@ -109,7 +109,7 @@ def test_a_second_run_copies_to_the_same_names(images: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "told"),
+    ("folder", "message"),
     [
         ("in/q", "would match the copies"),
         ("out/q", "must not contain each other"),
@@ -117,7 +117,7 @@ def test_a_second_run_copies_to_the_same_names(images: Path) -> None:
         ("file", "cannot write to --quarantine"),
     ],
 )
-def test_a_folder_that_cannot_be_used(images: Path, folder: str, told: str) -> None:
+def test_a_folder_that_cannot_be_used(images: Path, folder: str, message: str) -> None:
     (images.parent / "file").touch()
     ran = convert(
         images=f"{images}/**/*.jpg",
@@ -126,7 +126,7 @@ def test_a_folder_that_cannot_be_used(images: Path, folder: str, told: str) -> N
         quarantine=images.parent / folder,
     )
     assert ran.code == 2
-    assert told in ran.error()
+    assert message in ran.error()
     assert not list((images.parent / "out").glob("*.tfrecord"))
 
 

@@ -226,7 +226,7 @@ def test_layouts_that_need_more_are_refused_at_once(folder: Path, layout: str, s
         WriteDataset(str(folder / "out"), layout=layout)
 
 
-def test_wrong_arguments_are_told_at_once(folder: Path) -> None:
+def test_wrong_arguments_are_reported_at_once(folder: Path) -> None:
     (folder / "odd.csv").write_text("a,b,c\n1,2,3\n")
     with pytest.raises(LabelsError, match="cannot tell whether its first line is a header"):
         FindImages(["photos/*/*.jpg"], labels="odd.csv")

@@ -71,7 +71,7 @@ def manifest_of(output: Path) -> dict[str, Any]:
 
 
 def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file besides the staging folder's, with its content and inode."""
+    """Every file outside the staging folder, with its content and inode."""
     return {
         path.name: (path.read_bytes(), path.stat().st_ino)
         for path in output.iterdir()
@@ -139,7 +139,7 @@ def test_other_inputs_leave_the_dataset_alone(
 
 
 @pytest.mark.parametrize("damage", rest_slow(["cut", "gone"]))
-def test_a_damaged_dataset_is_told(published: ConvertConfig, output: Path, damage: str) -> None:
+def test_a_damaged_dataset_is_reported(published: ConvertConfig, output: Path, damage: str) -> None:
     shard = output / SHARDS[1]
     if damage == "cut":
         shard.write_bytes(shard.read_bytes()[:-1])
@@ -172,10 +172,10 @@ def test_images_that_are_rejected_too_often(
     with pytest.raises(NotPublishedError):
         convert(make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("1")))
     assert os.listdir(output) == [".staging"]
-    told = outcome(output)
+    expected = outcome(output)
     rejected = output / ".staging/rejected.jsonl"
-    assert told["status"] == "too_many_rejected"
-    assert told["message"].startswith(
+    assert expected["status"] == "too_many_rejected"
+    assert expected["message"].startswith(
         "2 of 12 images rejected, more than --max_rejected (1); nothing published. "
         f"Left out: 2 empty_file; see {rejected}"
     )
@@ -218,7 +218,7 @@ def test_without_its_last_step_a_dataset_has_no_manifest(
             convert(config)
         assert targets[-1] == name
     assert not (output / "manifest.json").exists()
-    # A rerun goes on where the first one stopped.
+    # A rerun resumes where the first one stopped.
     result = convert(config)
     assert counters(result)["shards_reused"] == 2
     assert "shards_written" not in counters(result)

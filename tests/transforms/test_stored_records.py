@@ -27,7 +27,7 @@ PLAIN = b"".join(map(framed, PAYLOADS))
 
 
 @pytest.mark.parametrize("data", [PLAIN, gzip.compress(PLAIN)], ids=["plain", "gzip"])
-def test_compression_is_told_by_the_first_bytes(tmp_path: Path, data: bytes) -> None:
+def test_compression_is_recognised_by_the_first_bytes(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "no_suffix"
     path.write_bytes(data)
     with open_records(str(path)) as records:

@@ -70,8 +70,10 @@ def test_a_report_that_fails_leaves_the_dataset_published(
         convert(config)
     assert manifest_of(tmp_path / "out")["ledger"]["records_written"] == 40
     assert not (tmp_path / "out" / "report.html").exists()
-    [told] = [record.getMessage() for record in caplog.records if "report" in record.getMessage()]
-    assert told == f"report.html could not be written ({tmp_path}/out): no room"
+    [message] = [
+        record.getMessage() for record in caplog.records if "report" in record.getMessage()
+    ]
+    assert message == f"report.html could not be written ({tmp_path}/out): no room"
     # The same command again makes what is missing.
     convert(config)
     assert (tmp_path / "out" / "report.html").exists()
@@ -153,7 +155,7 @@ def test_an_exact_duplicate_that_was_left_out_has_no_picture(
     assert places == {(kept["file"], kept["offset"])}
 
 
-def test_wrong_places_are_told_and_cost_their_own_picture(
+def test_wrong_places_are_reported_and_cost_their_own_picture(
     published: ConvertConfig, tmp_path: Path
 ) -> None:
     samples = statistics_of(tmp_path / "out")["samples"]

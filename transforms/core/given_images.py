@@ -35,7 +35,7 @@ def given_image(element: object) -> GivenImage:
     """Checks an element of a caller's pipeline.
 
     Raises:
-        TypeError: it is no tuple of key, bytes, label and split, or one of these is of another
+        TypeError: it is not a tuple of key, bytes, label and split, or one of these is of another
             type.
         ValueError: its key is empty.
 
@@ -96,7 +96,7 @@ def join_given(
         detail = f"{len(images)} images have the key {key!r}"
         yield from _rejected(Reason.DUPLICATE_KEY, detail, images, key)
     elif len({(image.label, image.cells) for image in images}) > 1:
-        detail = "it is given with several labels: which one is right cannot be told"
+        detail = "it is given with several labels"
         yield from _rejected(Reason.AMBIGUOUS_LABEL, detail, images, key)
     else:
         said = ", ".join(repr(image.split) for image in images)

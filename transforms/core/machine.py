@@ -64,9 +64,9 @@ def usable_memory(root: Path = _ROOT) -> int | None:
 def machine_processes(environment: Mapping[str, str], cores: int) -> int:
     """The number of worker processes that share the machine of this one, at least 1.
 
-    A local run tells its workers by the variable `PROCESSES_VARIABLE`. Other runners give them the
+    A local run passes it in `PROCESSES_VARIABLE`. For other runners it comes from the
     options of the job: on Dataflow there is one process for each core, unless the experiment
-    `no_use_multiple_sdk_containers` asks for a single one, and portable runners have the option
+    `no_use_multiple_sdk_containers` requests a single one, and portable runners have the option
     `sdk_worker_parallelism`.
 
     Args:

@@ -70,7 +70,7 @@ class ThrottleGate:
 
         Args:
             sent: when the request was sent; concurrent requests count once.
-            retry_after: seconds that the service asks for.
+            retry_after: seconds that the service requests.
         """
         with self._lock:
             if sent < self._changed:

@@ -70,7 +70,7 @@ class OutputChanges:
         self._storage.rename(*ends, is_synced=is_synced)
 
     def is_in_place(self, put: Put) -> bool:
-        """Whether a former attempt gave a file its final name."""
+        """Whether an earlier attempt gave a file its final name."""
         return self._storage.has_size(join(self.output, put.target), put.bytes)
 
     def remove(self, names: Iterable[str]) -> None:
@@ -100,7 +100,7 @@ class OutputChanges:
     def put_in_place(
         self, puts: Sequence[Put], staged: Sequence[bool], count: Callable[[], None]
     ) -> None:
-        """Gives staged files their final names, unless a former attempt did.
+        """Gives staged files their final names, unless an earlier attempt did.
 
         Args:
             puts: the files.

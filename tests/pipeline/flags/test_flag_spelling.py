@@ -40,7 +40,7 @@ WORDS = [
 
 @st.composite
 def spelled(draw: st.DrawFn, words: Sequence[str] = tuple(WORDS)) -> tuple[list[str], list[str]]:
-    """Some words, and the same with dashes in the place of some underscores of their names."""
+    """Some words, and the same with dashes for some underscores of their names."""
     chosen = draw(st.lists(st.sampled_from(words), unique=True))
     typed = []
     for word in chosen:

@@ -110,7 +110,7 @@ def plain(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def run(inputs: Path, out: Path, flags: Mapping[str, Any]) -> Made:
-    """Runs `convert` with these flags in the place of some that are right."""
+    """Runs `convert` with these flags instead of some valid ones."""
     right = {"images": "{in}/photos/*/*.jpg", "output": "{out}/dataset"}
     filled = {
         name: value.replace("{in}", str(inputs)).replace("{out}", str(out))

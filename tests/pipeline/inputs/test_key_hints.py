@@ -40,7 +40,7 @@ def test_of_several_keys_the_one_that_tells_images_apart(twins: Path) -> None:
     assert "2 to convert" in plan(**FLAGS, labels=labels, key="path").out
 
 
-def test_twins_are_told_of(twins: Path) -> None:
+def test_twins_are_reported(twins: Path) -> None:
     draw(twins / "in" / "b" / "2.jpg", seed=3)
     hint = "try --key stem, under which 1 images of 3 share a key and are rejected"
     refused(hint, **FLAGS, labels=rows(twins, "1", "2"), key="path")

@@ -1,4 +1,4 @@
-"""Label files and the output folder are no images, whatever the globs match."""
+"""Label files and the output folder are never images, whatever the globs match."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WIDE, HIGH, BOTH = "0,0,16,12", "0,0,12,16", "0,0,12,12"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """`side.jpg` and `other.jpg`, which EXIF turns; `plain.jpg`; and a file that is no image."""
+    """`side.jpg` and `other.jpg`, which EXIF turns; `plain.jpg`; and a non-image."""
     for name, tag in (("side", 6), ("other", 8), ("plain", 1)):
         data = saved(picture("RGB", 12, 16), "JPEG", exif=exif_of(tag))
         (tmp_path / f"{name}.jpg").write_bytes(data)

@@ -32,7 +32,7 @@ ROWS = [*SOURCES, *LABELS, *BOXES, *FILES, *CHECKS]
 
 
 def quick_ones(rows: list[Row], every: int) -> list[Any]:
-    """Each so many-th row is quick: what rows differ in are rules with tests of their own."""
+    """One of every few rows is quick: the rules in which rows differ have their own tests."""
     quick = rows[::every]
     return rest_slow([*quick, *(row for row in rows if row not in quick)], len(quick))
 

@@ -47,7 +47,7 @@ def test_a_copy_keeps_the_values() -> None:
 
 
 def test_a_graph_asks_for_few_parsers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beam parses all flags for each view, of which it asks for four in each step."""
+    """Beam parses all flags for each view, and requests four views in each step."""
     made: list[object] = []
     former = PipelineOptions.view_as
     monkeypatch.setattr(

@@ -47,7 +47,9 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 class TestFolder:
-    def test_the_second_run_is_told_and_changes_nothing(self, photos: Path, tmp_path: Path) -> None:
+    def test_the_second_run_is_reported_and_changes_nothing(
+        self, photos: Path, tmp_path: Path
+    ) -> None:
         """A folder that is open twice is locked once, be it in one process or two."""
         output = tmp_path / "out"
         with hold_output(str(output)):
@@ -65,7 +67,7 @@ class TestFolder:
 
     @pytest.mark.slow
     def test_two_runs_at_once_leave_one_whole_dataset(self, photos: Path, tmp_path: Path) -> None:
-        """Different options: whoever comes second is told, and never mixed in."""
+        """Different options: the second run is refused, and their outputs never mix."""
         output = tmp_path / "out"
         command = [sys.executable, "-m", "pipeline.convert", "--progress=off"]
         command += [f"--images={photos}/*/*.jpg", f"--output={output}"]
@@ -96,11 +98,11 @@ class TestBucket:
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("dropped_sockets")
-    def test_a_second_run_is_told_who_holds_it(self) -> None:
+    def test_a_second_run_is_reported_who_holds_it(self) -> None:
         process = holder(f"{BUCKET}/out")
-        told = rf"\(process {process.pid} on .*\) is writing to --output {BUCKET}/out;"
+        message = rf"\(process {process.pid} on .*\) is writing to --output {BUCKET}/out;"
         try:
-            with pytest.raises(DatasetError, match=told), BucketLock(LOCK).held():
+            with pytest.raises(DatasetError, match=message), BucketLock(LOCK).held():
                 pass
         finally:
             kill(process)

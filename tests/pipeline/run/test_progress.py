@@ -24,7 +24,7 @@ from transforms.metrics import _PLACES, PROGRESS, WORKERS_FOLDER, Stage
 
 
 def _run(style: str, written: Callable[[], str]) -> None:
-    """A conversion of 40 images that goes on when what it did is shown."""
+    """A conversion of 40 images that continues when its progress is shown."""
     with progress.show_progress(style):
         PROGRESS.count("listing", 41)
         _wait_for("listing", written)

@@ -86,7 +86,7 @@ def test_workers_of_a_run(
     config = make_config(Path("in"), Path("out"), **{"num_shards": None, **changes})
     decided = decide_workers(config, words, is_finished=is_finished, machine=ROOMY)
     assert decided.processes == workers
-    # What nobody asked for is reported.
+    # Defaults are reported.
     assert bool(decided.decisions) == (workers > 1 and config.workers is None)
 
 
@@ -168,7 +168,7 @@ def test_beam_deals_shards_out_to_workers_in_turn(shards: int, workers: int) -> 
 
 
 def test_a_crash_of_a_worker_ends_the_launcher_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its parent then goes on without the image, as after a crash of its own."""
+    """Its parent then continues without the image, as after its own crash."""
     sent: list[int] = []
     monkeypatch.setattr(supervise, "_kill_descendants", lambda: None)
     monkeypatch.setattr(supervise.os, "kill", lambda _, number: sent.append(number))

@@ -37,5 +37,5 @@ def test_a_manifest_gives_them_back() -> None:
     assert from_manifest({}) == []
 
 
-def test_what_only_the_run_told_is_later() -> None:
+def test_later_decisions_are_those_of_the_run() -> None:
     assert later([KEY, ROOT], [KEY]) == [ROOT]

@@ -27,7 +27,7 @@ from transforms.core.file_errors import (
         OSError(errno.ENAMETOOLONG, "name"),
         ChangedError(errno.ESTALE, "it was overwritten meanwhile"),
         FinalError(errno.EIO, "its gzip encoding is damaged"),
-        ForeignNameError("../me is no name of a shard"),
+        ForeignNameError("../me is not the name of a shard"),
     ],
 )
 def test_what_another_try_ends_with_again(error: OSError) -> None:

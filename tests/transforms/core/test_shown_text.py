@@ -94,5 +94,5 @@ def test_what_is_printable_stays_and_all_is_one_line(text: str) -> None:
         assert shown == text
 
 
-def test_terminals_are_told_nothing() -> None:
+def test_terminals_are_reported_nothing() -> None:
     assert printable("a\x1b[2Jb\udce9\u202e") == "a\\x1b[2Jb\\udce9\\u202e"

@@ -30,17 +30,17 @@ def translated(error: Exception) -> OSError:
     [
         (404, FileNotFoundError, errno.ENOENT, "no such object"),
         (412, OSError, errno.ESTALE, "it was overwritten meanwhile"),
-        (401, PermissionError, errno.EACCES, "no permission: told why"),
-        (403, PermissionError, errno.EACCES, "no permission: told why"),
+        (401, PermissionError, errno.EACCES, "no permission: the reason"),
+        (403, PermissionError, errno.EACCES, "no permission: the reason"),
         # The service understood these, and refuses them again.
-        (400, OSError, errno.EIO, "told why"),
-        (405, OSError, errno.EIO, "told why"),
-        (409, OSError, errno.EIO, "told why"),
-        (416, OSError, errno.EIO, "told why"),
+        (400, OSError, errno.EIO, "the reason"),
+        (405, OSError, errno.EIO, "the reason"),
+        (409, OSError, errno.EIO, "the reason"),
+        (416, OSError, errno.EIO, "the reason"),
     ],
 )
 def test_refusals_are_final(status: int, kind: type[OSError], number: int, says: str) -> None:
-    error = translated(exceptions.from_http_status(status, "told why\nand more"))
+    error = translated(exceptions.from_http_status(status, "the reason\nand more"))
     assert isinstance(error, kind)
     assert (error.errno, error.strerror, error.filename) == (number, says, URI)
     assert is_final(error)
@@ -50,25 +50,25 @@ def test_refusals_are_final(status: int, kind: type[OSError], number: int, says:
     "error",
     [
         *(
-            exceptions.from_http_status(status, "told why")
+            exceptions.from_http_status(status, "the reason")
             for status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS, 500, 502, 503)
         ),
-        TransportError("told why"),
-        requests.ConnectionError("told why"),
-        requests.exceptions.ChunkedEncodingError("told why"),
+        TransportError("the reason"),
+        requests.ConnectionError("the reason"),
+        requests.exceptions.ChunkedEncodingError("the reason"),
     ],
 )
 def test_what_may_pass_is_not_final(error: Exception) -> None:
     made = translated(error)
-    assert (made.errno, made.strerror, made.filename) == (errno.EIO, "told why", URI)
+    assert (made.errno, made.strerror, made.filename) == (errno.EIO, "the reason", URI)
     assert not is_final(made)
 
 
 def test_retries_that_end_name_their_time_and_the_last_error() -> None:
-    last = exceptions.ServiceUnavailable("told why")
+    last = exceptions.ServiceUnavailable("the reason")
     error = translated(exceptions.RetryError("Timeout of 120.0s exceeded", cause=last))
     assert (error.errno, error.filename) == (errno.ETIMEDOUT, URI)
-    assert error.strerror == "no answer in 120 s of retries: told why"
+    assert error.strerror == "no answer in 120 s of retries: the reason"
     assert not is_final(error)
 
 
@@ -90,10 +90,10 @@ def test_a_bucket_that_is_missing_is_named_as_one() -> None:
 
 @pytest.mark.parametrize("kind", [DefaultCredentialsError, RefreshError])
 def test_missing_credentials_say_the_command(kind: type[Exception]) -> None:
-    error = translated(kind("told why"))
+    error = translated(kind("the reason"))
     assert str(error) == "no Google credentials: run `gcloud auth application-default login`"
-    passing = kind("told why", retryable=True)  # type: ignore[call-arg]
-    assert translated(passing).strerror == "told why"
+    passing = kind("the reason", retryable=True)  # type: ignore[call-arg]
+    assert translated(passing).strerror == "the reason"
 
 
 def test_a_bucket_whose_requester_pays_says_what_to_do() -> None:

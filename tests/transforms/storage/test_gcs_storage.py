@@ -108,7 +108,7 @@ def test_gzip_encoding_is_undone_within_bounds(gcs: GcsServer, bucket: str) -> N
         (requester_pays("photos"), "requester-pays"),
     ],
 )
-def test_failures_are_told_in_one_line(
+def test_failures_are_reported_in_one_line(
     gcs: GcsServer, bucket: str, fault: dict[str, object], message: str
 ) -> None:
     gcs.put("photos", "1.jpg", b"x")

@@ -46,7 +46,7 @@ def test_what_the_kernel_makes_up_is_not_listed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A list of mounts in the place of the system's."""
+    """A list of mounts instead of the system's."""
     path = tmp_path / "mountinfo"
     monkeypatch.setattr(ordinary_files, "_MOUNTS", path)
     ordinary_files._made_up_devices.cache_clear()

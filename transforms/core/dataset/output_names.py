@@ -173,7 +173,7 @@ def waiting_file(attempt: str, number: int) -> str:
 
 
 def is_source(name: str, *, shards: Container[tuple[str, str]], attempt: str) -> bool:
-    """Whether a former run could still publish something in the staging folder.
+    """Whether an earlier run could still publish something in the staging folder.
 
     Args:
         name: of a staged file.

@@ -66,12 +66,12 @@ def shard_ranges(text: str, splits: Mapping[str, Shards]) -> list[ShardRange]:
 def _part_ranges(part: str, splits: Mapping[str, Shards]) -> list[ShardRange]:
     match = _PART.fullmatch(part)
     if match is None:
-        raise ValueError(f"{part!r} is no split: {_EXAMPLES}")
+        raise ValueError(f"{part!r} is not a split: {_EXAMPLES}")
     name, slice_text = match["split"].strip(), match["slice"]
     if name not in splits:
         if name == ALL and slice_text is None:
             return [each for split in splits for each in _part_ranges(split, splits)]
-        raise ValueError(f"there is no split {name!r} but {', '.join(splits)}")
+        raise ValueError(f"there is no split {name!r}, only {', '.join(splits)}")
     shards = splits[name]
     if slice_text is None:
         return [ShardRange(file, 0, records, records) for file, records in shards]

@@ -252,7 +252,7 @@ def given_pixels(
     quality: int | None,
     exif_orientation: str,
 ) -> PixelOptions:
-    """The changes that the arguments of a caller ask for, with the rules of the command.
+    """The changes that the arguments of a caller request, with the rules of the command.
 
     Raises:
         TypeError: one of them has the wrong type.

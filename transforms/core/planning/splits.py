@@ -88,7 +88,7 @@ def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
     shares = tuple(_parse_one(part, text) for part in text.split(","))
     seen: set[str] = set()
     for name, _ in shares:
-        if name.casefold() in seen:  # some file systems do not tell 'Test' from 'test'
+        if name.casefold() in seen:  # some file systems treat 'Test' and 'test' as one name
             raise _usage(text, f"{name!r} is given twice; name each split once")
         seen.add(name.casefold())
     total = math.fsum(share for _, share in shares)

@@ -356,7 +356,7 @@ def _parsed(
             return
         except csv.Error as error:
             problem = _quote_problem(error, row.start, path)
-        yield row.start, [], problem  # the reader goes on with the next line
+        yield row.start, [], problem  # the reader continues with the next line
         row.begin(reader.line_num + 1)
 
 

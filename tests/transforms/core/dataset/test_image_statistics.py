@@ -134,12 +134,12 @@ def test_samples_are_of_the_smallest_numbers_whatever_the_order_of_shards() -> N
 def test_the_file_tells_numbers_of_the_images() -> None:
     images = [("jpeg", 100, 200, 5000, 6, "cat"), ("png", 300, 100, 70, 0, "dog")]
     statistics = counted("train", list(enumerate(images)))
-    told = describe(statistics, records=2, samples=[], duplicates=None)
-    assert told["images"] == 2
-    assert told["formats"] == {"jpeg": 1, "png": 1}
-    assert told["orientations"] == {"6": 1}
-    assert told["width"] == {"min": 100, "max": 200, "sum": 300, "bins": {"26": 1, "30": 1}}
-    assert told["bytes"]["sum"] == 5070
-    assert (told["aspect"]["min"], told["aspect"]["max"]) == (0.333333, 2.0)
-    assert told["aspect"]["bins"] == {"-7": 1, "4": 1}
-    assert told["duplicates"] is None
+    message = describe(statistics, records=2, samples=[], duplicates=None)
+    assert message["images"] == 2
+    assert message["formats"] == {"jpeg": 1, "png": 1}
+    assert message["orientations"] == {"6": 1}
+    assert message["width"] == {"min": 100, "max": 200, "sum": 300, "bins": {"26": 1, "30": 1}}
+    assert message["bytes"]["sum"] == 5070
+    assert (message["aspect"]["min"], message["aspect"]["max"]) == (0.333333, 2.0)
+    assert message["aspect"]["bins"] == {"-7": 1, "4": 1}
+    assert message["duplicates"] is None

@@ -1,4 +1,4 @@
-"""Counts of shards add up, and a ledger that does not balance is told."""
+"""Counts of shards add up, and a ledger that does not balance is reported."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_rejections_that_the_ledger_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (LINES[:2], "counts of reasons differ"),
         ([*LINES, LINES[0]], "lists 3 images, the ledger counts 2"),
@@ -44,8 +44,8 @@ def test_rejections_that_the_ledger_counts() -> None:
         ([*LINES[:2], "7"], "not a rejection"),
     ],
 )
-def test_rejections_that_differ_from_the_ledger(lines: list[str], told: str) -> None:
-    assert told in " ".join(rejected_problems(MANIFEST, text(*lines)))
+def test_rejections_that_differ_from_the_ledger(lines: list[str], message: str) -> None:
+    assert message in " ".join(rejected_problems(MANIFEST, text(*lines)))
 
 
 LISTS = tuple(feature for feature in LAYOUTS["detection"] if feature.is_list)
@@ -53,7 +53,7 @@ RIGHT = OBJECTS | {"image/class/label": [0, 1], "image/object/class/label": [0, 
 
 
 def problems_of_lists(**changed: list[Any]) -> tuple[str, ...]:
-    """What is told of a record of `RIGHT` with other values, `/` written as `__`."""
+    """The problems of a record of `RIGHT` with other values, `/` written as `__`."""
     values = RIGHT | {name.replace("__", "/"): value for name, value in changed.items()}
     record = ExampleEncoder(LISTS).encode(checked(values=values))
     return RecordVerifier(LISTS, {0: "cat", 1: "dog"}, Limits(10**6, 10**6)).check(record).problems
@@ -66,7 +66,7 @@ def test_lists_that_are_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"image__object__class__label": [0, 2, 0]}, "label 2 is not a line of labels.txt"),
         ({"image__object__class__label": [1, 1, 0]}, "label 1 is 'dog' in labels.txt"),
@@ -81,9 +81,9 @@ def test_lists_that_are_right() -> None:
         ),
     ],
 )
-def test_lists_that_are_wrong(changed: dict[str, list[Any]], told: str) -> None:
+def test_lists_that_are_wrong(changed: dict[str, list[Any]], message: str) -> None:
     (problem,) = problems_of_lists(**changed)
-    assert told in problem
+    assert message in problem
 
 
 def test_readers_of_boxes_keep_0_for_the_background() -> None:

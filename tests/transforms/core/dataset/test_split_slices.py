@@ -54,12 +54,12 @@ def test_a_text_names_records(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("val", "there is no split 'val' but train, test, none"),
-        ("train+val[:3]", "there is no split 'val' but train, test, none"),
+        ("val", "there is no split 'val', only train, test, none"),
+        ("train+val[:3]", "there is no split 'val', only train, test, none"),
         ("all[:3]", "there is no split 'all'"),
-        ("", "'' is no split: write it like train, "),
-        ("train[", r"'train\[' is no split: write it like"),
-        ("train+", "'' is no split"),
+        ("", "'' is not a split: write it like train, "),
+        ("train[", r"'train\[' is not a split: write it like"),
+        ("train+", "'' is not a split"),
         ("train[:]", r"'train\[:\]' has no valid slice"),
         ("train[]", "has no valid slice"),
         ("train[3]", "has no valid slice"),

@@ -124,7 +124,7 @@ def test_the_order_of_arrival_makes_no_difference(images: list[Drawn], data: st.
 
 
 def by_hand(images: list[Drawn]) -> set[tuple[int, Record, Record]]:
-    """All near pairs among the first image of each content in each split."""
+    """All pairs of near-duplicates among the first image of each content in each split."""
     first: dict[tuple[int, str], tuple[Record, int]] = {}
     for place, image in sorted(placed(images).items()):
         if image.perceptual_hash is not None:

@@ -71,10 +71,10 @@ def test_a_record_is_found_at_its_offset() -> None:
     assert list(read_records(io.BytesIO(file))) == records
     index = ShardIndex(["a", "b", "c"], ["1", "2", "3"], [["x"], ["x", "y"], [""]], [3, 0, 5])
     for number, data in enumerate(records):
-        told = index.describe(FILE, number)
-        start = told["offset"] + 12
-        assert file[start : start + told["length"]] == data
-    assert told == {
+        message = index.describe(FILE, number)
+        start = message["offset"] + 12
+        assert file[start : start + message["length"]] == data
+    assert message == {
         "key": "c", "path": "3", "class": "", "split": "train", "file": FILE, "offset": 35,
         "length": 5,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Of equal images the smallest key stays; of those that contradict each other none."""
+"""Of exact duplicates the smallest key stays; of contradictory ones none."""
 
 from __future__ import annotations
 

@@ -83,11 +83,11 @@ def test_features_of_a_header() -> None:
         ("a", "csv.a"),
         ("c", "csv.c"),
     ]
-    for header, told in (
+    for header, message in (
         (["a", ""], "column 2 has no name"),
         (["a", "a"], "'a' .1 and 2.: rename"),
     ):
-        with pytest.raises(LabelsError, match=told):
+        with pytest.raises(LabelsError, match=message):
             table_features(header, None, path="t.csv")
 
 

@@ -144,7 +144,7 @@ def test_a_damaged_gzip_stream_is_found() -> None:
 
 
 class CountedStream(io.BytesIO):
-    """Knows the most bytes that it was asked for at once."""
+    """Knows the most bytes that were requested at once."""
 
     most = 0
 

@@ -1,4 +1,4 @@
-"""Columns and units of boxes are told from the headers and rows of common tools."""
+"""Columns and units of boxes are inferred from headers and rows of common tools."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def units(*boxes: str, form: str = "corners") -> tuple[str, str]:
     return guess_units(cells, form, lambda at: f"line {at + 2}", "a.csv")
 
 
-def test_units_are_told_by_far_corners() -> None:
+def test_units_are_recognised_by_far_corners() -> None:
     assert units("0,0,1,1", "0.5,0,1.0000001,1") == (
         "normalized",
         "no number is above 1 in the first 2 boxes",

@@ -147,10 +147,10 @@ def test_missing_numbers_are_the_default(cell: str) -> None:
         assert values.of_row(("a.csv", 2), [cell]) == {"x": value}
 
 
-def test_missing_numbers_without_a_default_are_told() -> None:
+def test_missing_numbers_without_a_default_are_reported() -> None:
     feature = Feature("x", "csv.a", "int64")
-    told = {"": "the cell is empty; give it a default", "NA": "'NA' is a missing value; give it"}
-    for cell, detail in told.items():
+    message = {"": "the cell is empty; give it a default", "NA": "'NA' is a missing value; give it"}
+    for cell, detail in message.items():
         with pytest.raises(RejectedImageError) as caught:
             cell_values(feature, "a.csv:2", cell)
         assert caught.value.detail.startswith(f"a.csv:2, column 'a': {detail}")

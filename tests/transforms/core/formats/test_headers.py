@@ -36,7 +36,7 @@ def costly(data: bytes) -> str:
 
 
 def with_scans(data: bytes, count: int) -> bytes:
-    """A JPEG whose last scan is repeated until there are so many."""
+    """A JPEG whose last scan is repeated until there are this many."""
     *front, end = images.jpeg_segments(data)
     scans = sum(segment[1] == 0xDA for segment in front)
     return b"".join(front) + front[-1] * (count - scans) + end
@@ -59,7 +59,7 @@ def test_the_most_scans_that_encoders_write_are_few() -> None:
 def test_scans_have_a_limit(data: bytes) -> None:
     assert header(with_scans(data, MAX_SCANS)).format == "jpeg"
     assert costly(with_scans(data, MAX_SCANS + 1)) == f"more than {MAX_SCANS} scans"
-    # a cut file is no way around it
+    # a truncated file does not circumvent it
     assert costly(with_scans(data, MAX_SCANS + 1)[:-9]) == f"more than {MAX_SCANS} scans"
 
 
@@ -88,7 +88,7 @@ def test_compressed_texts_have_a_limit(kind: bytes, late: bool) -> None:
 
 
 def in_many_parts(count: int) -> Iterator[tuple[str, bytes]]:
-    """Files with about so many markers, chunks or blocks that say nothing."""
+    """Files with about this many markers, chunks or blocks that say nothing."""
     jpeg, webp = images.saved(COLOR, "JPEG"), images.saved(images.picture("RGB", 16, 24), "WEBP")
     chunks = images.png_chunks()
     gif = images.gif_file((9, 7), [(0, 0, 9, 7)], b"")

@@ -290,7 +290,7 @@ def test_an_animated_webp_without_alpha_never_reaches_tensorflow(mode: str) -> N
 def test_real_photos_are_accepted_without_tensorflow() -> None:
     photos = ROOT.parent / "shared" / "data" / "flowers"
     if not photos.is_dir():
-        pytest.skip("no photos beside the repository")
+        pytest.skip("no photos next to the repository")
     code = """if True:
         import pathlib, sys
         from transforms.core.images.check import Limits, check_image

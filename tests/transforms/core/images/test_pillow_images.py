@@ -101,7 +101,7 @@ def test_bombs_are_refused_whatever_the_limit(limits: Limits) -> None:
         (b"", Reason.NOT_AN_IMAGE),
         (saved(picture("RGB"), "TIFF")[:50], Reason.CORRUPT_IMAGE),
         (saved(picture("RGB"), "JPEG2000")[:60], Reason.CORRUPT_IMAGE),
-        (saved(picture("RGB"), "PNG"), Reason.NOT_AN_IMAGE),  # of a format that is not asked for
+        (saved(picture("RGB"), "PNG"), Reason.NOT_AN_IMAGE),  # of a format that was not requested
     ],
 )
 def test_what_is_no_image_has_a_reason(data: bytes, expected: Reason) -> None:

@@ -15,7 +15,7 @@ from transforms.core.images.pixel_options import Original, PixelOptions, Resize
 
 
 def tagged(image: Image.Image, format_: str, orientation: int) -> bytes:
-    """The file of an image that says how it is to be turned."""
+    """The file of an image with an orientation."""
     if format_ == "TIFF":
         return saved(image, format_, tiffinfo={0x0112: orientation})
     return saved(image, format_, exif=exif(orientation))

@@ -1,4 +1,4 @@
-"""Resized images have the size that was asked for, and show the same."""
+"""Resized images have the requested size, and show the same."""
 
 from __future__ import annotations
 

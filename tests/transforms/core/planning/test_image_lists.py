@@ -18,8 +18,8 @@ CELLS = ["photos/1.jpg", "./1.jpg", "../1.jpg", "/photos/1.jpg", "gs://other/1.j
 def test_the_path_and_the_root_are_the_file_again(root: str, cell: str) -> None:
     path = f"{root}/list.csv"
     if problem := listed_problem(cell, path):
-        told = "'/photos/1.jpg' is a local file, but its CSV is in a bucket"
-        assert (root, problem) == ("gs://bucket/data", told)
+        message = "'/photos/1.jpg' is a local file, but its CSV is in a bucket"
+        assert (root, problem) == ("gs://bucket/data", message)
         return
     uri = listed_uri(cell, path)
     found = full_uri(root, listed_path(uri, root))

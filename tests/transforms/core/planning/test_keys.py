@@ -202,5 +202,5 @@ def test_seed_beyond_128_bits_is_an_error() -> None:
 )
 def test_hashes_never_change(key: str, seed: int, hashes: tuple[int, int]) -> None:
     assert key_hashes(key, seed=seed) == hashes, (
-        "every dataset would be split and ordered anew: bump the format version"
+        "every dataset would be split and ordered in another way: bump the format version"
     )

@@ -113,7 +113,7 @@ def test_every_shard_takes_an_equal_range(count: int, data: st.DataObject) -> No
         (2**53 + 1, 9, 2**53, None, 2),  # no float rounds the rest away
         (913_600, 51, 64, None, 51),  # no more shards than records ...
         (900, 1, 100, None, 1),
-        (0, 0, 100, 7, 7),  # ... unless they are asked for
+        (0, 0, 100, 7, 7),  # ... unless they are requested
         (900, 3, 100, 300, 300),
         (10**15, 10**9, 1, 1, 1),
     ],

@@ -47,7 +47,7 @@ def test_another_seed_puts_groups_elsewhere() -> None:
     assert first != other
 
 
-def test_the_key_decides_unless_told_otherwise() -> None:
+def test_the_key_decides_by_default() -> None:
     split_hash, _ = key_hashes("k", seed=3)
     for source in ("hash", "csv", "directory"):
         assigner = SplitAssigner(HALVES, seed=3, split_from=source)

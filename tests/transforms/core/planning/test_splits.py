@@ -72,7 +72,7 @@ def test_parse_splits(text: str, shares: tuple[tuple[str, float], ...]) -> None:
         ("train=80,test=20", "add up to 100"),
     ],
 )
-def test_wrong_splits_are_told_in_one_line(text: str, problem: str) -> None:
+def test_wrong_splits_are_reported_in_one_line(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem) as caught:
         parse_splits(text)
     assert "--" not in str(caught.value)

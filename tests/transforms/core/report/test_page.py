@@ -41,7 +41,7 @@ def test_a_million_images_of_ten_thousand_classes(name: str) -> None:
 
 
 @pytest.mark.parametrize(("classes", "shards"), rest_slow([(20_000, 3_000), (200_000, 30_000)]))
-def test_what_does_not_fit_is_told(classes: int, shards: int) -> None:
+def test_what_does_not_fit_is_reported(classes: int, shards: int) -> None:
     page = render(make_sources(make_manifest(classes, 4 * classes, shards), {}, []))
     assert len(page.encode()) < MAX_PAGE
     assert f"largest of {classes:,}; <code>manifest.json</code> has all of them" in page

@@ -78,7 +78,7 @@ def test_garbled_gzip() -> None:
     assert "damaged gzip" in error_of(b"\x1f\x8b\x08\x00garbage garbage")
 
 
-def test_a_workbook_is_told_by_its_bytes() -> None:
+def test_a_workbook_is_recognised_by_its_bytes() -> None:
     assert error_of(b"PK\x03\x04rest") == (
         "CSV a.csv is a zip archive or an Excel workbook: save it as CSV"
     )

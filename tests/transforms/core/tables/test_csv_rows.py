@@ -1,4 +1,4 @@
-"""Rows of CSV files however they are written; malformed ones are told by line and reason."""
+"""Rows of CSV files in all spellings; malformed ones are reported with line and reason."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_ways_to_write_the_same_rows(data: str, encoding: str) -> None:
     assert rows_of(data, encoding=encoding) == [LabelRow("1", "한강", 2)]
 
 
-def test_gzip_is_told_by_its_bytes() -> None:
+def test_gzip_is_recognised_by_its_bytes() -> None:
     assert rows_of(gzip.compress(b"id,label\n1,cat\n")) == [LabelRow("1", "cat", 2)]
 
 

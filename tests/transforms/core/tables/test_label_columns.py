@@ -1,4 +1,4 @@
-"""Columns are found or asked for."""
+"""Columns are found, or the message says which flag to give."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_without_labels() -> None:
         (("id",), None, None, "--label_column"),
     ],
 )
-def test_columns_that_cannot_be_told(
+def test_columns_that_cannot_be_recognised(
     rows: tuple[str, ...], key: str | None, label: str | None, message: str
 ) -> None:
     with pytest.raises(LabelsError, match=message) as caught:
