@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from transforms.core.arguments import (
+    class_texts,
     one_of,
     optional_delimiter,
     optional_path,
@@ -59,6 +60,7 @@ class FindImages(FindLabelledImages):
         label_from: str | None = None,
         label_regex: str | None = None,
         label_kind: str = "auto",
+        class_names: Sequence[str] | None = None,
         key: str | None = None,
         root: str | os.PathLike[str] = "",
         splits: str = "train=1",
@@ -80,6 +82,7 @@ class FindImages(FindLabelledImages):
                 `label_regex`, and `directory` without.
             label_regex: finds the label in a path below `root`.
             label_kind: the same as for `WriteDataset`; with `text`, `nan` is also a label.
+            class_names: the same as for `WriteDataset`; a class `NA` is no missing label.
             key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
             root: a folder that contains all images; paths in the dataset are relative to it.
             splits: name and share of each, as in `train=0.9,test=0.1`.
@@ -118,7 +121,8 @@ class FindImages(FindLabelledImages):
         )
         rules = PathRules(label_from, label_regex or "", split_from == "directory")
         finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
-        missing = missing_labels(one_of("label_kind", label_kind, LABEL_KINDS))
+        names = class_texts("class_names", class_names)
+        missing = missing_labels(one_of("label_kind", label_kind, LABEL_KINDS), names)
         reader = columns and RowReader(columns, key=kind, encoding=csv_encoding, missing=missing)
         csv_paths = [] if path is None else [path]
         source = ImageSource(_globs(images), finder, csv_paths, reader, label_from, assigner)

@@ -273,3 +273,17 @@ def test_a_pair_twice_with_two_labels_is_one_rejection(folder: Path) -> None:
     dataset = write_pairs(folder / "out", pairs, max_rejected="1")
     assert [line["reason"] for line in dataset.rejected] == ["ambiguous_label"]
     assert dataset.ledger == {"images_matched": 2, "records_written": 1, "images_rejected": 1}
+
+
+def test_a_class_that_is_named_as_a_missing_label_keeps_its_images(folder: Path) -> None:
+    (folder / "states.csv").write_text("id,label\ncat0,NA\ndog1,dog\n")
+    (folder / "states.txt").write_text("NA\ndog\n")
+    flags = {"images": "photos/*/*.jpg", "labels": "states.csv", "max_rejected": "100%"}
+    command = make_dataset(folder / "command", **flags, class_names="states.txt")
+    names = ["NA", "dog"]
+    find = FindImages([flags["images"]], labels="states.csv", class_names=names, root="photos")
+    write = WriteDataset("own", class_names=names, max_rejected="100%", root="photos")
+    run(find, write)
+    own = Dataset(folder / "own")
+    assert own.classes == command.classes == names
+    assert own.ledger == command.ledger and own.ledger["records_written"] == 2
