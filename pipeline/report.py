@@ -21,14 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset.
         DatasetError: the report cannot be written.
     """
-    parser = OneLineParser(
-        "report",
-        "Writes report.html of a finished dataset again, as convert does at its end:\n"
-        "an HTML summary with sample images.",
-        usage="OUT",
-        examples=("out/photos", "gs://my-bucket/datasets/photos"),
-    )
-    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
+    parser = make_parser()
     arguments = sys.argv[1:] if argv is None else argv
     flags, unknown = parser.parse_known_args(underscored(arguments))
     check_words(unknown, arguments, parser)
@@ -47,6 +40,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as error:
         raise DatasetError(f"cannot write {path}: {one_line(error)}") from error
     print(f"report   {path}, {format_bytes(size)}")
+
+
+def make_parser() -> OneLineParser:
+    """The parser of `report`."""
+    parser = OneLineParser(
+        "report",
+        "Writes report.html of a finished dataset again, as convert does at its end:\n"
+        "an HTML summary with sample images.",
+        usage="OUT",
+        examples=("out/photos", "gs://my-bucket/datasets/photos"),
+    )
+    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
+    return parser
 
 
 if __name__ == "__main__":

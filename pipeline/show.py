@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         DatasetError: a record cannot be read, or no record matches.
     """
     arguments = sys.argv[1:] if argv is None else argv
-    parser = _make_parser()
+    parser = make_parser()
     flags, unknown = parser.parse_known_args(underscored(arguments))
     check_words(unknown, arguments, parser)
     import_beam(arguments)
@@ -83,7 +83,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
 
 
-def _make_parser() -> OneLineParser:
+def make_parser() -> OneLineParser:
+    """The parser of `show`."""
     parser = OneLineParser(
         "show",
         "Prints records of a dataset, or of TFRecord files of any program.\n"

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         DatasetError: it differs from its manifest.
     """
     arguments = sys.argv[1:] if argv is None else argv
-    parser = _make_parser()
+    parser = make_parser()
     flags, beam_flags = parser.parse_known_args(underscored(arguments))
     refuse_unknown(beam_flags, list(arguments), parser)
     import_beam(arguments)
@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"verified {flags.output}: {shards} {kind}, {records} records, {checked}")
 
 
-def _make_parser() -> OneLineParser:
+def make_parser() -> OneLineParser:
+    """The parser of `verify`."""
     parser = OneLineParser(
         "verify",
         "Reads every shard of a dataset again and compares it with its manifest.\n"

@@ -5,6 +5,8 @@ These are `deploy/metadata.json`, the parameters of the Flex Template, and `docs
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +16,9 @@ from pipeline.flags.option import Option
 from pipeline.flags.option_table import GROUPS, OPTIONS
 
 _ROOT = Path(__file__).parents[2]
+
+# The commands that do not take the options of the table.
+_OTHER_COMMANDS = ("verify", "show", "report")
 
 _TEMPLATE = {
     "name": "Images to TFRecords",
@@ -36,12 +41,15 @@ _OF_BEAM = (
     },
 )
 
-_REFERENCE = """# Options of `convert` and `plan`
+_REFERENCE = """# Command-line reference
 
-This page is made from the table of options in `pipeline/flags/` by
-`python -m pipeline.flags.option_documents`. *Recorded* options decide bytes of a dataset: its
-manifest holds them, and a finished dataset is only kept by a run with the same ones. Any option of
-Apache Beam passes through in addition.
+This page is made from the commands and the table of options in `pipeline/flags/` by
+`python -m pipeline.flags.option_documents`. `image-tfrecords COMMAND` and
+`python -m pipeline.COMMAND` are the same. The options up to *Run* are those of `convert` and
+`plan`; [`verify`](#verify), [`show`](#show) and [`report`](#report) are at the end.
+
+*Recorded* options decide bytes of a dataset: its manifest holds them, and a finished dataset is
+only kept by a run with the same ones. Any option of Apache Beam passes through in addition.
 
 ## A file of options
 
@@ -106,7 +114,27 @@ def option_reference() -> str:
     for name, options in GROUPS.items():
         lines += [f"## {name.capitalize()}", "", "| option | meaning | default | recorded |"]
         lines += ["| :--- | :--- | :--- | :--- |", *map(_row, options), ""]
+    for command in _OTHER_COMMANDS:
+        lines += _command(command)
     return "\n".join(lines)
+
+
+def _command(name: str) -> Iterator[str]:
+    """A command that has a parser of its own."""
+    parser: argparse.ArgumentParser = importlib.import_module(f"pipeline.{name}").make_parser()
+    usage = (parser.usage or "").removeprefix(parser.prog)
+    yield from (f"## `{name}`", "", f"`image-tfrecords {name}{usage}`", "")
+    yield from (str(parser.description), "")
+    for action in parser._actions:
+        if not isinstance(action, argparse._HelpAction | argparse._VersionAction):
+            names = ", ".join(f"`{flag}`" for flag in action.option_strings)
+            choices = "|".join(map(str, action.choices or ()))
+            value = "" if action.nargs == 0 else f"`{action.metavar or choices}`"
+            has_default = action.default is not None and action.nargs != 0
+            has_default = has_default and "if omitted" not in (action.help or "")
+            default = f" (default: `{action.default}`)" if has_default else ""
+            yield f"- {' '.join(filter(None, (names, value)))}: {action.help}{default}"
+    yield ""
 
 
 def _row(option: Option) -> str:

@@ -90,7 +90,7 @@ def test_a_missing_flag_is_named() -> None:
 
 
 def test_every_synonym_names_flags_that_are_there() -> None:
-    parsers = (make_parser("convert"), show._make_parser(), verify._make_parser())
+    parsers = (make_parser("convert"), show.make_parser(), verify.make_parser())
     for meant, names in unknown_flags._SYNONYMS.items():
         named = {word.rstrip(",") for word in meant.split() if word.startswith("--")}
         mine = {flag for flag in named if not flag.startswith("--direct_")}
