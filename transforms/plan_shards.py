@@ -19,6 +19,7 @@ from transforms.core.planning.shards import MAX_SHARDS, ShardPlan, shard_index
 from transforms.core.records import NO_IMAGE, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.metrics import PROGRESS
+from transforms.runners import runs_in_process
 
 beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
 
@@ -138,10 +139,20 @@ def every_shard(
             yield name, nothing
 
 
+def _every_bounded_shard(
+    totals: PlanTotals, plan: ShardPlan, nothing: Nothing
+) -> Iterator[tuple[str, Nothing]]:
+    plan.check_sizes(totals)
+    return every_shard(totals, plan, nothing)
+
+
 class PlanShards(beam.PTransform):
     """Groups labelled images by shard.
 
     Input: `LabelledImage`. Output: `PlannedShards`. Only names cross the shuffle.
+
+    Raises in the job:
+        LabelsError: on several machines, a shard has more than `MAX_SHARD_NAMES` images.
     """
 
     def __init__(
@@ -165,8 +176,9 @@ class PlanShards(beam.PTransform):
         ).with_output_types(
             tuple[str, ShardImage], **{_AssignShardFn.REJECTIONS: Rejection}
         ).with_outputs(_AssignShardFn.REJECTIONS, main="images")
+        name_shards = every_shard if runs_in_process(images.pipeline) else _every_bounded_shard
         every = self._totals | "Name every shard" >> beam.FlatMap(
-            every_shard, self._plan, NO_IMAGE
+            name_shards, self._plan, NO_IMAGE
         ).with_output_types(tuple[str, ShardImage])
         shards = (
             (assigned.images, every)

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.beam import collect
+from transforms import plan_shards
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.planning import shards as planned_shards
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.shards import ShardPlan, shard_index
 from transforms.core.records import LabelledImage, ShardImage
@@ -35,14 +37,14 @@ def labelled(
 
 
 def plan(
-    images: list[LabelledImage], rules: LabelRules = ANY_LABELS
+    images: list[LabelledImage], rules: LabelRules = ANY_LABELS, how: ShardPlan = PLAN
 ) -> tuple[dict[str, Any], list[Any], Any]:
     """The images in order of each shard that has some, the rejections, and the totals."""
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | "Images" >> beam.Create(images).with_output_types(LabelledImage)
         totals = created | "Total" >> TotalLabels(None)
-        planned = created | "Plan" >> PlanShards(PLAN, totals, rules=rules)
+        planned = created | "Plan" >> PlanShards(how, totals, rules=rules)
         return {**planned._asdict(), "totals": totals}
 
     planned = collect(construct)
@@ -111,6 +113,17 @@ def test_every_planned_shard_is_there_also_without_images(count: int) -> None:
     numbers = [f"{number:05}-of-00003.tfrecord" for number in range(3)]
     assert sorted(sizes) == [*(f"test-{n}" for n in numbers), *(f"train-{n}" for n in numbers)]
     assert sum(sizes.values()) == count
+
+
+def test_elsewhere_a_shard_of_too_many_names_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_shards, "MAX_SHARD_NAMES", 3)
+    plan_of_two = ShardPlan((), shard_size=100, num_shards=2, gzip=False)
+    images = [labelled(number) for number in range(7)]
+    # In one process, memory is the limit.
+    assert sum(len(group) for group in plan(images, how=plan_of_two)[0].values()) == 7
+    monkeypatch.setattr(plan_shards, "runs_in_process", lambda _: False)
+    with pytest.raises(LabelsError, match="7 images in 2 shards, 4 in one: .*--num_shards 3 or"):
+        plan(images, how=plan_of_two)
 
 
 def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from transforms.core.label_errors import LabelsError
 from transforms.core.planning.splits import splits_in_order
 from transforms.core.records import ShardImage, ShardRow
 
 # The largest shard number that fits into the file name.
 MAX_SHARDS = 99_999
+
+MAX_SHARD_NAMES = 400_000
+"""Images of one shard on runners whose workers are elsewhere.
+
+A planned image is 238 bytes with a key and a path of 100 characters each, the names of a shard are
+one element, and Beam's limit for an element is 100 MB.
+"""
 
 # The default size of a shard in bytes.
 DEFAULT_SHARD_SIZE = 150_000_000
@@ -120,6 +129,13 @@ def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | S
     return digest.hexdigest()
 
 
+class PlanSizes(Protocol):
+    """Images and bytes of each split, as `PlanTotals` has them."""
+
+    images: Counter[str]
+    bytes: Counter[str]
+
+
 class ShardPlan(NamedTuple):
     """How a dataset is cut into shards.
 
@@ -152,6 +168,22 @@ class ShardPlan(NamedTuple):
             split: self._names(split, split_bytes.get(split, 0), split_records.get(split, 0))
             for split in splits
         }
+
+    def check_sizes(self, totals: PlanSizes) -> None:
+        """Checks that the names of a shard fit in one element.
+
+        Raises:
+            LabelsError: they do not; the message has the number of shards that fits.
+        """
+        for split, names in self.files(totals.bytes, totals.images).items():
+            images = totals.images[split]
+            in_one = -(-images // max(1, len(names)))
+            if in_one > MAX_SHARD_NAMES:
+                raise LabelsError(
+                    f"split {split!r} has {images} images in {len(names)} shards, {in_one} in one: "
+                    f"more than {MAX_SHARD_NAMES}, which a worker of this runner can take; use "
+                    f"--num_shards {-(-images // MAX_SHARD_NAMES)} or more"
+                )
 
     def _names(self, split: str, total_bytes: int, records: int) -> list[str]:
         count = shard_count(

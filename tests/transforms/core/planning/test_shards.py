@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
+import apache_beam as beam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.label_errors import LabelsError
 from transforms.core.planning.shards import (
+    DEFAULT_SHARD_SIZE,
+    MAX_SHARD_NAMES,
     MAX_SHARDS,
     ShardName,
     ShardPlan,
@@ -20,6 +26,7 @@ from transforms.core.planning.shards import (
 )
 from transforms.core.records import ShardImage
 
+ROWS = beam.coders.RowCoder.from_type_hint(ShardImage, None)
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 ORDERS = st.integers(LOWEST, HIGHEST)
 COUNTS = st.integers(1, MAX_SHARDS)
@@ -31,6 +38,28 @@ NAMES = st.builds(
     st.booleans(),
 )
 IMAGE = ShardImage(order=5, key="a", path="x/a.jpg", size=10, version=3, label="cat", label_id=1)
+
+
+def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> None:
+    totals = PlanTotals(images=Counter(test=10, train=10**8), bytes=Counter(train=10**13))
+    eight = ShardPlan(("train", "test"), DEFAULT_SHARD_SIZE, 8, gzip=False)
+    with pytest.raises(LabelsError) as raised:
+        eight.check_sizes(totals)
+    assert str(raised.value) == (
+        "split 'train' has 100000000 images in 8 shards, 12500000 in one: more than 400000, which "
+        "a worker of this runner can take; use --num_shards 250 or more"
+    )
+    eight._replace(num_shards=250).check_sizes(totals)
+    with pytest.raises(LabelsError, match="use --num_shards 250 or more"):
+        eight._replace(num_shards=249).check_sizes(totals)
+    # By their bytes, images are in many more shards.
+    eight._replace(num_shards=None).check_sizes(totals)
+    ShardPlan((), DEFAULT_SHARD_SIZE, 8, gzip=False).check_sizes(PlanTotals())
+
+
+def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb() -> None:
+    image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000)
+    assert MAX_SHARD_NAMES * len(ROWS.encode(image)) < 100e6
 
 
 @given(NAMES)
