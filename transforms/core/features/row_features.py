@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +11,7 @@ from transforms.core.features.cells import cell_values, in_shape, parse_again, p
 from transforms.core.features.layouts import Feature
 from transforms.core.features.objects import ObjectValues
 from transforms.core.images.pixel_options import Original
-from transforms.core.planning.row_cells import RowRequirements
+from transforms.core.planning.row_cells import RowRequirements, parsed_rows
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -104,7 +103,7 @@ class RowValues:
         """
         if not self._features:
             return {}
-        rows = json.loads(image.cells)
+        rows = parsed_rows(image.cells)
         sources: dict[str, list[Any]] = {}
         if self._objects is not None:
             size = stored or (original.height, original.width)
@@ -151,7 +150,7 @@ class RowValues:
         Raises:
             RejectedImageError: with reason `BAD_CELL` or `ROW_CONFLICT`.
         """
-        rows = json.loads(image.cells) if image.cells else []
+        rows = parsed_rows(image.cells) if image.cells else []
         for feature in self._features if rows else ():
             if feature.column is not None:
                 self._cells(feature, rows)

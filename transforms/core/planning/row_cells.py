@@ -9,6 +9,7 @@ Cells are small JSON texts that are not parsed before the shard is written:
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -97,6 +98,17 @@ def _labels(row: JoinSide, requirements: RowRequirements) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+@functools.lru_cache(maxsize=64)
+def parsed_rows(cells: str) -> list[Any]:
+    """The rows of an image of a shard, to be read only.
+
+    The counts of a shard and its Examples ask for the rows of an image one after the other: they
+    are decoded once. An embedding takes 16 images together.
+    """
+    rows: list[Any] = json.loads(cells)
+    return rows
+
+
 def row_labels(rows: str) -> tuple[int, list[str]]:
     """The number of rows in a `rows_text`, and all of their labels."""
     parsed = json.loads(rows)
@@ -138,5 +150,5 @@ def class_texts(image: ShardImage) -> list[str]:
     """The classes that an image counts for: its label, or all labels of its rows, each once."""
     if not image.cells:
         return [image.label]
-    texts = dict.fromkeys(text for _, labels, _ in json.loads(image.cells) for _, text in labels)
+    texts = dict.fromkeys(text for _, labels, _ in parsed_rows(image.cells) for _, text in labels)
     return list(texts) or [""]

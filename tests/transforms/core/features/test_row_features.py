@@ -15,6 +15,7 @@ from transforms.core.images.pixel_options import Original
 from transforms.core.planning.row_cells import (
     RowRequirements,
     class_texts,
+    parsed_rows,
     row_labels,
     rows_text,
     with_ids,
@@ -44,6 +45,17 @@ def rejected(feature: Feature, *cells: str) -> tuple[str, str]:
     with pytest.raises(RejectedImageError) as caught:
         value(feature, *cells)
     return caught.value.reason.value, caught.value.detail
+
+
+def test_the_rows_of_an_image_are_decoded_once_for_its_counts_and_its_values() -> None:
+    image = rows(([(1, "cat")], ["7"]), ([(0, "dog")], ["7"]))
+    parsed_rows.cache_clear()
+    assert class_texts(image) == ["cat", "dog"]
+    values = RowValues([column()], row_requirements([column()]))
+    assert values.of(image, Original(12, 16, 1)) == {"a": 7}
+    values.check_cells(image)
+    assert class_texts(image) == ["cat", "dog"]
+    assert parsed_rows.cache_info().misses == 1
 
 
 @pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"detection"}))
