@@ -130,9 +130,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         DatasetError: see `train`.
     """
-    parser = OneLineParser(
-        prog="train", allow_abbrev=False, description="Trains a small image classifier."
-    )
+    parser = OneLineParser(about="Trains a small image classifier.")
+    parser.prog = "python examples/train.py"
     parser.add_argument("folder", nargs="?", default="out/sample", help="default: %(default)s")
     parser.add_argument("--epochs", type=typed(at_least_one), default=5)
     parser.add_argument("--batch_size", type=typed(at_least_one), default=16)
