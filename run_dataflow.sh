@@ -4,7 +4,7 @@
 #     --images 'gs://my-bucket/photos/**/*.jpg' --labels gs://my-bucket/labels.csv \
 #     --output gs://my-bucket/datasets/photos
 # SDK_IMAGE names an image for the workers (deploy/Dockerfile). All other flags go to
-# `python -m pipeline.convert`; one that is set here can be given too, and then wins.
+# `python -m pipeline.convert`; a flag that is set here can be given too, and then wins.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/environment.sh"
 
@@ -13,7 +13,7 @@ fail() {
   exit 2
 }
 
-# values_of FLAG WORDS...: every value that the words give to a flag, one a line.
+# values_of FLAG WORDS...: every value of a flag in the words, one per line.
 values_of() {
   local flag="$1"
   shift

@@ -3,7 +3,7 @@
 #
 # Arguments go to pytest, which then runs alone and in one process:
 #   ./run_tests.sh tests/pipeline/test_show.py     the quick tests of a file
-#   ./run_tests.sh -m slow -n 2 --dist loadscope   what takes long: see CONTRIBUTING.md
+#   ./run_tests.sh -m slow -n 2 --dist loadscope   the slow tests: see CONTRIBUTING.md
 set -euo pipefail
 for word in "$@"; do
   case "$word" in
@@ -25,11 +25,11 @@ fi
 
 "$venv/bin/ruff" check .
 "$venv/bin/ruff" format --check --quiet .
-# It takes one core for a while; the tests have the other meanwhile.
+# mypy takes one core for a while; the tests use the other.
 mkdir -p build
 "$venv/bin/mypy" > build/mypy.txt 2>&1 &
 types=$!
-# Whole files to a process each: what a file shares is made once.
+# Each process gets whole files, so that their fixtures are made once.
 "$venv/bin/python" -m pytest -n logical --maxprocesses 4 --dist loadscope && code=0 || code=$?
 wait "$types" || code=1
 cat build/mypy.txt

@@ -99,7 +99,7 @@ def gcs(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcsS
 
 @pytest.fixture
 def dropped_sockets() -> Iterator[None]:
-    """For tests whose server drops connections: urllib3 leaves their sockets to be collected."""
+    """Collects the sockets that urllib3 leaves open when a server drops connections."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
         yield

@@ -36,7 +36,7 @@ def _temporary_files_of(user: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_privileges() -> Iterator[None]:
-    """As a user whom permissions bind, if this is root."""
+    """Runs as a user without root's privileges, so that permissions apply."""
     if os.geteuid() != 0:
         yield
         return

@@ -232,7 +232,7 @@ def test_the_installed_script_prints_its_version(
 def test_the_installed_script_converts(
     installed: Path, hostile_folder: Path, tmp_path: Path
 ) -> None:
-    """With the dependencies of this environment, and the report's files of the wheel."""
+    """The script uses this environment's dependencies and the wheel's files of the report."""
     site = next((installed / "lib").glob("python*/site-packages"))
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     write_inputs(tmp_path)

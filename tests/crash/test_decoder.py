@@ -152,7 +152,7 @@ def test_it_costs_the_images_not_the_job(images: Path, planted: tuple[str, ...])
 
 @pytest.mark.slow
 def test_without_a_supervisor_the_same_command_goes_on(images: Path) -> None:
-    """As a worker that its runner starts again: each try knows one image more."""
+    """A runner restarts such a worker; each attempt suspects one more image."""
     main = Path(images.parent, "unsupervised.py")
     main.write_text("import sys\nfrom pipeline.convert import main\nmain(sys.argv[1:])\n")
     codes = [convert(images, module="unsupervised")[0] for _ in range(3)]
@@ -163,7 +163,7 @@ def test_without_a_supervisor_the_same_command_goes_on(images: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_in_processes_of_their_own(images: Path) -> None:
-    """As in one process: the command continues by itself, without the images."""
+    """The command continues by itself without the images, as in one process."""
     code, message = convert(images, "--workers=2")
     assert code == 0, message
     assert set(message.splitlines()) == {"a decoder crashed (SIGSEGV); going on without the image"}

@@ -44,7 +44,7 @@ def scratch(folder: Path) -> list[Path]:
 
 @pytest.mark.slow
 def test_an_interrupt_of_the_parent_alone_ends_the_run(photos: Path, tmp_path: Path) -> None:
-    """As `kill -INT` sends it; Ctrl-C reaches the children, too."""
+    """`kill -INT` reaches only the parent; Ctrl-C reaches the children, too."""
     with start(photos, tmp_path) as process:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)

@@ -76,7 +76,7 @@ def test_published_bytes(name: str, golden: Golden, expected: dict[str, Any]) ->
 def test_the_manifest_repeats_the_run(
     name: str, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same options, no file of records differs: see the recipes below."""
+    """With the same options, all files of records are equal: see the recipes below."""
     dataset = golden.dataset(name)
     monkeypatch.chdir(golden.folder)
     words = [f"--config={dataset.folder}/manifest.json", "--output=again"]
@@ -128,7 +128,7 @@ def shards(golden: Golden, name: str) -> dict[tuple[str, str], str]:
 
 @pytest.mark.slow
 def test_every_option_changes_records(golden: Golden) -> None:
-    """Of two conversions that differ in it alone; the next test depends on it."""
+    """Two conversions differ only in the option; the next test depends on this one."""
     effective = set()
     for name, (_, base, _) in CONVERSIONS.items():
         if not base:
@@ -148,7 +148,7 @@ def test_every_option_changes_records(golden: Golden) -> None:
     "names", [QUICK, pytest.param(tuple(CONVERSIONS), marks=pytest.mark.slow)], ids=["quick", "all"]
 )
 def test_files_of_one_recipe_have_the_same_bytes(golden: Golden, names: tuple[str, ...]) -> None:
-    """So an option that changes the bytes of a shard is in the digest that its recipe is made of.
+    """An option that changes the bytes of a shard is therefore part of its recipe.
 
     A rerun with another value of it would take staged shards over otherwise.
     """

@@ -37,7 +37,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def labels(tmp_path: Path) -> Path:
-    """Where the label file of a test goes; the largest take a gigabyte of disk."""
+    """The path of a test's label file; the largest files take a gigabyte."""
     return tmp_path / "labels.csv"
 
 

@@ -320,7 +320,7 @@ def _lies() -> Iterator[tuple[str, Case]]:
 
 
 def _largest() -> Iterator[tuple[str, Case]]:
-    """As much as the limits allow, in as few bytes as can be."""
+    """The largest image within the limits, in the fewest bytes."""
     size = f"({SIDE}, {SIDE}, "
     rows = zeros((1 + SIDE * 3) * SIDE)
     small = images.whole_images()["jpeg_progressive"]

@@ -96,6 +96,6 @@ def test_a_problem_that_quotes_a_long_name_is_shortened(tmp_path: Path) -> None:
 
 
 def varint(number: int) -> bytes:
-    """As protobuf writes it."""
+    """A number in protobuf's encoding."""
     low, rest = number & 127, number >> 7
     return bytes([low | 128]) + varint(rest) if rest else bytes([low])

@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def flags(folder: Path, *rows: str) -> dict[str, Any]:
-    """Of a conversion of what rows list, with a quarantine."""
+    """Flags of a conversion of images that rows list, with a quarantine."""
     (folder / "list.csv").write_text("\n".join(["image_uri,label", "photos/0.jpg,cat", *rows]))
     output = {"output": folder / "out", "quarantine": folder / "quarantine"}
     return {"labels": folder / "list.csv", **output, **ALL}

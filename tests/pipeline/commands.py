@@ -58,7 +58,7 @@ class Ran(NamedTuple):
 
 
 def take_interrupts() -> None:
-    """For `preexec_fn`: a background job of a shell, and a worker of xdist, ignore SIGINT."""
+    """A `preexec_fn`: background jobs of a shell and workers of xdist ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

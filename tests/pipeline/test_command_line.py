@@ -236,7 +236,7 @@ def test_a_release_names_its_documentation(monkeypatch: pytest.MonkeyPatch) -> N
 def test_both_ways_supervise_the_same_commands(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As they did before there was a program: what writes or decodes has a child process."""
+    """Commands that write or decode run in a child process, however they are started."""
     supervised: list[str] = []
 
     def note(_: object) -> int:

@@ -89,7 +89,7 @@ def test_a_csv_that_lists_nothing_that_is_there(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
-    """In a process of its own, whose command line has no URL."""
+    """The command runs in its own process, whose command line has no URL."""
     gcs.make_bucket("bucket")
     gcs.put("bucket", "x/9.jpg", saved(picture("RGB", 9, 9), "JPEG"))
     rows = [

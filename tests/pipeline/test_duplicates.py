@@ -294,7 +294,7 @@ def test_a_kept_image_that_is_rewritten_before_it_is_stored(
     "change", ["is_rewritten", "vanishes", "becomes_a_fifo", "becomes_a_device"]
 )
 def test_a_kept_image_that_changes_before_it_is_stored(change: str, copied: dict[str, Any]) -> None:
-    """In a process that may hang."""
+    """The process may hang."""
     words = arguments(**copied)
     command = [sys.executable, "-m", "tests.hostile.changing", "in/a.jpg", change, *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

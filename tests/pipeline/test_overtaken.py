@@ -17,7 +17,7 @@ Overtake = Callable[..., None]
 
 @pytest.fixture
 def flags(photos: Path, tmp_path: Path) -> dict[str, Any]:
-    """Of a conversion of the photos."""
+    """Flags of a conversion of the photos."""
     return {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out", "num_shards": 2}
 
 
@@ -60,7 +60,7 @@ def test_another_dataset_is_named(flags: dict[str, Any], overtake: Overtake) -> 
 def test_without_a_lock_the_job_itself_knows(
     flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on s3://, where another run may end at any moment."""
+    """On s3://, for example, another run may end at any moment."""
     build = launch.build
     monkeypatch.setattr(launch, "hold_output", lambda _: contextlib.nullcontext())
 

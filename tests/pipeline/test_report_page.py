@@ -340,7 +340,7 @@ def test_names_are_text_and_nothing_else(page: Page, hostile: Path) -> None:
 
 
 def test_what_is_smuggled_in_cannot_run(page: Page, dataset: Dataset, tmp_path: Path) -> None:
-    """If a name were not escaped after all, the page's policy would stop it."""
+    """Even if a name were not escaped, the page's policy would block its script."""
     text = (dataset.folder / "report.html").read_text("utf-8")
     own = "document.title='owned'"
     smuggled = f'<script>{own}</script><img src=x onerror="{own}">'

@@ -60,7 +60,7 @@ def test_a_hostile_name_stays_in_the_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a" * 251 + ".jpg", "한" * 83 + ".jpg"])
 def test_a_long_name_is_cut(tmp_path: Path, name: str) -> None:
-    """With the shard before it, 255 bytes would be too many for a file system."""
+    """A name of 255 bytes after the name of the shard is too long for a file system."""
     example = {"bytes": [b"x"], "path": [name.encode()]}
     record = Record("train-00000-of-00001.tfrecord", 0, example)
     path = show.save_image(record, tmp_path, image="bytes", named="path")

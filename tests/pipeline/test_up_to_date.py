@@ -75,7 +75,7 @@ def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Pat
 def test_new_modification_times_alone_keep_it_up_to_date(
     dataset: Dataset, flags: dict[str, Any], tmp_path: Path
 ) -> None:
-    """As `cp`, `touch` and a download give them."""
+    """`cp`, `touch` and downloads set new times."""
     before = snapshot(dataset.folder)
     for path in tmp_path.glob("in/*/*.jpg"):
         os.utime(path, (1_000_000, 1_000_000))

@@ -26,7 +26,7 @@ SETTINGS = {
 
 
 class Site(NamedTuple):
-    """Where the DAGs run.
+    """The place in which the DAGs run.
 
     Attributes:
         folder: `photos/CLASS/NAME`, of which one is empty, and `labels.csv`.

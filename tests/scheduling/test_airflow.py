@@ -39,7 +39,7 @@ def folder(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(folder: Path, gcs_server: GcsServer) -> Iterator[Site]:
-    """Where the DAGs run."""
+    """The place in which the DAGs run."""
     airflow = install_airflow(folder)
     stories.fill_bucket(gcs_server, folder)
     with serve_dataflow(folder / "jobs", gcs_server.environment) as dataflow:

@@ -156,7 +156,7 @@ class DataflowServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self._http.server_address[1])
 
     @property

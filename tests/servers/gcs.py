@@ -106,7 +106,7 @@ class GcsServer:
 
     @property
     def url(self) -> str:
-        """Where programs under test find the server."""
+        """The address of the server for programs under test."""
         return f"http://{HOST}:{self.port}"
 
     @property

@@ -199,7 +199,7 @@ class Proxy:
             return int((await response.json())["generation"]) if response.status == 200 else 0
 
     def _url_of(self, name: str) -> URL:
-        """Where upstream has `<bucket>/<name>`."""
+        """The address of `<bucket>/<name>` upstream."""
         bucket, _, name = name.partition("/")
         target = f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
         return URL(self._upstream + target, encoded=True)

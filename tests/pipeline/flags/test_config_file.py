@@ -154,7 +154,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
 
 @given(st.lists(st.text("ab[*]?/.", min_size=1, max_size=6), min_size=1, unique=True))
 def test_one_glob_stands_for_all_label_files(paths: list[str]) -> None:
-    """Of a single file or of several, whatever is magic in their names."""
+    """The glob matches a single file or several, even with special characters in their names."""
     import glob
 
     assert sorted(expand_braces(_one_glob(paths))) == sorted(map(glob.escape, paths))

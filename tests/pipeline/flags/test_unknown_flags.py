@@ -100,7 +100,7 @@ def test_every_synonym_names_flags_that_are_there() -> None:
 
 
 def test_no_name_has_two_meanings() -> None:
-    """In one command: `-n` is `--limit` in show, and elsewhere what programs print and not do."""
+    """Within one command: `-n` is `--limit` in show, and a dry run elsewhere."""
     of_show = ("--limit N", "--fast")
     for is_of_show in (False, True):
         names = [
@@ -113,7 +113,7 @@ def test_no_name_has_two_meanings() -> None:
 
 
 def test_no_hint_leads_to_what_is_refused() -> None:
-    """As `--dry_run` did, and `--verbose`, which led to --overwrite."""
+    """`--dry_run` did, and so did `--verbose`, which led to --overwrite."""
     refused = ["--dry_run", "--streaming", "--update", "--label", "--labels", "--overwrite"]
     for flag in ("--dryrn", "--dry_ru", "--streamin", "--updates", "--lable", "--overwrites"):
         assert suggestion(flag, ["--overwrite"]) == "see --help"

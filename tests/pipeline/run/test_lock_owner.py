@@ -26,7 +26,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def owner_of(pid: int) -> Owner:
-    """As that process would write it."""
+    """The owner that this process would record."""
     return this_process()._replace(pid=pid, started=lock_owner._state_and_start(pid)[1])
 
 

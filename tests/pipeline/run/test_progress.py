@@ -89,7 +89,7 @@ def test_a_bar_of_a_shard_that_is_tried_again_ends_at_all() -> None:
 
 @pytest.mark.slow
 def test_a_run_on_a_terminal(photos: Path, tmp_path: Path) -> None:
-    """With a file that TensorFlow has to be asked about, which says much when it starts."""
+    """One file needs TensorFlow, which prints much when it starts."""
     folder = tmp_path / "photos"
     shutil.copytree(photos / "cat", folder / "cat")
     data = (folder / "cat" / "cat-0.jpg").read_bytes()
@@ -161,7 +161,7 @@ def test_workers_on_this_machine_are_counted(
 
 
 def test_the_stages_of_a_run(photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
-    """In their order, with all that they did."""
+    """The stages come in order, with all of their counts."""
     rows = "".join(f"{stem},{label}\n" for stem, label in stems.items())
     (tmp_path / "labels.csv").write_text(f"id,label\n{rows}absent,cat\n")
     flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv", "num_shards": 2}
@@ -208,7 +208,7 @@ def test_off_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestProgress:
     @pytest.fixture(autouse=True)
     def quicker(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """So that a line falls into each stage of a short run."""
+        """Prints more often, so that each stage of a short run prints a line."""
         monkeypatch.setattr(progress, "_LINE_SECONDS", 0.001)
 
     def test_plain_lines_tell_rate_and_time_left(self, photos: Path, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_missing_cells_of_a_type_that_is_given_are_counted(feature: Feature, bec
 def test_the_cells_that_are_counted_are_those_that_reject(
     type_: str, cells: list[str], default: str | None, form: tuple[tuple[int, ...] | None, str]
 ) -> None:
-    """Of a type that is given, and of the one that is inferred."""
+    """This holds for given and for inferred types."""
     shape, separator = form
     default = default if shape != (2,) else default and "1|1"
     given_type = Feature("x", "csv.a", TYPES[type_], shape, default, separator, type=type_)

@@ -105,7 +105,7 @@ def test_a_block_in_several_segments() -> None:
 
 @pytest.mark.parametrize("between", [b"junk", b"\xff\xff", b"\xff\xd3", b"\xff\x00"])
 def test_what_is_between_segments_is_passed_over(between: bytes) -> None:
-    """As libjpeg and Pillow do; the same walk as that of the header."""
+    """libjpeg, Pillow and our reader of headers skip it in the same way."""
     data = saved(picture("RGB"), "JPEG", exif=exif_of(6))
     at = data.index(b"\xff\xe1")
     data = data[:at] + between + data[at:]
@@ -123,7 +123,7 @@ def with_block(format_: str, block: bytes) -> bytes:
 
 @pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP"])
 def test_as_pillow_reads_damaged_blocks(format_: str) -> None:
-    """Of a block with other values, both say the same."""
+    """Both give the same result for a block with changed values."""
     source = random.Random(format_)
     block = exif(6).tobytes()
     agreed = 0

@@ -128,7 +128,7 @@ def test_threads_that_wait_take_no_note(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_image_on_its_way_costs_no_system_call(tmp_path: Path) -> None:
-    """Of those that Python reports: files, processes, sleeps."""
+    """The test counts the calls that Python reports: files, processes, sleeps."""
     guard = DecoderGuard(LIMITS.max_pixels)
     check(guard, 1)
     seen: list[str] = []

@@ -63,7 +63,7 @@ def test_small_images_have_looks_too() -> None:
 
 
 def test_cells_that_are_equally_bright_are_no_steps() -> None:
-    """Of nine columns, five are black and four are white: each row has one step."""
+    """Five of nine columns are black and four are white: each row has one step."""
     pixels = np.zeros((80, 90, 1), np.uint8)
     pixels[:, 50:] = 255
     assert hash_of_pixels(pixels) == int.from_bytes([0b00001000] * 8)

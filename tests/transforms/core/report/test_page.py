@@ -18,7 +18,7 @@ HOSTILE = '</script><b onclick="x">\'{{ 7 * 7 }}'
 
 
 def rejections_of(reasons: list[str], path: str) -> list[Rejection]:
-    """As many of each reason as are listed."""
+    """As many rejections of each reason as the page lists."""
     return [
         Rejection("image", reason, "9" * 160, f"{path}/{reason}/{at}.jpg", "k")
         for reason in reasons

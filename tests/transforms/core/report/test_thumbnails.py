@@ -101,7 +101,7 @@ def test_a_cut_file_shows_what_there_is() -> None:
 
 
 def test_damaged_files_of_every_kind() -> None:
-    """In the child, each gives a picture or none; none of them is an error."""
+    """In the child, each file gives a picture or none, never an error."""
     whole = whole_images()
     damaged = [
         data for one in list(whole.values())[:12] for data in [one, one[: len(one) * 2 // 3]]
