@@ -1,21 +1,22 @@
-"""Creates one version of a dataset per day: plan, convert, verify, publish. See docs/airflow.md."""
+"""For Airflow 3: creates one version of a dataset per day. See docs/airflow.md."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param
 from image_tfrecords_tasks import (
     BUCKET,
+    DEFAULT_ARGS,
     IMAGE,
     PARAMS,
     PROJECT,
     REGION,
     PipelineOperator,
+    VerifyOperator,
     output_of,
     publish,
-    verify,
 )
 
 # Options of Beam for each runner.
@@ -55,15 +56,21 @@ def flags(context: Any, **_: Any) -> dict[str, Any]:
 with DAG(
     "image_tfrecords",
     schedule="@daily",
-    start_date=datetime(2024, 1, 1),
+    start_date=datetime(2024, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
+    dagrun_timeout=timedelta(days=1),
+    default_args=DEFAULT_ARGS,
+    tags=["image-tfrecords", "beam"],
     params={**PARAMS, "runner": Param("FnApiRunner", enum=list(RUNNERS))},
     doc_md=__doc__,
 ):
     plan = PipelineOperator(
-        task_id="plan", command="plan", runner="FnApiRunner", pipeline_options=flags
+        task_id="plan",
+        command="plan",
+        runner="FnApiRunner",
+        pipeline_options=flags,
+        execution_timeout=timedelta(hours=1),
     )
     convert = PipelineOperator(
         task_id="convert",
@@ -76,4 +83,5 @@ with DAG(
             "location": REGION,
         },
     )
-    plan >> convert >> verify() >> publish("{{ params.base }}", "{{ ds }}")
+    verify = VerifyOperator(task_id="verify", dataset="{{ params.base }}/{{ ds }}")
+    plan >> convert >> verify >> publish("{{ params.base }}", "{{ ds }}")

@@ -1,21 +1,22 @@
-"""The same workflow with the Flex Template of deploy/. See docs/airflow.md."""
+"""For Airflow 3: the same workflow with the Flex Template of deploy/. See docs/airflow.md."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.providers.google.cloud.operators.dataflow import DataflowStartFlexTemplateOperator
 from airflow.sdk import DAG
 from image_tfrecords_tasks import (
     BUCKET,
+    DEFAULT_ARGS,
     IMAGE,
     PARAMS,
     PROJECT,
     REGION,
+    VerifyOperator,
     output_of,
     publish,
-    verify,
 )
 
 
@@ -53,14 +54,17 @@ def body(context: Any, **_: Any) -> dict[str, Any]:
 with DAG(
     "image_tfrecords_flex",
     schedule="@daily",
-    start_date=datetime(2024, 1, 1),
+    start_date=datetime(2024, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
+    dagrun_timeout=timedelta(days=1),
+    default_args=DEFAULT_ARGS,
+    tags=["image-tfrecords", "dataflow"],
     params=PARAMS,
     doc_md=__doc__,
 ):
     convert = DataflowStartFlexTemplateOperator(
         task_id="convert", body=body, project_id=PROJECT, location=REGION
     )
-    convert >> verify() >> publish("{{ params.base }}", "{{ ds }}")
+    verify = VerifyOperator(task_id="verify", dataset="{{ params.base }}/{{ ds }}")
+    convert >> verify >> publish("{{ params.base }}", "{{ ds }}")

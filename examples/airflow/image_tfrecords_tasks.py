@@ -1,13 +1,16 @@
-"""Settings, parameters and tasks of both DAGs. See docs/airflow.md."""
+"""Settings, parameters and tasks of both DAGs, for Airflow 3. See docs/airflow.md."""
 
 from __future__ import annotations
 
 import os
+from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
+from airflow.providers.apache.beam.hooks.beam import BeamHook, beam_options_to_args
 from airflow.providers.apache.beam.operators.beam import BeamRunPythonPipelineOperator
-from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import Param, task
+from airflow.providers.standard.hooks.subprocess import SubprocessHook
+from airflow.sdk import Asset, BaseOperator, Param, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 # Settings of an installation. PYTHON is that of the environment with image-tfrecords, which
@@ -19,6 +22,20 @@ BUCKET = os.environ.get("IMAGE_TFRECORDS_BUCKET", "my-bucket")
 IMAGE = os.environ.get(
     "IMAGE_TFRECORDS_IMAGE", f"{REGION}-docker.pkg.dev/{PROJECT}/images/convert:0.2.0"
 )
+
+# What another DAG can wait for: schedule=[DATASET]. It stands for the default of `base`.
+DATASET = Asset(name="image_tfrecords", uri=f"gs://{BUCKET}/datasets/images")
+
+# Of each task that has no other value.
+DEFAULT_ARGS = {
+    "retries": 3,
+    "retry_delay": timedelta(minutes=5),
+    "execution_timeout": timedelta(hours=12),
+}
+
+# Exit codes that a retry cannot change: wrong flags or inputs, and more images rejected than
+# --max_rejected.
+FINAL_EXIT_CODES = (2, 3)
 
 # Airflow chooses the working directory, so paths must be absolute or URLs.
 _PATH = r"^(/|[a-z][a-z0-9+.-]*://).*[^/]$"
@@ -52,35 +69,78 @@ def output_of(context: Any) -> str:
     return f"{context['params']['base']}/{context['ds']}"
 
 
+def check_exit_code(code: int) -> None:
+    """Fails the task if its command failed; Airflow retries only what a retry can fix."""
+    if code in FINAL_EXIT_CODES:
+        raise AirflowFailException(f"exit code {code}: see the last line of the command")
+    if code:
+        raise AirflowException(f"exit code {code}")
+
+
+class CommandHook(BeamHook):
+    """Runs a pipeline like BeamHook, which reports the exit code only in a message."""
+
+    def __init__(self, runner: str, process: SubprocessHook) -> None:
+        super().__init__(runner=runner)
+        self.process = process
+
+    def _start_pipeline(
+        self, variables: dict[str, Any], command_prefix: list[str], **_: Any
+    ) -> None:
+        flags = beam_options_to_args(variables)
+        command = [*command_prefix, f"--runner={self.runner}", *flags]
+        check_exit_code(self.process.run_command(command).exit_code)
+
+
 class PipelineOperator(BeamRunPythonPipelineOperator):
-    """Runs `python -m pipeline.COMMAND`, and retries only failures that a retry can fix."""
+    """Runs `python -m pipeline.COMMAND` with flags, and ends it when the task is killed."""
 
     def __init__(self, *, command: str, **kwargs: Any) -> None:
         super().__init__(
             py_file=f"pipeline.{command}", py_options=["-m"], py_interpreter=PYTHON, **kwargs
         )
 
-    def execute(self, context: Any) -> Any:
-        try:
-            return super().execute(context)
-        except AirflowException as error:
-            # 2: wrong flags or inputs; 3: more images rejected than --max_rejected.
-            if str(error).endswith(("return code 2", "return code 3")):
-                raise AirflowFailException(f"{error}: see its last line") from error
-            raise
+    def _init_pipeline_options(self, *args: Any, **kwargs: Any) -> Any:
+        options = super()._init_pipeline_options(*args, **kwargs)
+        self.beam_hook = CommandHook(self.runner, self.process)
+        return options
+
+    @cached_property
+    def process(self) -> SubprocessHook:
+        return SubprocessHook()
+
+    def on_kill(self) -> None:
+        self.process.send_sigterm()
+        super().on_kill()
 
 
-def verify() -> BashOperator:
-    """Re-reads every shard. In the environment, a parameter cannot become a part of the command."""
-    return BashOperator(
-        task_id="verify",
-        bash_command='"$PYTHON" -m pipeline.verify "$OUTPUT"',
-        env={"PYTHON": PYTHON, "OUTPUT": "{{ params.base }}/{{ ds }}"},
-        append_env=True,
-    )
+class VerifyOperator(BaseOperator):
+    """Runs `python -m pipeline.verify DATASET`, which reads every shard again."""
+
+    template_fields = ("dataset",)
+
+    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
+
+    @cached_property
+    def process(self) -> SubprocessHook:
+        return SubprocessHook()
+
+    def execute(self, context: Any) -> None:
+        command = [PYTHON, "-m", "pipeline.verify", self.dataset]
+        check_exit_code(self.process.run_command(command).exit_code)
+
+    def on_kill(self) -> None:
+        self.process.send_sigterm()
 
 
-@task.external_python(python=PYTHON, expect_airflow=False)
+@task.external_python(
+    python=PYTHON,
+    expect_airflow=False,
+    execution_timeout=timedelta(minutes=10),
+    outlets=[DATASET],
+)
 def publish(base: str, version: str) -> None:
     """Writes the newest version to the file LATEST atomically; a backfill does not revert it."""
     from transforms.storage.files import join, storage_of

@@ -21,7 +21,7 @@ from tests.servers.gcs import CLOSED_PORT, HOST
 
 DAGS = ROOT / "examples" / "airflow"
 SCRIPT = ROOT / "scripts" / "airflow_environment.sh"
-PAUSE = "timedelta(minutes=5)"
+PAUSE = '"retry_delay": timedelta(minutes=5)'
 
 # Seconds; a run that hangs must not hang the tests.
 TIMEOUT = 600
@@ -40,7 +40,8 @@ class Ran(NamedTuple):
 
     def tries(self, command: str) -> int:
         """How often a command of the project was started."""
-        return len(re.findall(rf"Running command: \S+ -m pipeline\.{command} ", self.log))
+        started = rf"Running command: \['[^']+', '-m', 'pipeline\.{command}'"
+        return len(re.findall(started, self.log))
 
 
 class Airflow(NamedTuple):
@@ -96,6 +97,19 @@ class Airflow(NamedTuple):
         with self.start(dag, date, environment, **params) as process:
             return ended(process)
 
+    def value(self, script: str) -> Any:
+        """What a Python program that may import the DAGs prints as JSON on its last line."""
+        done = subprocess.run(
+            [self.program.with_name("python"), "-c", script],
+            env=self.environment(self.home, PYTHONPATH=str(self.dags)),
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
 
 def ended(process: subprocess.Popen[str]) -> Ran:
     """Waits for the end of a run."""
@@ -119,10 +133,10 @@ def install_airflow(folder: Path) -> Airflow:
     program = Path(made.stdout.strip()) / "bin" / "airflow"
     dags = folder / "dags"
     shutil.copytree(DAGS, dags, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in dags.glob("image_tfrecords*.py"):
-        text = path.read_text("utf-8")
-        assert (PAUSE in text) is ("with DAG(" in text)
-        path.write_text(text.replace(PAUSE, "timedelta(seconds=1)"), "utf-8")
+    tasks = dags / "image_tfrecords_tasks.py"
+    text = tasks.read_text("utf-8")
+    assert text.count(PAUSE) == 1
+    tasks.write_text(text.replace(PAUSE, '"retry_delay": timedelta(seconds=1)'), "utf-8")
     airflow = Airflow(program, folder / "home", dags)
     airflow.home.mkdir()
     subprocess.run(

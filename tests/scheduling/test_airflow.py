@@ -74,6 +74,94 @@ def shards_of(objects: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in found.items() if ".tfrecord" in name}
 
 
+DECLARED = """
+import json, image_tfrecords, image_tfrecords_flex
+dags = [image_tfrecords.convert.dag, image_tfrecords_flex.convert.dag]
+print(json.dumps({
+    dag.dag_id: {
+        "tags": sorted(dag.tags),
+        "zone": str(dag.timezone),
+        "hours": dag.dagrun_timeout.total_seconds() / 3600,
+        "tasks": {
+            task.task_id: [task.execution_timeout.total_seconds() / 3600, task.retries]
+            for task in dag.tasks
+        },
+        "outlets": {
+            task.task_id: [asset.uri for asset in task.outlets]
+            for task in dag.tasks
+            if task.outlets
+        },
+    }
+    for dag in dags
+}))
+"""
+
+# How a task ends whose command ends with a code, and how its command ends when it is killed.
+ENDINGS = """
+import json, signal, sys, threading, time
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+import image_tfrecords_tasks as tasks
+
+def run(operator, program):
+    hook = tasks.CommandHook("FnApiRunner", operator.process)
+    try:
+        hook._start_pipeline({"seed": 7}, [sys.executable, "-c", program])
+    except AirflowException as error:
+        return type(error).__name__
+    return "success"
+
+found = {}
+for code in (0, 1, 2, 3):
+    operator = tasks.PipelineOperator(task_id=f"t{code}", command="plan")
+    found[code] = run(operator, f"import sys; sys.exit({code})")
+operator = tasks.PipelineOperator(task_id="killed", command="convert")
+operator.on_kill()
+
+def kill():
+    while operator.process.sub_process is None:
+        time.sleep(0.01)
+    operator.on_kill()
+
+threading.Thread(target=kill).start()
+found["killed"] = run(operator, "import time; time.sleep(60)")
+found["signal"] = -operator.process.sub_process.returncode == signal.SIGTERM
+print(json.dumps(found))
+"""
+
+
+def test_what_the_dags_declare(site: Site) -> None:
+    """Time-outs, a time zone, tags, and the asset that stands for the dataset."""
+    outlets = {"publish": ["gs://my-bucket/datasets/images"]}
+    last = {"verify": [12, 3], "publish": [pytest.approx(1 / 6), 3]}
+    assert site.airflow.value(DECLARED) == {
+        "image_tfrecords": {
+            "tags": ["beam", "image-tfrecords"],
+            "zone": "UTC",
+            "hours": 24,
+            "tasks": {"plan": [1, 3], "convert": [12, 3], **last},
+            "outlets": outlets,
+        },
+        "image_tfrecords_flex": {
+            "tags": ["dataflow", "image-tfrecords"],
+            "zone": "UTC",
+            "hours": 24,
+            "tasks": {"convert": [12, 3], **last},
+            "outlets": outlets,
+        },
+    }
+
+
+def test_exit_codes_decide_about_retries_and_a_killed_task_ends_its_command(site: Site) -> None:
+    assert site.airflow.value(ENDINGS) == {
+        "0": "success",
+        "1": "AirflowException",
+        "2": "AirflowFailException",
+        "3": "AirflowFailException",
+        "killed": "AirflowException",
+        "signal": True,
+    }
+
+
 def test_a_version_is_made_verified_and_published(runs: Runs, reference: dict[str, bytes]) -> None:
     ran, made, *_ = runs(stories.on_this_disk)
     assert ran.code == 0, ran.log
@@ -96,6 +184,7 @@ def test_a_wrong_glob_is_reported_at_once(runs: Runs, folder: Path) -> None:
     ran = runs(stories.with_a_wrong_glob)
     assert ran.code == 1
     assert f"plan: no file matches --images '{folder}/photos/*.png'" in ran.log
+    assert "exit code 2: see the last line of the command" in ran.log
     assert (ran.tries("plan"), ran.tries("convert")) == (1, 0)
     assert not (folder / "wrong").exists()
 
