@@ -7,11 +7,12 @@ would continue, and the service would refuse more and more of them.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -93,6 +94,36 @@ class ThrottleGate:
 
 GATE = ThrottleGate()
 """Of this process."""
+
+
+def count_since(shut_seconds: float) -> float:
+    """Counts how long the gate was shut, for the step that this thread runs.
+
+    Dataflow's autoscaler reads the count while a step runs: more workers would be refused, too.
+
+    Args:
+        shut_seconds: of the gate, up to which it was counted.
+
+    Returns:
+        `shut_seconds` of the gate now.
+    """
+    now = GATE.shut_seconds
+    if now > shut_seconds:
+        # Readers of a dataset come without Beam.
+        from transforms.metrics import count_throttled
+
+        count_throttled(now - shut_seconds)
+    return now
+
+
+@contextlib.contextmanager
+def throttling_counted() -> Iterator[None]:
+    """Counts how long the gate is shut in a block, also by requests of other threads."""
+    shut = GATE.shut_seconds
+    try:
+        yield
+    finally:
+        count_since(shut)
 
 
 @functools.lru_cache(maxsize=1)

@@ -22,7 +22,7 @@ from transforms.core.planning.name_ranges import range_starts
 from transforms.core.records import NameRange
 from transforms.storage.gcs_client import SCHEME, blob_of, client, get_media, split_uri
 from transforms.storage.gcs_errors import translate_errors
-from transforms.storage.gcs_retry import retry
+from transforms.storage.gcs_retry import GATE, count_since, retry, throttling_counted
 from transforms.storage.interface import MAX_TEXT_BYTES, FoundFile, Storage, Stored
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class GcsStorage(Storage):
                     uri = f"{SCHEME}{bucket}/{blob.name}"
                     yield FoundFile(uri, blob.size or 0, blob.generation)
             if is_cut:
-                yield from self._cut(part._replace(start=page[-1].name))
+                with throttling_counted():
+                    ranges = list(self._cut(part._replace(start=page[-1].name)))
+                yield from ranges
                 return
 
     def _cut(self, part: NameRange) -> Iterator[NameRange]:
@@ -293,7 +295,9 @@ def _pages(
             fields=f"items({fields}),nextPageToken",
             retry=retry(),
         )
+        shut = GATE.shut_seconds
         for page in listing.pages:
+            shut = count_since(shut)
             yield [*page], not listing.next_page_token
 
 

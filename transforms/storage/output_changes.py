@@ -18,6 +18,7 @@ from transforms.core.dataset.manifest import crc32c_hex
 from transforms.core.dataset.output_names import LOCK, MANIFEST, STAGING
 from transforms.core.json_text import parse_json
 from transforms.storage.files import join, storage_of
+from transforms.storage.gcs_retry import throttling_counted
 from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.interface import Storage, Stored
 
@@ -189,10 +190,17 @@ class BucketChanges(OutputChanges):
         if (there := self._there.pop(name, None)) is not None:
             self._objects.remove(join(self.output, name), generation=there.version)
 
+    def put_in_place(
+        self, puts: Sequence[Put], staged: Sequence[bool], count: Callable[[], None]
+    ) -> None:
+        with throttling_counted():
+            super().put_in_place(puts, staged, count)
+
     def remove_staging(self) -> None:
         staged = [name for name in self._there if name.startswith(f"{STAGING}/")]
-        for _ in self._storage.for_each(self._remove, staged):
-            pass
+        with throttling_counted():
+            for _ in self._storage.for_each(self._remove, staged):
+                pass
 
 
 def changes_of(output: str, run: str) -> OutputChanges:

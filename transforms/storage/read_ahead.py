@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from transforms.core.machine import process_cores, process_count
-from transforms.metrics import count_throttled
 from transforms.storage.files import storage_of
-from transforms.storage.gcs_retry import GATE
+from transforms.storage.gcs_retry import GATE, count_since
 from transforms.storage.interface import READERS, Item, Result
 
 # Files in flight per core, so that no thread is idle while the consumer works on a batch.
@@ -130,4 +129,4 @@ class ReadAhead:
                 for future, _ in waiting:
                     future.cancel()
                 # Beam's counters belong to the thread that runs the step, not to the pool's.
-                count_throttled(GATE.shut_seconds - shut)
+                count_since(shut)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from tests.servers.gcs import GcsServer
+from transforms import metrics
+from transforms.core.records import NameRange
+from transforms.storage.gcs_retry import GATE
 from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.interface import FoundFile
 from transforms.storage.output_changes import BucketChanges, Put, changes_of, remove_staging
 
 OUTPUT = "gs://datasets/out"
@@ -77,3 +82,59 @@ def test_what_is_in_place_gets_a_generation_of_this_run(bucket: GcsServer) -> No
     assert bucket.metadata("datasets", "out/labels.txt")["generation"] != there["generation"]
     sleeper.remove(["labels.txt"])
     assert bucket.get("datasets", "out/labels.txt") == b"labels.txt"
+
+
+def test_two_requests_move_a_shard_and_one_removes_its_sidecar(bucket: GcsServer) -> None:
+    puts = [Put(f".staging/s{n}", f"s{n}.tfrecord", 2, "") for n in range(40)]
+    for number in range(40):
+        bucket.put("datasets", f"out/.staging/s{number}", b"xx")
+        bucket.put("datasets", f"out/.staging/s{number}.json", b"{}")
+    changes = changes_of(OUTPUT, "")
+    changes.begin()
+    bucket.reset()
+    changes.put_in_place(puts, changes.find_staged(puts), count=lambda: None)
+    assert bucket.counts() == {"POST rewrite": 40, "DELETE object": 40}
+    changes.remove_staging()
+    # One is the list of small files.
+    assert bucket.counts()["DELETE object"] == 40 + 40 + 1
+    assert len(bucket.names("datasets")) == 2 + 40
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The seconds that were reported, of a gate that nobody waits at."""
+    seconds: list[float] = []
+    monkeypatch.setattr(metrics, "count_throttled", seconds.append)
+    monkeypatch.setattr(GATE, "_sleep", lambda _: monkeypatch.setattr(GATE, "_opens", 0.0))
+    yield seconds
+    GATE._opens = GATE._pause = 0.0
+
+
+def test_a_bucket_that_refuses_is_reported_while_it_is_listed(
+    bucket: GcsServer, counted: list[float]
+) -> None:
+    for number in range(4):
+        bucket.put("datasets", f"out/{number}.jpg", b"x")
+    bucket.set_page(1)
+    bucket.set_faults([{"kind": "list", "status": 429, "count": 1}])
+    listing = GcsStorage().list_range(NameRange(f"{OUTPUT}/*.jpg"), 3)
+    assert isinstance(next(listing), FoundFile)
+    assert counted == [1]
+    # The requests that cut the rest into ranges are sent by other threads.
+    bucket.set_faults([{"kind": "list", "status": 429, "match": "maxResults=1", "count": 1}])
+    rest = list(listing)
+    assert isinstance(rest[-1], NameRange)
+    assert sum(counted) >= 2
+
+
+@pytest.mark.parametrize("kind", ["rewrite", "object"])
+def test_a_bucket_that_refuses_is_reported_when_a_dataset_is_published(
+    bucket: GcsServer, counted: list[float], kind: str
+) -> None:
+    changes = changes_of(OUTPUT, "")
+    changes.begin()
+    bucket.set_faults([{"kind": kind, "status": 429, "count": 1}])
+    put = Put(".staging/small_files.json", "small_files.json", 0, "")
+    changes.put_in_place([put], [True], count=lambda: None)
+    changes.remove_staging()
+    assert sum(counted) >= 1
