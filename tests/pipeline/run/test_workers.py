@@ -18,7 +18,8 @@ from google.protobuf import json_format
 
 from pipeline.inputs.image_samples import sample_images
 from pipeline.inputs.job_size import JobSize
-from pipeline.run import beam_import, supervise
+from pipeline.run import beam_import, launch, supervise
+from pipeline.run import workers as workers_of
 from pipeline.run.workers import (
     Machine,
     choose_workers,
@@ -27,6 +28,7 @@ from pipeline.run.workers import (
     runner_with,
 )
 from tests.conftest import draw
+from tests.pipeline.commands import convert
 from tests.transforms.beam import make_config
 from transforms.core.images.embeddings import Embedding
 from transforms.core.machine import PROCESSES_VARIABLE
@@ -97,6 +99,25 @@ def test_the_decision_names_its_evidence() -> None:
         *("workers", "8 processes"),
         *("at least 20,000 images; 4 of 32 cores for each", "--workers"),
     )
+
+
+def test_convert_prints_its_workers_and_records_nothing_of_them(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, started = launch._convert, []
+
+    def convert_here(*args: Any, workers: int, **named: Any) -> Any:
+        started.append(workers)
+        return original(*args, workers=1, **named)
+
+    monkeypatch.setattr(launch, "_convert", convert_here)
+    monkeypatch.setattr(workers_of, "usable_cores", lambda: 8)
+    monkeypatch.setattr(workers_of, "_WORTH_SECONDS", 0.0)
+    ran = convert(images=f"{photos}/*/*.jpg", num_shards=2, output=tmp_path / "out")
+    assert (ran.code, started) == (0, [2])
+    line = "  workers        2 processes          18 images; 4 of 8 cores for each [--workers]"
+    assert line in ran.out.splitlines()
+    assert "workers" not in (tmp_path / "out" / "manifest.json").read_text()
 
 
 def test_a_csv_that_lists_images_counts_by_its_size(tmp_path: Path) -> None:

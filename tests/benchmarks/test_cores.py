@@ -1,0 +1,38 @@
+"""The estimate of `cores.py` follows from the parts of an image's work."""
+
+from __future__ import annotations
+
+import cores
+import pytest
+from cores import Parts, Runs
+
+PARTS = Parts(in_shard=1e-3, locked=200e-6, in_order=100e-6, outside=0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "machine_cores", "workers", "rate"),
+    [
+        pytest.param({}, 2, 1, 2000, id="threads share the cores"),
+        pytest.param({}, 32, 1, 5000, id="threads wait for the lock"),
+        pytest.param({"in_order": 500e-6}, 32, 1, 2000, id="a thread writes in order"),
+        pytest.param({}, 32, 8, 32000, id="processes share the cores"),
+        pytest.param({}, 32, 4, 20000, id="few processes wait for their locks"),
+        pytest.param({"outside": 1e-3}, 96, 24, 990, id="other work is on one core"),
+    ],
+)
+def test_rate(changes: dict[str, float], machine_cores: int, workers: int, rate: int) -> None:
+    assert cores.rate(PARTS._replace(**changes), machine_cores, workers) == pytest.approx(
+        rate, rel=0.01
+    )
+
+
+def test_the_estimate_has_the_processes_of_a_run() -> None:
+    rows = [line.split("|")[1:-1] for line in cores.estimate_table(PARTS).splitlines()[2:]]
+    assert [(int(row[0]), int(row[2])) for row in rows] == [
+        *((4, 1), (8, 2), (16, 4), (32, 8), (64, 16), (96, 24))
+    ]
+
+
+def test_start_up_is_no_part_of_an_image() -> None:
+    runs = [Runs(100, [3.0, 3.1, 2.9], []), Runs(400, [6.0, 9.0, 6.0], [])]
+    assert cores.fit(runs, [each.wall for each in runs]) == pytest.approx((2.0, 0.01))
