@@ -75,21 +75,21 @@ class FindImages(FindLabelledImages):
             images: globs.
             labels: path of a CSV, or None.
             label_key: its column that names images, by name or number; None to infer it.
-            label_column: its column of labels, likewise.
+            label_column: its column of labels, by name or number; None to infer it.
             csv_encoding: a Python codec name.
             csv_delimiter: the character between cells, or `tab`; None to infer it.
             label_from: `directory`, `regex` or `none` without `labels`; None is `regex` with
                 `label_regex`, and `directory` without.
             label_regex: finds the label in a path below `root`.
             label_kind: the same as for `WriteDataset`; with `text`, `nan` is also a label.
-            class_names: the same as for `WriteDataset`; a class `NA` is no missing label.
+            class_names: the same as for `WriteDataset`; a class `NA` is then a label.
             key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
             root: a folder that contains all images; paths in the dataset are relative to it.
             splits: name and share of each, as in `train=0.9,test=0.1`.
             split_from: `hash`, `csv` or `directory`; None is `csv` with `split_column`, and `hash`
                 without.
             split_column: column of `labels` that names the split, by name or number.
-            group_by: column of `labels` whose cells stay together in one split, likewise.
+            group_by: column of `labels` whose equal cells stay in one split, by name or number.
             seed: for record order and split assignment.
 
         Raises:

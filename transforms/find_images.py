@@ -22,7 +22,7 @@ class LeftOut(NamedTuple):
 
     Attributes:
         files: each in all spellings that a listing may use.
-        folders: likewise, with a slash at their ends.
+        folders: each in all spellings, with a slash at the end.
     """
 
     files: frozenset[str] = frozenset()

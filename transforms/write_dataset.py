@@ -122,7 +122,7 @@ class WriteDataset(beam.PTransform):
             exif_orientation: `keep` the EXIF tag, or `apply` it to the pixels.
             check: `full` or `header`.
             max_pixels: of an image; larger ones are rejected.
-            max_bytes: of an image's file, likewise.
+            max_bytes: of an image's file; larger ones are rejected.
             max_rejected: share or number of images that may be rejected, such as `1%` or `25`, or
                 the larger of both, `1% or 10`.
             strict: whether warnings keep the dataset from being published.

@@ -119,7 +119,7 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
 
     Args:
         pattern: the glob, for messages.
-        flag: likewise.
+        flag: its flag, for messages.
         listed: the glob to list; None for the pattern.
 
     Raises:

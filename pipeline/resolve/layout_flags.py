@@ -227,7 +227,7 @@ def with_cells(
         names: the columns that the layout names.
         header: the names of the CSV's columns.
         path: the CSV, for messages.
-        layout: its name, likewise.
+        layout: the name of the layout, for messages.
 
     Raises:
         LabelsError: a column is missing or repeated.

@@ -28,7 +28,7 @@ class Owner(NamedTuple):
         host: name of the machine, for messages.
         pid: its id in its namespace.
         boot: the boot of the kernel it runs on; empty where the system does not say (not Linux).
-        namespace: of the process ids, such as `pid:[4026531836]`; empty likewise.
+        namespace: of the process ids, such as `pid:[4026531836]`; empty where it is not known.
         started: ticks between the boot and its start; 0 when it is not known.
     """
 

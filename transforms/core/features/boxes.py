@@ -71,7 +71,7 @@ def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
         box: of the image in the file, before anything turns or resizes it.
         units: `pixel` or `normalized`.
         height: of that image, in pixels.
-        width: likewise.
+        width: of that image, in pixels.
 
     Raises:
         BoxError: a side is not finite or further outside of the image, or there is no area.
@@ -147,7 +147,7 @@ def located(
         numbers: of the box, in the order of the form.
         rules: their form, units and orientation.
         height: of the image in the file, before anything turns or resizes it, in pixels.
-        width: likewise.
+        width: of the same image, in pixels.
         tagged: EXIF orientation of the file, 1 to 8.
         applied: the orientation that was applied to its pixels: `tagged`, or 1.
 

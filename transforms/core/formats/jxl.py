@@ -61,7 +61,7 @@ def read_size(data: bytes) -> JxlSize:
     Raises:
         ValueError: the header contradicts its format.
         IndexError: it ends too soon.
-        struct.error: likewise, in a container.
+        struct.error: its container ends too soon.
     """
     stream = _Bits(data if data.startswith(b"\xff\x0a") else _codestream(data))
     if stream.take(16) != 0x0AFF:

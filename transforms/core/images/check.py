@@ -319,7 +319,7 @@ def decode_pixels(
         data: the file, whole.
         format_: of the header.
         channels: as `tf.io.decode_image` takes it; 0 for those of the file.
-        expand_animations: likewise; False gives the first frame.
+        expand_animations: as `tf.io.decode_image` takes it; False gives the first frame.
 
     Returns:
         uint8 `[height, width, channels]` with a `numpy()` method; `[frames, ...]` of a GIF and of

@@ -138,7 +138,7 @@ class Original(NamedTuple):
 
     Attributes:
         height: in pixels, before rotation and resizing.
-        width: likewise.
+        width: in pixels, before rotation and resizing.
         orientation: the EXIF orientation that was applied, 1 (not turned) to 8.
     """
 

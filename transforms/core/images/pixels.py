@@ -51,8 +51,8 @@ class _Source(NamedTuple):
 
     Attributes:
         format: `jpeg`, `png` ... in lower case.
-        height: of the pixels as they are in the file.
-        width: likewise.
+        height: of the pixels in the file, before rotation.
+        width: of the pixels in the file, before rotation.
         channels: as TensorFlow would give; 0 if it cannot read the file.
         orientation: of its EXIF tag.
         frames: frames or pages.
