@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from transforms.core.dataset.manifest import manifest_shards
@@ -18,7 +18,7 @@ from transforms.core.guard.decoding_child import Budget, DecodingChild
 from transforms.core.guard.in_flight import image_note
 from transforms.core.planning.keys import is_inside
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.core.report.report_tables import PICTURED_GROUPS, SHOWN_TWINS, Place, place_of
+from transforms.core.report.report_tables import PICTURED_GROUPS, SHOWN_TWINS, Place
 from transforms.storage.files import join, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
@@ -95,8 +95,7 @@ def picture_records(
     count = occurrences.total()
     max_bytes = max(_MIN_PICTURE, min(_MAX_PICTURE, _PICTURE_BYTES // count))
     edge = _EDGE if count <= _MANY else _EDGE_OF_MANY
-    first_of = _first_of_equal(statistics, {(one.file, one.offset) for one in occurrences})
-    wanted = [one for one in sorted(occurrences) if (one.file, one.offset) not in first_of]
+    wanted = sorted(occurrences)
     from transforms.core.report.thumbnails import LIMITS, thumbnail
 
     guard = DecoderGuard(LIMITS.max_pixels)
@@ -130,17 +129,7 @@ def picture_records(
         uris[one.file, one.offset] = picture(one, record)
     if failed:
         notes.append(f"The images of {len(failed)} records cannot be read: {failed[0]}.")
-    return uris | {twin: uris[first] for twin, first in first_of.items() if first in uris}
-
-
-def _first_of_equal(statistics: Mapping[str, Any], shown: Set[Place]) -> dict[Place, Place]:
-    """For each exact duplicate but the first of its group, the first: they look the same."""
-    exact = (statistics.get("duplicates") or {}).get("exact", {})
-    found: dict[Place, Place] = {}
-    for group in exact.get("listed", ()):
-        places = [place for image in group["images"] if (place := place_of(image)) in shown]
-        found.update(dict.fromkeys(places[1:], places[0]) if places else {})
-    return found
+    return uris
 
 
 def _occurrences(
@@ -168,7 +157,11 @@ def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     duplicates = statistics.get("duplicates") or {}
     for kind in ("exact", "near"):
         for group in duplicates.get(kind, {}).get("listed", ())[:PICTURED_GROUPS]:
-            yield from group["images"][:SHOWN_TWINS]
+            images = group["images"][:SHOWN_TWINS]
+            if kind == "exact":
+                # One picture for all: they are the same bytes. Those left out have no record.
+                images = [image for image in images if image["file"]][:1]
+            yield from images
 
 
 def _read_record(path: str, wanted: _Wanted) -> bytes:
@@ -246,7 +239,8 @@ def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, st
 
 def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
     """Thumbnails of unchecked files, made in a process with limits."""
-    from transforms.core.report.thumbnails import LIMITS, rejected_thumbnail
+    from transforms.core.report.pillow_thumbnails import rejected_thumbnail
+    from transforms.core.report.thumbnails import LIMITS
 
     # A separate process, because the setting for truncated files is global.
     child = DecodingChild()

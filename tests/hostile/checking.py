@@ -29,7 +29,7 @@ from transforms.core.images.check import Limits, check_image, import_tensorflow
 from transforms.core.images.pixel_options import PixelOptions, Resize
 from transforms.core.images.pixels import change_pixels
 from transforms.core.rejections import RejectedImageError
-from transforms.core.report.thumbnails import rejected_thumbnail
+from transforms.core.report.pillow_thumbnails import rejected_thumbnail
 
 # Of a core, for each image; on a busy machine that takes longer on the clock.
 SECONDS = 10

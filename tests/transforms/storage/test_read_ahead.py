@@ -205,18 +205,18 @@ def test_a_file_that_is_not_as_listed(tmp_path: Path, size: int, version: int) -
 def test_what_became_a_fifo_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
     path = tmp_path / "1.jpg"
     os.mkfifo(path)
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(OSError, match="no longer a regular file"):
         read(path)
     with open(os.open(path, os.O_RDWR), "wb", buffering=0) as writer:
         writer.write(b"5")
-        with pytest.raises(OSError, match="not a regular file"):
+        with pytest.raises(OSError, match="no longer a regular file"):
             read(path)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
 def test_what_became_a_device_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "1.jpg").symlink_to("/dev/zero")
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(OSError, match="no longer a regular file"):
         read(tmp_path / "1.jpg", size=0)
 
 
@@ -228,5 +228,5 @@ def test_a_file_that_the_kernel_makes_up_is_left_alone(name: str) -> None:
     if not os.path.exists(name):
         pytest.skip(f"there is no {name}")
     size = os.stat(name).st_size
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(OSError, match="no longer a regular file"):
         read(Path(name), size=size, version=os.stat(name).st_mtime_ns)

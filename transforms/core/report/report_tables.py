@@ -30,8 +30,8 @@ _COLORS = 4
 # Maximum images shown of a group of duplicates; they are nearly identical.
 SHOWN_TWINS = 6
 
-# Groups of exact duplicates, and pairs of near-duplicates, with pictures: making one costs as much
-# as converting an image. Conflicts and groups across splits come first.
+# Groups of exact duplicates with a picture, and pairs of near-duplicates with two: making one costs
+# as much as converting an image. Conflicts and groups across splits come first.
 PICTURED_GROUPS = 24
 
 # Rejected files that are listed for one reason.
