@@ -47,9 +47,6 @@ from transforms.storage.files import storage_of
 
 COMPRESSIONS = ("none", "gzip")
 
-# The sources that several labels of an image fill, without a row.
-_SEVERAL_LABELS = ("label.ids", "label.texts")
-
 # How images from memory are split without other arguments.
 _ONE_SPLIT = "train=1"
 
@@ -274,7 +271,9 @@ def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
             f"layout {layout!r} is neither a .yaml file nor one of {', '.join(LAYOUTS)}"
         )
     for feature in features:
-        if feature.needs & (Needs.ROWS | Needs.MODEL) and feature.source not in _SEVERAL_LABELS:
+        # Several labels of an image need no row.
+        is_label = feature.from_label and not feature.of_object
+        if feature.needs & (Needs.ROWS | Needs.MODEL) and not is_label:
             raise ValueError(
                 f"layout {layout}: {feature.name!r} has the source {feature.source}, which is "
                 "neither an image nor its label: use ConvertDataset"
