@@ -5,8 +5,8 @@ one process measures itself, in seconds of the processor for an image:
 
 - the part in a shard: reading, decoding, encoding, writing;
 - of that, what the one thread that writes a shard does, image after image;
-- of that, what holds Python's lock: all except reading, decoding, checksums and writing, which are
-  measured alone and release it;
+- of that, what holds Python's lock: all except decoding, and except reading, checksums and writing,
+  which are measured alone;
 - the part outside of shards: listing, joining, planning, duplicates, statistics, publishing.
 
 The estimate for a number of cores assumes that a process converts an image in the longest of
@@ -158,11 +158,20 @@ def convert_timed(figures: str, argv: Sequence[str]) -> None:
     from pipeline.run.beam_import import import_beam
 
     import_beam(argv)
+    import simplejpeg
+
     import pipeline.convert
     from transforms import write_shards
 
     taken = {"in_shard": 0.0, "in_order": 0.0}
-    process = write_shards._WriteShardFn.process
+    decoding: list[float] = []
+    process, decode = write_shards._WriteShardFn.process, simplejpeg.decode_jpeg
+
+    def timed_decode(*args: object, **named: object) -> object:
+        before = time.thread_time()
+        pixels = decode(*args, **named)
+        decoding.append(time.thread_time() - before)
+        return pixels
 
     def timed(self: object, shard: object) -> list[object]:
         before, before_thread = time.process_time(), time.thread_time()
@@ -172,8 +181,10 @@ def convert_timed(figures: str, argv: Sequence[str]) -> None:
         return results
 
     write_shards._WriteShardFn.process = timed  # type: ignore[assignment]
+    simplejpeg.decode_jpeg = timed_decode
     pipeline.convert.main(argv)
     taken["outside"] = time.process_time() - taken["in_shard"]
+    taken["decoding"] = sum(decoding)
     Path(figures).write_text(json.dumps(taken), encoding="utf-8")
 
 
@@ -199,14 +210,19 @@ def measure_parts(sets: Sequence[PhotoSet], rounds: int, work: Path) -> Parts:
         name: max(0.0, fit_line(totals, [spread(each).middle for each in values]).slope)
         for name, values in taken.items()
     }
-    released = released_seconds(sets[0], work / "released", rounds)
+    released = part.pop("decoding") + released_seconds(sets[0], work / "released", rounds)
     return Parts(locked=max(0.0, part["in_shard"] - released), **part)
 
 
 def released_seconds(photos: PhotoSet, scratch: Path, rounds: int) -> float:
-    """Seconds of the processor for one image in calls that release Python's lock."""
+    """Seconds of the processor for one image in calls that release Python's lock, but decoding.
+
+    Decoding takes most of the time, and more of it while other threads run. So it is measured in
+    the conversion.
+    """
     paths = sorted(glob.glob(photos.images))
     taken = floor_parts.measure_parts(paths, scratch, rounds, clock=time.process_time)
+    del taken["entropy decoding"]
     return sum(spread(values).middle for values in taken.values()) / len(paths)
 
 
