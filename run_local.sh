@@ -30,6 +30,3 @@ cd "$project"
   --output out/sample --splits train=0.8,validation=0.2 --max_rejected 20%
 echo
 echo "images   $project/out/sample-images (some are broken on purpose)"
-echo "dataset  $project/out/sample"
-echo "next     $python -m pipeline.show out/sample"
-echo "         $python -m pipeline.verify out/sample"

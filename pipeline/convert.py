@@ -10,8 +10,11 @@ from typing import Any
 
 from pipeline.command_line import start
 from pipeline.errors import UsageError
-from pipeline.flags.options import parse_flags, words_of
+from pipeline.flags.one_line_parser import runnable
+from pipeline.flags.options import parse_flags, progress_style, words_of
 from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.streams import emphasized
+from pipeline.run.verbosity import show_logs
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,12 +26,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     started = time.monotonic()
     arguments = sys.argv[1:] if argv is None else argv
     flags, beam_flags = parse_flags("convert", arguments)
+    if flags.verbose:
+        show_logs()
     # Imported after parsing: a wrong flag, or --help, does not have to wait for Beam.
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.preflight import check_flags
     from pipeline.run.launch import convert
-    from pipeline.summary import convert_lines
+    from pipeline.summary import FINAL, convert_lines
     from transforms.core.dataset import dataset_warnings
     from transforms.core.dataset.output_names import REPORT
     from transforms.core.decisions import Decision, decision_lines, from_manifest, later
@@ -39,11 +44,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     def print_decisions(decisions: Sequence[Decision]) -> None:
         # The reader may be gone (`| head`): the run continues, and its summary says so.
         with contextlib.suppress(BrokenPipeError):
-            for line in decision_lines(decisions):
+            for line in () if flags.quiet else decision_lines(decisions):
                 # What follows can take hours.
                 print(line, flush=True)
 
-    done = convert(config, beam_flags, progress=flags.progress, before=print_decisions)
+    done = convert(config, beam_flags, progress=progress_style(flags), before=print_decisions)
     manifest, counters = done.manifest, done.counters
     seconds = time.monotonic() - started
     warnings = dataset_warnings.from_manifest(manifest)
@@ -61,13 +66,16 @@ def main(argv: Sequence[str] | None = None) -> None:
             *later(from_manifest(manifest), config.decisions),
         ],
     )
-    for line in lines:
-        print(line)
     report = join(config.output, REPORT)
     if storage_of(report).exists(report):
-        print(f"report   {report}")
+        lines.append(f"report   {report}")
     if counters:
-        print(f"metrics  {', '.join(f'{name} {count}' for name, count in counters.items())}")
+        counted = ", ".join(f"{name} {count}" for name, count in counters.items())
+        lines.append(f"metrics  {counted}")
+    lines.append(f"next     {runnable('show', config.output)}")
+    final = [line for line in lines if line.startswith(FINAL)]
+    for line in final if flags.quiet else lines:
+        print(emphasized(line, sys.stdout))
 
 
 def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:

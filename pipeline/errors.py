@@ -11,7 +11,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from pipeline.run.streams import open_standard_streams
+from pipeline.run.streams import error_name, open_standard_streams
+from pipeline.run.verbosity import log_traceback
 from transforms.core.file_errors import is_final
 from transforms.core.shown_text import first_line, printable, redacted
 
@@ -63,7 +64,9 @@ def run_command(main: Callable[[], None], command: str) -> int:
         return UNREAD
     except (DatasetError, OSError) as error:
         # A disk can fill up, or a bucket become unreachable, at any moment.
-        print(f"{command}: {printable(redacted(str(error)))}", file=sys.stderr)
+        log_traceback(error)
+        name = error_name(command, sys.stderr)
+        print(f"{name}: {printable(redacted(str(error)))}", file=sys.stderr)
         return error.exit_code if isinstance(error, DatasetError) else FAILED
     return DONE
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from pipeline.command_line import start
 from pipeline.errors import UsageError
-from pipeline.flags.options import parse_flags, words_of
+from pipeline.flags.options import parse_flags, progress_style, words_of
 from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.streams import emphasized
+from pipeline.run.verbosity import show_logs
 from transforms.core.dataset import dataset_warnings
 from transforms.core.decisions import decision_lines, from_manifest
 from transforms.core.scratch import scratch_folder
@@ -26,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if argv is None else argv
     flags, beam_flags = parse_flags("plan", arguments)
+    if flags.verbose:
+        show_logs()
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
@@ -34,10 +38,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = check_flags(flags)
     with scratch_folder() as scratch:
         path = Path(scratch, "plan.json")
-        plan_dataset(config, str(path), beam_flags, progress=flags.progress)
+        plan_dataset(config, str(path), beam_flags, progress=progress_style(flags))
         plan = json.loads(path.read_text())
-    for line in plan_lines(plan, flags.output):
-        print(printable(line))
+    lines = list(plan_lines(plan, flags.output))
+    for line in lines[-1:] if flags.quiet else lines:
+        print(emphasized(printable(line), sys.stdout))
     warnings = dataset_warnings.from_manifest(plan)
     if config.strict and warnings:
         raise UsageError(dataset_warnings.strict_message(warnings))

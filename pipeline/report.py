@@ -9,8 +9,10 @@ from pipeline.command_line import start
 from pipeline.errors import DatasetError, one_line
 from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.options import add_run_flags
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.verbosity import show_logs
 from transforms.core.shown_text import format_bytes
 
 
@@ -26,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags, unknown = parser.parse_known_args(underscored(arguments))
     check_words(unknown, arguments, parser)
     output = flags.output
+    if flags.verbose:
+        show_logs()
     import_beam(arguments)
     configure_file_systems(())
     from pipeline.open_dataset import open_dataset
@@ -48,10 +52,11 @@ def make_parser() -> OneLineParser:
         "report",
         "Writes report.html of a finished dataset again, as convert does at its end:\n"
         "an HTML summary with sample images.",
-        usage="OUT",
+        usage="OUT [-v]",
         examples=("out/photos", "gs://my-bucket/datasets/photos"),
     )
     parser.add_argument("output", metavar="OUT", help="folder of a dataset")
+    add_run_flags(parser, "verbose")
     return parser
 
 

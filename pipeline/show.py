@@ -22,9 +22,12 @@ from pipeline.errors import DatasetError, UsageError
 from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.flag_values import at_least_one
 from pipeline.flags.one_line_parser import OneLineParser, typed
+from pipeline.flags.options import add_run_flags
 from pipeline.flags.unknown_flags import check_words
 from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.verbosity import show_logs
 from transforms.core.dataset.image_file_names import file_stem
+from transforms.core.planning.keys import IMAGE_EXTENSIONS
 from transforms.core.shown_text import format_bytes, printable
 
 if TYPE_CHECKING:
@@ -55,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser()
     flags, unknown = parser.parse_known_args(underscored(arguments))
     check_words(unknown, arguments, parser)
+    if flags.verbose:
+        show_logs()
     import_beam(arguments)
     configure_file_systems(())
     from pipeline.show_records import read_records, select
@@ -103,6 +108,7 @@ def make_parser() -> OneLineParser:
     add("--key", metavar="KEY", help="only this key, file name, or file name without extension")
     add("--limit", type=typed(at_least_one), default=5, metavar="N", help="number of records")
     add("--images", metavar="DIR", help="save the images in this folder")
+    add_run_flags(parser, "verbose")
     return parser
 
 
@@ -224,10 +230,9 @@ def save_image(record: Record, directory: Path, *, image: str, named: str | None
     # A name from a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
     safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
-    if not Path(safe).suffix:
+    if Path(safe).suffix[1:].lower() not in IMAGE_EXTENSIONS:
         # Records of other programs may have no name: viewers need an extension.
-        kind = image_format(data)
-        safe += {"": "", "jpeg": ".jpg"}.get(kind, f".{kind}")
+        safe += {"": ".bin", "jpeg": ".jpg"}.get(kind := image_format(data), f".{kind}")
     shard = record.file.split(".tfrec")[0].replace("/", "-")
     if len(shard.encode()) > _MAX_NAME:
         # The name of a single-image file may have the maximum length.

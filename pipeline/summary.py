@@ -15,6 +15,12 @@ from transforms.core.labels.label_kinds import class_order
 from transforms.core.rejections import help_for
 from transforms.core.shown_text import format_bytes, printable
 
+FINAL = ("up to date: ", "dataset  ")
+"""How the line begins that tells the result alone; a summary has one of them."""
+
+# A rate over less than this is that of the start, in seconds.
+_MIN_SECONDS = 10.0
+
 # Classes printed one by one; labels.txt and the manifest have all of them.
 _MAX_CLASSES = 20
 
@@ -116,6 +122,7 @@ def convert_lines(
         *decision_lines(decided),
         *dataset_lines(manifest),
         *duplicate_lines(statistics or {}),
+        *_leakage_lines(statistics or {}),
     ]
     where = [f"dataset  {output}", f"rejected {os.path.join(output, REJECTED)}"]
     if up_to_date:
@@ -126,9 +133,10 @@ def convert_lines(
     unit = "images"
     if manifest["ledger"].get("rows_written"):
         of_images, unit = "", "rows"
+    rate = f" = {records / seconds:.0f} {unit}/s" if seconds >= _MIN_SECONDS else ""
     speed = (
-        f"speed    {records} records{of_images} in {seconds:.1f} s = "
-        f"{records / seconds:.0f} {unit}/s, peak memory {format_bytes(peak_memory())}"
+        f"speed    {records} records{of_images} in {seconds:.1f} s{rate}, "
+        f"peak memory {format_bytes(peak_memory())}"
     )
     return [*described, speed, *where]
 
@@ -156,6 +164,18 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
         noted = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
         parts.append(f"{_count(near['pairs'], 'pair')} of near-duplicates{noted}")
     return [f"duplicates  {', '.join(parts)}"] if parts else []
+
+
+def _leakage_lines(statistics: Mapping[str, Any]) -> list[str]:
+    """Duplicates that make a test of a model too good, in one line."""
+    found = statistics.get("duplicates") or {"exact": {}, "near": {}}
+    # Those that were dropped are in no split any more.
+    exact = not found["exact"].get("dropped") and found["exact"].get("across_splits")
+    near = found["near"].get("across_splits")
+    counts = [_count(exact, "group") + " of exact duplicates"] if exact else []
+    counts += [_count(near, "pair") + " of near-duplicates"] if near else []
+    hint = "; --dedupe drop keeps one of each group" if exact else ""
+    return [f"leakage  {' and '.join(counts)} across splits{hint}"] if counts else []
 
 
 def _count(number: int, noun: str) -> str:

@@ -10,10 +10,10 @@ from pipeline.command_line import start
 from pipeline.errors import DatasetError
 from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import OneLineParser
-from pipeline.flags.options import BEAM_NOTE
-from pipeline.flags.output_options import PROGRESS_STYLES
+from pipeline.flags.options import BEAM_NOTE, add_run_flags, progress_style
 from pipeline.flags.unknown_flags import refuse_unknown
 from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.verbosity import show_logs
 from transforms.core.features.feature_sources import COLUMN, Role, with_role
 from transforms.core.shown_text import format_bytes, printable
 
@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser()
     flags, beam_flags = parser.parse_known_args(underscored(arguments))
     refuse_unknown(beam_flags, list(arguments), parser)
+    if flags.verbose:
+        show_logs()
     import_beam(arguments)
     configure_file_systems(beam_flags)
     from pipeline.check_dataset import check_dataset
@@ -42,9 +44,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     manifest = open_dataset(flags.output)
     problems, splits = check_dataset(
-        flags.output, manifest, fast=flags.fast, beam_flags=beam_flags, progress=flags.progress
+        flags.output,
+        manifest,
+        fast=flags.fast,
+        beam_flags=beam_flags,
+        progress=progress_style(flags),
     )
-    for line in (*table_lines(manifest, splits, problems), *_shortened(problems)):
+    table = () if flags.quiet else table_lines(manifest, splits, problems)
+    for line in (*table, *_shortened(problems)):
         print(printable(line))
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -76,12 +83,7 @@ def make_parser() -> OneLineParser:
     extent.add_argument(
         "--fast", action="store_true", help="files: sizes, checksums, counts; decodes nothing"
     )
-    parser.add_argument(
-        "--progress",
-        choices=PROGRESS_STYLES,
-        default="off",
-        help="as in convert; if omitted: off",
-    )
+    add_run_flags(parser, "progress", "quiet", "verbose")
     return parser
 
 

@@ -98,6 +98,9 @@ class _ReadInputFn(beam.DoFn):
             if isinstance(result, NameRange):
                 yield beam.pvalue.TaggedOutput(_REST, result)
             elif isinstance(result, Rejection):
+                if result.subject == "image":
+                    PROGRESS.count("listing")
+                    PROGRESS.count("planning", 0, rejected=1)
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             elif isinstance(result, Count):
                 self._counters[result.name].inc(result.value)
@@ -219,6 +222,8 @@ class _JoinFn(beam.DoFn):
             if isinstance(result, LabelledImage):
                 yield result
             elif isinstance(result, Rejection):
+                if result.subject == "image":
+                    PROGRESS.count("planning", 0, rejected=1)
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
             else:
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)

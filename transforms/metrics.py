@@ -115,6 +115,11 @@ class Progress:
             for at in range(len(self._cells)):
                 self._cells[at] = 0
 
+    def forget_workers(self) -> None:
+        """No longer reads the counts of worker processes, whose folder is removed."""
+        with self._lock:
+            self._workers = None
+
     def begin(self, stage: str, total: int = 0) -> None:
         """Begins a stage, with its total if that is known."""
         with self._lock:
@@ -145,7 +150,7 @@ class Progress:
         self.count("converting", images, rejected)
 
     def stages(self) -> list[Stage]:
-        """The stages that have begun."""
+        """The stages that have begun; images that planning rejects are of those to convert."""
         with self._lock:
             found = [self._cells.tolist()]
         # That folder holds nothing else.
@@ -154,9 +159,12 @@ class Progress:
             if len(data) == _FILE_BYTES:
                 found.append(memoryview(data).cast("q").tolist())
         stages = []
+        unplanned = sum(cells[_PLACES["planning"] + 3] for cells in found)
         for (name, unit), at in zip(STAGES.items(), _PLACES.values(), strict=True):
             began, total = (max(cells[at + i] for cells in found) for i in (0, 1))
             done, rejected = (sum(cells[at + i] for cells in found) for i in (2, 3))
+            if began and total and name == "converting":
+                total, done, rejected = (n + unplanned for n in (total, done, rejected))
             if began:
                 stages.append(Stage(name, unit, total, done, rejected))
         return stages

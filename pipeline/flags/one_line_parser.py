@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,6 +46,20 @@ def documentation() -> str:
             if label == "Documentation":
                 return str(address)
     return "README.md and docs/ in the repository"
+
+
+def runnable(command: str, *words: str) -> str:
+    """A command line that can be typed where this command was, such as the next one to run."""
+    started = program(command)
+    folders = [os.path.dirname(path) for path in (shutil.which("python") or "", sys.executable)]
+    if started.startswith("python ") and len({*map(os.path.realpath, folders)}) > 1:
+        # Of an environment that is not active.
+        beside = Path(sys.executable).with_name(PROGRAM)
+        path = str(beside if beside.exists() else sys.executable)
+        near = os.path.relpath(path)
+        path = shlex.quote(path if near.startswith("..") else near)
+        started = f"{path} {command}" if beside.exists() else f"{path} -m pipeline.{command}"
+    return " ".join([started, *map(shlex.quote, words)])
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):

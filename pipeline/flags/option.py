@@ -70,6 +70,7 @@ class Option:
         default: the value without the flag, either parsed or as text for `parse`.
         choices: all values, if they are a closed set.
         aliases: further names of the flag.
+        short: its name of one letter; empty without one.
         is_switch: whether it takes no value.
         is_repeatable: whether it may be given several times.
         is_required: whether a command needs it.
@@ -90,6 +91,7 @@ class Option:
     default: Any = None
     choices: Sequence[str] = ()
     aliases: Sequence[str] = ()
+    short: str = ""
     is_switch: bool = False
     is_repeatable: bool = False
     is_required: bool = False
@@ -103,7 +105,8 @@ class Option:
     @property
     def flags(self) -> list[str]:
         """All names of the flag."""
-        return [f"--{name}" for name in (self.name, *self.aliases)]
+        long = [f"--{name}" for name in (self.name, *self.aliases)]
+        return [f"-{self.short}", *long] if self.short else long
 
     @property
     def default_value(self) -> Any:

@@ -139,7 +139,7 @@ def _command(name: str) -> Iterator[str]:
 
 def _row(option: Option) -> str:
     value = option.metavar or "|".join(option.choices)
-    flags = ", ".join(f"`{flag}`" for flag in option.flags)
+    flags = ", ".join(f"`{flag}`" for flag in sorted(option.flags, key=_is_short))
     cells = [
         f"{flags} `{value}`" if value else flags,
         "; ".join([option.help, *_rules(option)]),
@@ -148,6 +148,10 @@ def _row(option: Option) -> str:
     ]
     escaped = [cell.replace("|", "\\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"
+
+
+def _is_short(flag: str) -> bool:
+    return not flag.startswith("--")
 
 
 def _rules(option: Option) -> Iterator[str]:

@@ -72,7 +72,7 @@ def make_parser(command: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _add(group: argparse._ArgumentGroup, option: Option) -> None:
+def _add(group: argparse._ActionsContainer, option: Option) -> None:
     if option.is_switch:
         group.add_argument(*option.flags, action="store_true", help=option.help)
         return
@@ -86,6 +86,17 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
         metavar=option.metavar,
         help=f"{option.help} (required)" if option.is_required else option.help,
     )
+
+
+def add_run_flags(parser: OneLineParser, *names: str) -> None:
+    """Adds options of `convert` about the run to the parser of another command."""
+    for name in names:
+        _add(parser, OPTIONS[name])
+
+
+def progress_style(flags: argparse.Namespace) -> str:
+    """The value of `--progress`; without one, `--quiet` shows none."""
+    return "off" if flags.quiet and flags.progress == "auto" else str(flags.progress)
 
 
 def _type(option: Option) -> Callable[[str], Any]:

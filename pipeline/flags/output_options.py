@@ -336,4 +336,17 @@ RUN = (
         default="auto",
         help="a bar on a terminal, plain lines otherwise",
     ),
+    Option(
+        name="quiet",
+        short="q",
+        is_switch=True,
+        help="print only errors and the final line; --progress auto shows nothing",
+        conflicts=(Conflict("verbose", why="give one of them"),),
+    ),
+    Option(
+        name="verbose",
+        short="v",
+        is_switch=True,
+        help="also print logs of libraries, and the traceback of an error",
+    ),
 )

@@ -66,7 +66,9 @@ _SYNONYMS = {
     ),
     "--group_by COL": "group group_column groups",
     "--overwrite (it replaces a finished dataset)": "force f_overwrite replace clobber exist_ok",
-    "--progress auto|plain|json|off": "verbose v quiet silent no_progress log_level logging debug",
+    "--progress auto|plain|json|off": "no_progress progress_bar bar",
+    "--quiet": "silent s no_output",
+    "--verbose": "debug log_level logging vv loglevel traceback",
     "the command `plan`, which writes nothing": (
         "dryrun dry_run dry dry_run_only n no_op noop preview simulate check_only"
     ),

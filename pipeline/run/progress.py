@@ -22,6 +22,9 @@ _BAR_SECONDS = 0.2
 _LINE_SECONDS = 5.0
 _POLL_SECONDS = 10.0
 
+# A rate is not shown before a stage has counted for this long.
+_RATE_SECONDS = 1.0
+
 
 @contextlib.contextmanager
 def show_progress(style: str) -> Iterator[None]:
@@ -93,6 +96,7 @@ def _workers_counts() -> Iterator[None]:
             yield
         finally:
             del os.environ[WORKERS_FOLDER]
+            PROGRESS.forget_workers()
 
 
 @contextlib.contextmanager
@@ -119,12 +123,14 @@ def _show_bars(done: threading.Event) -> None:
             stages = PROGRESS.stages()
             seconds = clock.seconds(stages)
             width = screen.width
-            screen.draw([_bar(stage, seconds[stage.name], width) for stage in stages])
+            screen.draw(
+                [_bar(stage, seconds[stage.name], clock.rate(stage), width) for stage in stages]
+            )
     finally:
         screen.close()
 
 
-def _bar(stage: Stage, seconds: float, width: int) -> str:
+def _bar(stage: Stage, seconds: float, rate: float | None, width: int) -> str:
     """One line of at most `width` columns, with a bar if the total is known."""
     encoding = (getattr(sys.stderr, "encoding", "") or "").lower()
     # A retried shard counts again.
@@ -138,9 +144,18 @@ def _bar(stage: Stage, seconds: float, width: int) -> str:
         ascii=not encoding.startswith("utf"),
         unit=f" {stage.unit}",
         postfix=f"rejected={stage.rejected}" if stage.name == "converting" else "",
+        rate=rate,
+        bar_format=None if rate else _WITHOUT_RATE[bool(stage.total)],
     )
     # tqdm turns slow rates round: "2.00s/ images".
     return line.replace("s/ ", "s/")[:width]
+
+
+# Formats of tqdm, by whether the total is known.
+_WITHOUT_RATE = {
+    False: "{desc}: {n_fmt}{unit} [{elapsed}{postfix}]",
+    True: "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
+}
 
 
 class _Clock:
@@ -164,24 +179,37 @@ class _Clock:
             for stage in stages
         }
 
+    def rate(self, stage: Stage) -> float | None:
+        """Items per second; None if the stage has not counted for long enough to have one.
+
+        The time ends with the last count, unless more are known to come: names wait for the shuffle
+        long after all of them are counted.
+        """
+        if stage.name not in self._moved:
+            return None
+        is_going = 0 < stage.done < stage.total
+        end = self._now if is_going else self._moved[stage.name][1]
+        seconds = end - self._began[stage.name]
+        return stage.done / seconds if stage.done and seconds >= _RATE_SECONDS else None
+
 
 def _print_lines(done: threading.Event) -> None:
-    def line(stage: Stage, seconds: float) -> str:
-        rate = stage.done / seconds
-        if not stage.total:
-            return f"{stage.name}: {stage.done} {stage.unit}, {rate:.0f} {stage.unit}/s"
-        rejected = f"{stage.rejected} rejected, " if stage.name == "converting" else ""
-        return (
-            f"{stage.name}: {stage.done} of {stage.total} {stage.unit}, {rejected}"
-            f"{rate:.0f} {stage.unit}/s, {_seconds_left(stage, rate):.0f} s left"
-        )
+    def line(stage: Stage, _: float, rate: float | None) -> str:
+        of_total = f" of {stage.total}" if stage.total else ""
+        parts = [f"{stage.name}: {stage.done}{of_total} {stage.unit}"]
+        if stage.name == "converting":
+            parts.append(f"{stage.rejected} rejected")
+        if rate:
+            parts.append(f"{rate:.{0 if rate >= 10 else 1}f} {stage.unit}/s")
+            if stage.total:
+                parts.append(f"{_seconds_left(stage, rate):.0f} s left")
+        return ", ".join(parts)
 
     _print_every(done, line)
 
 
 def _print_json(done: threading.Event) -> None:
-    def line(stage: Stage, seconds: float) -> str:
-        rate = stage.done / seconds
+    def line(stage: Stage, seconds: float, rate: float | None) -> str:
         fields: dict[str, Any] = {
             "stage": stage.name,
             "unit": stage.unit,
@@ -189,9 +217,9 @@ def _print_json(done: threading.Event) -> None:
             "planned": stage.total,
             "rejected": stage.rejected,
             "seconds": round(seconds, 1),
-            "per_second": round(rate, 1),
+            "per_second": rate and round(rate, 1),
         }
-        if stage.total:
+        if stage.total and rate:
             fields["seconds_left"] = round(_seconds_left(stage, rate))
         return json.dumps(fields)
 
@@ -199,10 +227,10 @@ def _print_json(done: threading.Event) -> None:
 
 
 def _seconds_left(stage: Stage, rate: float) -> float:
-    return max(0, stage.total - stage.done) / rate if rate else 0
+    return max(0, stage.total - stage.done) / rate
 
 
-def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> None:
+def _print_every(done: threading.Event, line: Callable[[Stage, float, float | None], str]) -> None:
     """Prints a line about the current stage, and about others that changed since their last line.
 
     A run that was long enough for a line ends with one about its result. The seconds of a
@@ -222,5 +250,6 @@ def _print_every(done: threading.Event, line: Callable[[Stage, float], str]) -> 
         waited = 0.0
         for stage in stages:
             if stage != printed.get(stage.name) or (stage is stages[-1] and not finished):
-                print(line(stage, max(seconds[stage.name], 1e-3)), file=sys.stderr, flush=True)
+                text = line(stage, seconds[stage.name], clock.rate(stage))
+                print(text, file=sys.stderr, flush=True)
             printed[stage.name] = stage

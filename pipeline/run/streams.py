@@ -1,11 +1,35 @@
-"""Handles standard streams that were closed (`command >&-`)."""
+"""Standard streams: those that were closed (`command >&-`), and colors on a terminal."""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+
+
+# Lines that begin so need attention.
+_ATTENTION = ("warning ", "leakage ")
+_YELLOW, _RED, _PLAIN = "\x1b[1;33m", "\x1b[1;31m", "\x1b[0m"
+
+
+def emphasized(line: str, stream: TextIO) -> str:
+    """A line of a summary, in color if it needs attention and the stream is a terminal."""
+    if line.startswith(_ATTENTION) and _has_colors(stream):
+        return f"{_YELLOW}{line}{_PLAIN}"
+    return line
+
+
+def error_name(command: str, stream: TextIO) -> str:
+    """The name of a command before an error, in color on a terminal."""
+    return f"{_RED}{command}{_PLAIN}" if _has_colors(stream) else command
+
+
+def _has_colors(stream: TextIO) -> bool:
+    # See no-color.org.
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and stream.isatty()
 
 
 def open_standard_streams() -> None:

@@ -26,6 +26,8 @@ NOT_HERE = {
     "allow_outside": "it is about local files, which workers elsewhere cannot read",
     "config": "the parameters are one; the launcher would need to read it",
     "workers": "the machine type decides",
+    "quiet": "as progress",
+    "verbose": "as progress",
     "progress": "nobody watches the launcher, which ends before the job begins",
 }
 OF_BEAM = {"sdk_container_image", "number_of_worker_harness_threads"}

@@ -21,6 +21,7 @@ import pytest
 
 import pipeline.convert
 from pipeline.flags.options import parse_flags
+from pipeline.flags.output_options import RUN
 from pipeline.preflight import check_flags
 from tests.golden.conversions import CONVERSIONS, QUICK, flags_of
 from tests.golden.running import Golden, libraries, recorded
@@ -33,10 +34,13 @@ They decide whether there is a dataset, and which files are next to its shards; 
 `--allow_outside` lets in would have to be in another folder of the root directory.
 """
 
-ELSEWHERE = {"help", "version", "output", "progress", "workers", "config", "model_weights"}
+OF_THE_RUN = {"help", "version", "output", *(option.name for option in RUN)}
+"""Options that change no byte."""
+
+ELSEWHERE = {*OF_THE_RUN, "model_weights"}
 """Options that no golden conversion can show.
 
-The first six change no byte. Weights are those of models of keras.applications, whose floats
+Weights are those of models of keras.applications, whose floats
 differ from processor to processor: tests/pipeline/flags/test_options.py has them.
 """
 
@@ -102,7 +106,7 @@ def options() -> set[str]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
         pipeline.convert.main(["--help"])
-    return set(re.findall(r"^ +(?:-h, )?--(\w+)", out.getvalue(), re.MULTILINE))
+    return set(re.findall(r"^ +(?:-\w, )?--(\w+)", out.getvalue(), re.MULTILINE))
 
 
 def test_every_option_is_in_a_conversion() -> None:

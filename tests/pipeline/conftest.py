@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,17 @@ import apache_beam as beam
 import pytest
 
 from tests.pipeline.right_command import write_inputs
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """A command of a test shows the logs of that test alone."""
+    loggers = [logging.getLogger(), logging.getLogger("pipeline")]
+    before = [(each, each.level, [*each.handlers]) for each in loggers]
+    yield
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture

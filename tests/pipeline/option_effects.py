@@ -233,6 +233,17 @@ def _workers(without: Made, made: Made) -> None:
     assert {**digests(made.dataset.folder), "report.html": ""} == expected
 
 
+def _quiet(without: Made, made: Made) -> None:
+    assert len(without.ran.out.splitlines()) > 5
+    assert made.ran.out.splitlines() == [f"dataset  {made.dataset.folder}"]
+
+
+def _verbose(without: Made, made: Made) -> None:
+    assert "INFO apache_beam" in made.ran.err
+    assert "INFO" not in without.ran.err
+    assert digests(made.dataset.folder) == digests(without.dataset.folder)
+
+
 DIRECTORY = {"label_from": "directory"}
 DETECTION = {"layout": "detection"}
 TURNED = {"images": "{in}/turned/*/*.jpg"}
@@ -291,5 +302,7 @@ ROWS = {
     ),
     "--config": Row("{in}/seed.yaml", _seed),
     "--workers": Row(2, _workers, {"num_shards": 3}),
+    "--quiet": Row(True, _quiet),
+    "--verbose": Row(True, _verbose),
     "--progress": Row("json", _progress_json, before="off"),
 }

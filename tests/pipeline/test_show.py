@@ -11,6 +11,7 @@ from PIL import Image
 from pipeline import convert, show
 from pipeline.errors import DatasetError, UsageError
 from pipeline.show_records import Record
+from tests.images import picture, saved
 from tests.pipeline.commands import digests
 from tests.servers.gcs import GcsServer
 
@@ -55,7 +56,26 @@ def test_a_hostile_name_stays_in_the_folder(tmp_path: Path) -> None:
     example = {"bytes": [b"x"], "path": [b"../../etc/\n passwd"]}
     record = Record("train-00000-of-00001.tfrecord", 0, example)
     path = show.save_image(record, tmp_path, image="bytes", named="path")
-    assert path.parent == tmp_path and path.name == "train-00000-of-00001-00000-_passwd"
+    assert path.parent == tmp_path and path.name == "train-00000-of-00001-00000-_passwd.bin"
+
+
+@pytest.mark.parametrize(
+    ("named", "kind", "extension"),
+    [
+        ("cat.1", "JPEG", ".jpg"),
+        ("cat", "PNG", ".png"),
+        ("cat.v2.final", "GIF", ".gif"),
+        ("cat.JPG", "JPEG", ".JPG"),
+        (None, "WEBP", ".webp"),
+    ],
+)
+def test_a_picture_has_an_extension(
+    named: str | None, kind: str, extension: str, tmp_path: Path
+) -> None:
+    example = {"bytes": [saved(picture("RGB", 8, 8), kind)], "path": [(named or "").encode()]}
+    record = Record("train-00000-of-00001.tfrecord", 0, example)
+    path = show.save_image(record, tmp_path, image="bytes", named="path" if named else None)
+    assert path.suffix == extension
 
 
 @pytest.mark.parametrize("name", ["a" * 251 + ".jpg", "한" * 83 + ".jpg"])

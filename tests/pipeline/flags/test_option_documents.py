@@ -32,4 +32,4 @@ def test_the_reference_has_every_command_and_its_flags() -> None:
         parser = importlib.import_module(f"pipeline.{command}").make_parser()
         names = [flag for action in parser._actions for flag in action.option_strings]
         shown = {flag for flag in names if flag not in ("-h", "--help", "--version")}
-        assert part and not {flag for flag in shown if f"- `{flag}`" not in part}
+        assert part and not {flag for flag in shown if f"`{flag}`" not in part}

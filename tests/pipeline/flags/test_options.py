@@ -24,7 +24,7 @@ from tests.pipeline.option_rows import Made
 
 # The golden conversions show of all others that they change the records; --max_rejected,
 # --overwrite and --progress have quick tests of their own, and no test does without --output.
-QUICK = ["--allow_outside", "--config", "--quarantine", "--strict"]
+QUICK = ["--allow_outside", "--config", "--quarantine", "--quiet", "--strict"]
 FLAGS = rest_slow([*QUICK, *(flag for flag in ROWS if flag not in QUICK)], len(QUICK))
 
 

@@ -32,9 +32,10 @@ MEANT = {
     "--format": "--layout NAME|FILE (features), or --transcode (image format)",
     "--image_size": "--resize WIDTHxHEIGHT",
     "--target_size": "--resize WIDTHxHEIGHT",
-    "--verbose": "--progress auto|plain|json|off",
-    "-v": "--progress auto|plain|json|off",
-    "--quiet": "--progress auto|plain|json|off",
+    "--debug": "--verbose",
+    "--log-level": "--verbose",
+    "--silent": "--quiet",
+    "--no_progress": "--progress auto|plain|json|off",
     "-V": "--version",
     "--dryrun": "the command `plan`, which writes nothing",
     "-n": "the command `plan`, which writes nothing",
@@ -163,7 +164,7 @@ def test_verify(words: list[str], says: str) -> None:
     [
         (["o", "--limits", "3"], "unknown flag --limits; did you mean --limit?"),
         (["o", "--image", "pics"], "unknown flag --image; did you mean --images?"),
-        (["o", "--verbose"], "unknown flag --verbose; see --help"),
+        (["o", "--quiet"], "unknown flag --quiet; see --help"),
         (["o", "--runner=x"], "unknown flag --runner; see --help"),
     ],
 )

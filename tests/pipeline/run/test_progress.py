@@ -46,6 +46,7 @@ def _wait_for(text: str, written: Callable[[], str]) -> None:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_BAR_SECONDS", 0.02)
     monkeypatch.setattr(progress, "_LINE_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "_RATE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
@@ -81,10 +82,45 @@ def test_bars_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_bar_of_a_shard_that_is_tried_again_ends_at_all() -> None:
-    bar = progress._bar(Stage("converting", "images", 40, 45, 0), 2.0, 79)
+    bar = progress._bar(Stage("converting", "images", 40, 45, 0), 2.0, 22.5, 79)
     assert bar.startswith("converting: 100%|") and " 40/40 [" in bar
-    bar = progress._bar(Stage("publishing", "shards", 40, 4, 0), 20.0, 79)
+    bar = progress._bar(Stage("publishing", "shards", 40, 4, 0), 20.0, 0.2, 79)
     assert " 4/40 [" in bar and "5.00s/shards]" in bar
+
+
+def test_a_rate_is_one_of_a_second_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_RATE_SECONDS", 1.0)
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    clock = progress._Clock()
+    rates = []
+    for done, total in ((5, 0), (20, 0), (20, 0), (20, 40), (20, 40), (40, 40), (40, 40)):
+        now += 0.8
+        stage = Stage("converting", "images", total, done, 0)
+        clock.seconds([stage])
+        rates.append(clock.rate(stage))
+    # Not in the first second; while more are known to come, time that passes without one counts.
+    assert rates == [
+        None,
+        *(pytest.approx(each) for each in (12.5, 12.5, 6.25, 5, 8.3333333, 8.3333333)),
+    ]
+
+
+def test_lines_without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_RATE_SECONDS", 60.0)
+    for style in ("plain", "json"):
+        written = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", written)
+        _run(style, written.getvalue)
+        last = written.getvalue().splitlines()[-1]
+        if style == "plain":
+            assert last == "converting: 40 of 40 images, 4 rejected"
+        else:
+            assert json.loads(last)["per_second"] is None and "seconds_left" not in last
+    bar = progress._bar(Stage("converting", "images", 40, 4, 1), 0.5, None, 79)
+    assert " 4/40 [00:00, rejected=1]" in bar
+    bar = progress._bar(Stage("listing", "images", 0, 52, 0), 0.5, None, 79)
+    assert bar == "listing   : 52 images [00:00]"
 
 
 @pytest.mark.slow
@@ -184,6 +220,19 @@ def test_what_planning_rejects_is_done_too(photos: Path, tmp_path: Path) -> None
     assert convert(output=tmp_path / "out", max_rejected="50%", **flags).code == 0
     stage = next(stage for stage in PROGRESS.stages() if stage.name == "converting")
     assert stage == Stage("converting", "images", 18, 18, 6)
+
+
+def test_what_the_join_rejects_is_counted_as_in_the_summary(
+    photos: Path, stems: dict[str, str], tmp_path: Path
+) -> None:
+    """It reaches no shard, but the summary names it among the rejected."""
+    rows = [f"{stem},{label}" for stem, label in sorted(stems.items())][2:]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows]))
+    flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
+    ran = convert(output=tmp_path / "out", max_rejected="50%", **flags)
+    assert "images   18 matched = 16 written + 2 rejected" in ran.out
+    stage = next(stage for stage in PROGRESS.stages() if stage.name == "converting")
+    assert stage == Stage("converting", "images", 18, 18, 2)
 
 
 def test_the_stages_of_a_run_over_rows_alone(tmp_path: Path) -> None:

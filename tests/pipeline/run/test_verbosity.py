@@ -1,0 +1,130 @@
+"""`-v` and `-q`, and colors: what a command prints beside its result."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import UsageError, run_command
+from pipeline.flags.one_line_parser import PROGRAM, runnable
+from pipeline.run.streams import emphasized
+from pipeline.run.verbosity import show_logs
+from tests.pipeline.commands import convert, plan, show, verify
+from tests.pipeline.right_command import right_flags
+
+
+class Terminal(io.StringIO):
+    """A stream on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def refuse() -> None:
+    raise UsageError("no s3://me:secret@bucket") from ValueError("s3://me:secret@bucket")
+
+
+def test_verbose_shows_where_an_error_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(refuse, "convert") == 2
+    quiet = capsys.readouterr().err
+    assert quiet == "convert: no s3://me:[hidden]@bucket\n"
+    show_logs()
+    assert run_command(refuse, "convert") == 2
+    err = capsys.readouterr().err
+    assert err.endswith(quiet) and "Traceback" in err and "ValueError" in err
+    assert "secret" not in err
+
+
+@pytest.mark.parametrize("flag", ["-q", "--quiet"])
+def test_quiet_commands_print_their_final_line(flag: str, right_inputs: Path) -> None:
+    flags = {**right_flags(right_inputs), "progress": "auto"}
+    assert plan(flag, **flags) == (
+        0,
+        f"nothing written; convert would write {flags['output']}\n",
+        "",
+    )
+    assert convert(flag, **flags) == (0, f"dataset  {flags['output']}\n", "")
+    again = convert(flag, **flags)
+    assert again == (0, f"up to date: {flags['output']} holds this dataset already\n", "")
+    checked = verify(flag, flags["output"])
+    assert checked.code == 0 and checked.err == ""
+    assert checked.out == f"verified {flags['output']}: 1 shards, 4 records, every image decodes\n"
+    (right_inputs / "out" / "labels.txt").write_text("x")
+    ran = verify(flag, flags["output"])
+    assert ran.code == 1 and all("labels.txt" in line for line in ran.out.splitlines())
+
+
+def test_quiet_and_verbose_exclude_each_other(right_inputs: Path) -> None:
+    ran = convert("-q", "-v", **right_flags(right_inputs))
+    assert (ran.code, ran.out) == (2, "")
+    says = "convert: --quiet cannot be used with --verbose: give one of them"
+    assert ran.err.splitlines()[-1] == says
+
+
+def test_the_summary_ends_with_the_next_command(
+    right_inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = right_flags(right_inputs)
+    monkeypatch.setattr(sys, "argv", ["/bin/image-tfrecords"])
+    for _ in range(2):
+        ran = convert(**flags)
+        assert ran.out.splitlines()[-1] == f"next     image-tfrecords show {flags['output']}"
+    assert show(flags["output"]).code == 0
+
+
+def test_the_next_command_of_an_environment_that_is_not_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["pipeline/convert.py"])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
+    assert runnable("show", "a b") == ".venv/bin/python -m pipeline.show 'a b'"
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin" / PROGRAM).touch()
+    assert runnable("show", "o") == ".venv/bin/image-tfrecords show o"
+    monkeypatch.setenv("PATH", str(tmp_path / ".venv/bin"))
+    (tmp_path / ".venv/bin/python").touch(0o755)
+    assert runnable("show", "o") == "python -m pipeline.show o"
+
+
+@pytest.mark.parametrize("line", ["warning  a split is empty", "leakage  1 group across splits"])
+def test_what_needs_attention_is_colored_on_a_terminal(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert emphasized(line, Terminal()) == f"\x1b[1;33m{line}\x1b[0m"
+    assert emphasized("images   2 matched", Terminal()) == "images   2 matched"
+    assert emphasized(line, io.StringIO()) == line
+    monkeypatch.setenv("TERM", "dumb")
+    assert emphasized(line, Terminal()) == line
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert emphasized(line, Terminal()) == line
+
+
+def test_an_error_is_colored_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    run_command(refuse, "convert")
+    assert sys.stderr.getvalue().startswith("\x1b[1;31mconvert\x1b[0m: no s3://")  # type: ignore[attr-defined]
+
+
+def test_leakage_is_a_line_of_its_own(photos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "photos" / "cat"
+    folder.mkdir(parents=True)
+    data = (photos / "cat" / "cat-0.jpg").read_bytes()
+    for at in range(12):
+        (folder / f"{at}.jpg").write_bytes(data)
+    flags = {"images": f"{folder}/*.jpg", "label_from": "none", "splits": "train=0.5,test=0.5"}
+    ran = convert(output=tmp_path / "out", **flags)
+    lines = [line for line in ran.out.splitlines() if line.startswith("leakage  ")]
+    assert lines == [
+        "leakage  1 group of exact duplicates across splits; --dedupe drop keeps one of each group"
+    ]
+    dropped = convert(output=tmp_path / "dropped", dedupe="drop", **flags)
+    assert dropped.code == 0 and "\nleakage  " not in dropped.out
