@@ -1,4 +1,4 @@
-"""The walk of an image and its row in design_notes.md: its functions exist and are called."""
+"""The walk of an image and its row in architecture.md: its functions exist and are called."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FEW, MANY = 2, 7
 
 def walked() -> set[str]:
     """The functions in the table, as `module.function`."""
-    text = (ROOT / "docs" / "development" / "design_notes.md").read_text()
+    text = (ROOT / "docs" / "architecture.md").read_text()
     section = text.partition("## The walk of one image and one row\n")[2].partition("\n## ")[0]
     rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
     return {
-        f"{room.strip(' `')}.{name}"
+        f"{room.strip(' `').rpartition('/')[2]}.{name}"
         for _, room, functions, _, _ in rows
         for name in re.findall(r"`([\w.]+)`", functions)
     }
