@@ -205,8 +205,8 @@ class WriteDataset(beam.PTransform):
         for feature in self._features:
             if feature.from_rows:
                 raise ValueError(
-                    f"{feature.name!r} of the layout is of {feature.source}, which only images "
-                    "from memory fill: use ConvertDataset"
+                    f"{feature.name!r} of the layout has the source {feature.source}, which only "
+                    "images from memory fill: use ConvertDataset"
                 )
         return JoinedImages(*images)
 

@@ -117,11 +117,11 @@ def check_workers(workers: int | None, words: Sequence[str]) -> None:
     for typed, value in () if workers is None else _options(words):
         name = flag_name(typed)
         if name in _OWN_WORKERS:
-            raise UsageError(f"--workers does not go with {typed}: give one of them")
+            raise UsageError(f"--workers cannot be used with {typed}: give one of them")
         if name == "--runner" and value.rpartition(".")[2] != _LOCAL_RUNNER:
             raise UsageError(
-                f"--workers does not go with --runner {value}: it sets the worker processes of the "
-                "default runner, on this machine"
+                f"--workers cannot be used with --runner {value}: it sets the worker processes of "
+                "the default runner, on this machine"
             )
 
 

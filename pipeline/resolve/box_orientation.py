@@ -81,7 +81,7 @@ def with_orientation(
         )
     value = next(iter(only), "stored")
     if only:
-        because = f"only these fit the box in {only[value]}"
+        because = f"only this fits the box in {only[value]}"
     elif rules.units != "pixel":
         because = "default: normalized boxes show nothing of it"
     elif turned:

@@ -189,7 +189,7 @@ def test_several_labels_of_an_image(tmp_path: Path) -> None:
     dataset = write(tmp_path / "out", elements, layout=str(layout), max_rejected="1")
     assert dataset.classes == ["cat", "dog"]
     assert [(r["path"], r["reason"]) for r in dataset.rejected] == [("c", "no_label")]
-    with pytest.raises(ValueError, match="'labels' of the layout is of label.texts"):
+    with pytest.raises(ValueError, match="'labels' of the layout has the source label.texts"):
         run([("x", "y")], WriteDataset(str(tmp_path / "no"), layout=str(layout)), LabelImages())
     with pytest.raises(Exception, match=r"'a' has 2 labels, and the layout stores one: choose"):
         run(elements, WriteDataset(str(tmp_path / "one")))

@@ -225,7 +225,7 @@ def test_a_message_is_one_line(right_inputs: Path) -> None:
     ],
 )
 def test_workers_are_decided_once(words: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=f"^--workers does not go with {message}$"):
+    with pytest.raises(UsageError, match=f"^--workers cannot be used with {message}$"):
         parse_flags("convert", ["--images=i", "--output=o", "--workers=2", *words])
     flags, _ = parse_flags("convert", ["--images=i", "--output=o", *words])
     assert flags.workers is None

@@ -51,9 +51,9 @@ def decided(folder: Path, *rows: str, units: str = "pixel", flag: str | None = N
         (
             [f"side {BOTH}", f"side {HIGH}"],
             "upright",
-            "only these fit the box in line 3, {}/side.jpg",
+            "only this fits the box in line 3, {}/side.jpg",
         ),
-        ([f"other {WIDE}"], "stored", "only these fit the box in line 2, {}/other.jpg"),
+        ([f"other {WIDE}"], "stored", "only this fits the box in line 2, {}/other.jpg"),
         (
             [f"side {BOTH}", f"other {BOTH}"],
             "stored",

@@ -51,6 +51,6 @@ class SplitAssigner:
             return split, order
         if self._by_group:
             if not group:
-                raise RejectedImageError(Reason.NO_GROUP, f"no row has a group for {key!r} a group")
+                raise RejectedImageError(Reason.NO_GROUP, f"no row has a group for {key!r}")
             split_hash, _ = key_hashes(group, seed=self._seed)
         return self._splits.of(split_hash), order

@@ -76,3 +76,9 @@ def test_what_cannot_be_placed_is_rejected() -> None:
         reason(SplitAssigner(HALVES, seed=0, split_from="directory"), split=".") is Reason.BAD_SPLIT
     )
     assert reason(SplitAssigner(HALVES, seed=0, by_group=True)) is Reason.NO_GROUP
+
+
+def test_the_detail_names_the_key_without_a_group() -> None:
+    with pytest.raises(RejectedImageError) as caught:
+        SplitAssigner(HALVES, seed=0, by_group=True).assign("k", split="", group="")
+    assert caught.value.detail == "no row has a group for 'k'"
