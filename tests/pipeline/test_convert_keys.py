@@ -66,7 +66,7 @@ class TestKeys:
         [rejected] = dataset.rejected
         assert rejected["reason"] == "ambiguous_label"
         assert rejected["path"] == f"{tmp_path}/photos/1.jpg"
-        assert "label it '', 'photos':" in rejected["detail"]
+        assert "several labels: '', 'photos'" in rejected["detail"]
         assert dataset.ledger == {
             "images_matched": 2,
             "records_written": 1,
