@@ -33,8 +33,9 @@ from transforms.plan_rows import PlanRows, ReadRows, TableReader
 from transforms.plan_shards import PlanShards, TotalLabels
 from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
+from transforms.shard_converter import Converter, Planned
 from transforms.write_report import WriteReport
-from transforms.write_shards import Converter, Planned, WriteShards
+from transforms.write_shards import WriteShards
 
 
 class ImageSource(NamedTuple):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.arguments import path_text
 from transforms.core.dataset.image_file_names import ImageFile, image_file
@@ -22,17 +26,17 @@ from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
 from transforms.core.examples.encoder import CheckedImage
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import FingerprintBatch, ShardImage, ShardRow, planned
-from transforms.core.rejections import Reason, Rejection
+from transforms.core.records import FingerprintBatch, planned
+from transforms.core.rejections import Reason
 from transforms.metrics import PROGRESS, counter, distribution
+from transforms.shard_converter import Converter, Planned
 from transforms.shard_counter import ShardCounter
+from transforms.shard_finisher import ShardFinisher
 from transforms.storage.checksummed_file import ChecksummedFile, Writable
 from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_path, storage_of
 from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import unreadable_keys
-
-Planned = ShardImage | ShardRow
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -42,31 +46,6 @@ _FINGERPRINTS = "fingerprints"
 _READABLE = "readable"
 
 beam.coders.registry.register_coder(FingerprintBatch, beam.coders.RowCoder)
-
-
-class Converter(Protocol):
-    """Makes serialized Examples from the items planned for one shard.
-
-    Attributes:
-        of_images: whether its records are made of images.
-        fingerprints: whether it computes fingerprints of the images.
-    """
-
-    of_images: bool
-    fingerprints: bool
-
-    @property
-    def libraries(self) -> Libraries:
-        """The libraries that affect the bytes of the records."""
-
-    def setup(self) -> None:
-        """Creates the parts that cannot be pickled."""
-
-    def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
-        """The checked items, or their rejections, in the order given."""
-
-    def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
-        """Serialized Examples in the order given."""
 
 
 class WrittenShards(NamedTuple):
@@ -147,6 +126,7 @@ class _WriteShardFn(beam.DoFn):
         self._published: dict[str, dict[str, Any]] = {}
         self._published_recipes: set[str] = set()
         self._unreadable: frozenset[str] = frozenset()
+        self._finisher: ShardFinisher[tuple[ShardSummary, ShardIndex]] = ShardFinisher()
         if self._compare_only:
             self._read_published(manifest)
         else:
@@ -180,10 +160,36 @@ class _WriteShardFn(beam.DoFn):
         if finished is not None:
             counter("shards_reused").inc()
             PROGRESS.advance(len(images), len(finished[0].rejections))
-        summary, index = finished or self._write(name, recipes, images)
+            yield from self._outputs(*finished)
+            return
+        try:
+            self._write(name, recipes, images)
+        except BaseException:
+            # The run ends, and gives its lock back.
+            self._finisher.abandon()
+            raise
+        for former in self._finisher.finished():
+            yield from self._outputs(*former)
+
+    def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
+        # Beam keeps the outputs of a bundle only if all of it succeeds.
+        for former in self._finisher.all_finished():
+            for output in self._outputs(*former):
+                if isinstance(output, beam.pvalue.TaggedOutput):
+                    batch = GlobalWindows.windowed_value(output.value)
+                    yield beam.pvalue.TaggedOutput(output.tag, batch)
+                else:
+                    yield GlobalWindows.windowed_value(output)
+
+    def teardown(self) -> None:
+        self._finisher.close()
+
+    def _outputs(
+        self, summary: ShardSummary, index: ShardIndex
+    ) -> Iterator[ShardSummary | beam.pvalue.TaggedOutput]:
         yield summary
         if self._converter.fingerprints:
-            for batch in index.fingerprint_batches(name):
+            for batch in index.fingerprint_batches(summary.file):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
     def _is_readable_now(self, images: list[Planned]) -> bool:
@@ -235,9 +241,8 @@ class _WriteShardFn(beam.DoFn):
         storage = storage_of(self._output)
         return any(storage.has_checksum(path, summary.crc32c, summary.bytes) for path in paths)
 
-    def _write(
-        self, name: str, recipes: Recipes, images: list[Planned]
-    ) -> tuple[ShardSummary, ShardIndex]:
+    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> None:
+        """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
         shard_counter = ShardCounter(name, self._converter.of_images)
@@ -245,37 +250,44 @@ class _WriteShardFn(beam.DoFn):
             shard_counter.index.contents = []
         loaded = shard_counter.observe(self._converter.load(images))
         examples = shard_counter.observe_examples(self._converter.encode(loaded))
-        summary = dataclasses.replace(
-            self._stage(partial, name, recipes, examples, shard_counter), **shard_counter.counts()
-        )
-        sidecar = Sidecar(summary.to_text(), shard_counter.index).to_text()
-        path = sidecar_path(self._output, name, summary.recipe)
-        storage_of(path).write_whole(path, sidecar.encode())
-        seconds = time.monotonic() - started
-        self._count(summary, seconds)
-        _LOGGER.info(
-            "%s: %d records, %d rejected, %d bytes in %.1f s",
-            name,
-            summary.records,
-            len(summary.rejections),
-            summary.bytes,
-            seconds,
-        )
-        return summary, shard_counter.index
+        with contextlib.ExitStack() as files:
+            staged = self._stage(files, partial, name, recipes, examples, shard_counter)
+            opened = files.pop_all()
+        summary = dataclasses.replace(staged, **shard_counter.counts())
+        self._count(summary, time.monotonic() - started)
+        index = shard_counter.index
+        finish = functools.partial(self._finish, opened, partial, summary, index)
+        self._finisher.begin(finish, (summary, index))
+
+    def _finish(
+        self, files: contextlib.ExitStack, partial: str, summary: ShardSummary, index: ShardIndex
+    ) -> None:
+        """Makes a written shard one that a rerun finds, in another thread."""
+        files.close()
+        self._name_staged(partial, summary)
+        path = sidecar_path(self._output, summary.file, summary.recipe)
+        storage_of(path).write_whole(path, Sidecar(summary.to_text(), index).to_text().encode())
 
     def _stage(
         self,
+        files: contextlib.ExitStack,
         partial: str,
         name: str,
         recipes: Recipes,
         examples: Iterable[bytes],
         shard_counter: ShardCounter,
     ) -> ShardSummary:
-        """Writes the shard to `partial`, and renames it to its staging name."""
-        file = self._write_file(partial, examples)
+        """Writes the shard to `partial`, which is synced when `files` are closed."""
+        writer = files.enter_context(storage_of(partial).open_writer(partial))
+        file = self._write_to(writer, examples)
         recipe = recipes.changed if shard_counter.is_changed else recipes.unchanged
-        storage_of(partial).rename(partial, self._staged(name, recipe))
         return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
+
+    def _name_staged(self, partial: str, summary: ShardSummary) -> None:
+        """Renames the shard to its staging name."""
+        storage = storage_of(partial)
+        # The sidecar is renamed in the same folder, and then synced with it.
+        storage.rename(partial, self._staged(summary.file, summary.recipe), is_synced=False)
 
     def _write_file(self, path: str, examples: Iterable[bytes]) -> ChecksummedFile:
         """One TFRecord file."""
@@ -302,6 +314,14 @@ class _WriteShardFn(beam.DoFn):
         counter("bytes_read").inc(summary.image_bytes)
         counter("bytes_written").inc(summary.bytes)
         distribution("shard_msec").update(int(seconds * 1000))
+        _LOGGER.info(
+            "%s: %d records, %d rejected, %d bytes in %.1f s",
+            summary.file,
+            summary.records,
+            len(summary.rejections),
+            summary.bytes,
+            seconds,
+        )
 
     def _staged(self, name: str, recipe: str) -> str:
         return join(self._staging, f"{name}.{recipe}")
@@ -317,14 +337,14 @@ class _WriteImagesFn(_WriteShardFn):
 
     def _stage(
         self,
+        files: contextlib.ExitStack,
         partial: str,
         name: str,
         recipes: Recipes,
         examples: Iterable[bytes],
         shard_counter: ShardCounter,
     ) -> ShardSummary:
-        storage = storage_of(partial)
-        storage.make_directory(partial)
+        storage_of(partial).make_directory(partial)
 
         def write(numbered: tuple[int, bytes]) -> ChecksummedFile:
             number, example = numbered
@@ -335,7 +355,6 @@ class _WriteImagesFn(_WriteShardFn):
                 write, enumerate(examples), size=lambda numbered: len(numbered[1])
             )
         )
-        storage.sync_folder(partial)
         return ShardSummary(
             file=name,
             recipe=recipes.changed if shard_counter.is_changed else recipes.unchanged,
@@ -346,6 +365,9 @@ class _WriteImagesFn(_WriteShardFn):
             ),
             folder=partial.rpartition("/")[2],
         )
+
+    def _name_staged(self, partial: str, summary: ShardSummary) -> None:
+        storage_of(partial).sync_folder(partial)
 
     def _is_whole(self, summary: ShardSummary) -> bool:
         split, *_, gzip = ShardName.parse(summary.file)

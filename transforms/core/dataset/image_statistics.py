@@ -98,11 +98,14 @@ class Samples:
 
     classes: dict[str, list[Sample]] = dataclasses.field(default_factory=dict)
 
+    def takes(self, class_: str) -> bool:
+        """Whether there is room for a record of a class."""
+        return len(self.classes.get(class_, ())) < SAMPLES_OF_CLASS
+
     def add(self, class_: str, sample: Sample) -> None:
         """Offers a record; one shard's records come in their order."""
-        kept = self.classes.setdefault(class_, [])
-        if len(kept) < SAMPLES_OF_CLASS:
-            kept.append(sample)
+        if self.takes(class_):
+            self.classes.setdefault(class_, []).append(sample)
 
     def merge(self, other: Samples) -> None:
         """Offers the records of `other`."""

@@ -1,0 +1,38 @@
+"""The interface between the step that writes shards and what makes their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from transforms.core.examples.encoder import CheckedImage
+from transforms.core.planning.recipes import Libraries
+from transforms.core.records import ShardImage, ShardRow
+from transforms.core.rejections import Rejection
+
+Planned = ShardImage | ShardRow
+
+
+class Converter(Protocol):
+    """Makes serialized Examples from the items planned for one shard.
+
+    Attributes:
+        of_images: whether its records are made of images.
+        fingerprints: whether it computes fingerprints of the images.
+    """
+
+    of_images: bool
+    fingerprints: bool
+
+    @property
+    def libraries(self) -> Libraries:
+        """The libraries that affect the bytes of the records."""
+
+    def setup(self) -> None:
+        """Creates the parts that cannot be pickled."""
+
+    def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
+        """The checked items, or their rejections, in the order given."""
+
+    def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
+        """Serialized Examples in the order given."""
