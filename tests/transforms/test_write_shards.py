@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,8 @@ from transforms.core.planning.shards import shard_recipe
 from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.storage.checksummed_file import ChecksummedFile
-from transforms.write_shards import WriteShards
+from transforms.storage.local_storage import LocalStorage
+from transforms.write_shards import WriteShards, _WriteShardFn
 
 tf = lazy_module("tensorflow")
 
@@ -299,6 +302,74 @@ def test_a_full_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(RuntimeError, match="No space left on device"):
         write(tmp_path, tmp_path / "out", [(NAME, plan(tmp_path, ["1.jpg"]))])
     assert all(path.name.endswith(".partial") for path in (tmp_path / "out/.staging").iterdir())
+
+
+@pytest.mark.parametrize("operation", ["rename", "write_whole"])
+def test_a_shard_that_cannot_be_finished_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LocalStorage, operation, fail)
+    with pytest.raises(RuntimeError, match="No space left on device"):
+        write(tmp_path, tmp_path / "out", [(NAME, plan(tmp_path, ["1.jpg"]))])
+
+
+def test_the_next_shard_is_read_while_one_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Syncing takes as long as converting many images, and needs no core."""
+    images = plan(tmp_path, ["1.jpg", "2.jpg", "3.jpg"])
+    shards = [(f"train-0000{at}-of-00003.tfrecord", [image]) for at, image in enumerate(images)]
+    loaded: list[str] = []
+    two_are_loaded, waited = threading.Event(), []
+    load, finish = ImageConverter.load, _WriteShardFn._finish
+
+    def noted(converter: ImageConverter, planned: list[ShardImage]) -> Any:
+        loaded.extend(image.key for image in planned)
+        if len(loaded) == 2:
+            two_are_loaded.set()
+        return load(converter, planned)
+
+    def late(*arguments: Any) -> None:
+        waited.append(two_are_loaded.wait(20))
+        finish(*arguments)
+
+    monkeypatch.setattr(ImageConverter, "load", noted)
+    monkeypatch.setattr(_WriteShardFn, "_finish", late)
+    written = write(tmp_path, tmp_path / "out", shards)
+    assert waited == [True] * 3
+    assert sorted(summary.file for summary in written) == [name for name, _ in shards]
+    assert len(staged(tmp_path / "out")) == 3
+
+
+def test_a_shard_that_fails_waits_for_the_former_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written after the run has given its lock back."""
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    shards = [(f"train-0000{at}-of-00002.tfrecord", [image]) for at, image in enumerate(images)]
+    loaded: list[str] = []
+    done: list[str] = []
+    load, finish = ImageConverter.load, _WriteShardFn._finish
+
+    def second_fails(converter: ImageConverter, planned: list[ShardImage]) -> Any:
+        loaded.append("shard")
+        if len(loaded) == 2:
+            raise OSError(5, "Input/output error")
+        return load(converter, planned)
+
+    def slow(*arguments: Any) -> None:
+        time.sleep(0.2)
+        finish(*arguments)
+        done.append("finished")
+
+    monkeypatch.setattr(ImageConverter, "load", second_fails)
+    monkeypatch.setattr(_WriteShardFn, "_finish", slow)
+    with pytest.raises(RuntimeError, match="Input/output error"):
+        write(tmp_path, tmp_path / "out", shards)
+    assert done == ["finished"]
 
 
 def test_it_is_beams_own_sink() -> None:

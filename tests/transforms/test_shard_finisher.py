@@ -1,0 +1,46 @@
+"""Shards are finished in their order, beside the next one, and no error is lost."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from transforms.shard_finisher import ShardFinisher
+
+
+def test_one_shard_is_finished_beside_the_next() -> None:
+    finisher: ShardFinisher[str] = ShardFinisher()
+    go = threading.Event()
+    finisher.begin(lambda: None if go.wait(20) else None, "a")
+    assert list(finisher.finished()) == []
+    go.set()
+    finisher.begin(lambda: None, "b")
+    assert list(finisher.finished()) == ["a"]
+    assert list(finisher.finished()) == []
+    assert list(finisher.all_finished()) == ["b"]
+    assert list(finisher.all_finished()) == []
+    finisher.close()
+
+
+def test_an_error_is_raised_instead_of_its_shard() -> None:
+    finisher: ShardFinisher[str] = ShardFinisher()
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    finisher.begin(fail, "a")
+    with pytest.raises(OSError, match="No space left"):
+        list(finisher.all_finished())
+    finisher.close()
+
+
+def test_what_is_abandoned_has_ended() -> None:
+    finisher: ShardFinisher[str] = ShardFinisher()
+    done = []
+    finisher.begin(lambda: done.append("a"), "a")
+    finisher.begin(lambda: done.append(str(1 / 0)), "b")
+    finisher.abandon()
+    assert done == ["a"]
+    assert list(finisher.all_finished()) == []
+    finisher.close()
