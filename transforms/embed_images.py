@@ -100,6 +100,55 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
         return sum(image.nbytes for image in batch)
 
 
+def load_embedding(model: str, weights: str | None, dtype: str) -> Embedding:
+    """Loads a model, tries it, and describes it.
+
+    Args:
+        model: path or URL of a model, or a name in `keras.applications`.
+        weights: path or URL of the weights of a name.
+        dtype: one of `DTYPES`.
+
+    Raises:
+        ModelFileError: a file cannot be read.
+        ModelError: it is damaged, or does not return one float array per image.
+    """
+    digests = []
+    for name, path in (("model", model), ("model_weights", weights)):
+        if path is None or (name == "model" and is_application(path)):
+            digests.append("")
+            continue
+        try:
+            digests.append(files_digest(path))
+        except (OSError, ValueError) as error:
+            raise ModelFileError(name, path, error) from error
+    found = (digests[0], digests[1])
+    loaded = EmbeddingModelHandler(model, weights, digests=found).acquire()
+    return Embedding(
+        model=model,
+        weights=weights,
+        dtype=dtype,
+        digests=found,
+        input_shape=loaded.input_shape,
+        shape=loaded.shape,
+    )
+
+
+class ModelFileError(Exception):
+    """A file of a model cannot be read.
+
+    Attributes:
+        option: the option that names it.
+        path: the file.
+        cause: what reading it raised.
+    """
+
+    def __init__(self, option: str, path: str, cause: Exception) -> None:
+        super().__init__(f"cannot read {option} {path}")
+        self.option = option
+        self.path = path
+        self.cause = cause
+
+
 class Embedder:
     """Computes the embeddings of a shard's images, batch by batch in the shard's order.
 

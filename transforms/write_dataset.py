@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
@@ -31,19 +31,26 @@ from transforms.core.features.layouts import (
     Feature,
     is_layout_file,
     layout_features,
+    needs_model,
+    with_embedding,
     with_pixels,
 )
 from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.images.check import DEFAULT_LIMITS, MODES, Limits
+from transforms.core.images.embeddings import DTYPES, Embedding, ModelError, is_application
 from transforms.core.images.pixel_options import Resize, given_pixels
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
 from transforms.core.planning.staged_images import MEMORY
+from transforms.core.shown_text import first_line
 from transforms.drop_duplicates import DropDuplicates
 from transforms.flow import DatasetTarget, PlanImages, WritePlan
 from transforms.join_labels import JoinedImages
 from transforms.original_images import originals_root
 from transforms.stage_images import StageImages
 from transforms.storage.files import storage_of
+
+if TYPE_CHECKING:
+    from transforms.embed_images import Embedder
 
 COMPRESSIONS = ("none", "gzip")
 
@@ -87,6 +94,9 @@ class WriteDataset(beam.PTransform):
         max_pixels: int = DEFAULT_LIMITS.max_pixels,
         max_bytes: int = DEFAULT_LIMITS.max_bytes,
         max_rejected: str = DEFAULT_LIMIT,
+        model: str | os.PathLike[str] | None = None,
+        model_weights: str | os.PathLike[str] | None = None,
+        embed_dtype: str | None = None,
         strict: bool = False,
         dedupe: str = "report",
         quarantine: str | os.PathLike[str] | None = None,
@@ -122,6 +132,10 @@ class WriteDataset(beam.PTransform):
             max_bytes: of an image's file; larger ones are rejected.
             max_rejected: share or number of images that may be rejected, such as `1%` or `25`, or
                 the larger of both, `1% or 10`.
+            model: for a layout with an embedding: a Keras file, a SavedModel folder, or a name in
+                `keras.applications`. It is loaded and tried at once.
+            model_weights: the weights of a name.
+            embed_dtype: `float32` or `bfloat16`; None is `float32`.
             strict: whether warnings keep the dataset from being published.
             dedupe: `off`; `report` exact and near-duplicates; or `drop` exact ones, keeping one.
             quarantine: folder for copies of rejected images, `quarantine/REASON/PATH`, or None.
@@ -146,7 +160,11 @@ class WriteDataset(beam.PTransform):
         self._check = one_of("check", check, MODES)
         self._labelled = truth("labelled", labelled)
         features = _features(layout, self._labelled)
-        self._features = with_pixels(features, self._pixels.fixed_shape)
+        features = with_pixels(features, self._pixels.fixed_shape)
+        self._embedding = _embedding(layout, features, model, model_weights, embed_dtype)
+        if self._embedding is not None:
+            features = with_embedding(features, self._embedding.shape, self._embedding.dtype)
+        self._features = features
         self._rules = label_rules(label_kind, class_names, dense_labels)
         gzip = one_of("compression", compression, COMPRESSIONS) == "gzip"
         self._plan = shard_plan(num_shards, shard_size, gzip)
@@ -224,6 +242,7 @@ class WriteDataset(beam.PTransform):
                 pixels=self._pixels,
                 rows=RowValues(self._features, requirements) if requirements.needs_rows else None,
                 waits=True,
+                embedder=self._embedder(),
                 fingerprints=self._dedupe != "off",
             ),
             plan=self._plan,
@@ -233,6 +252,13 @@ class WriteDataset(beam.PTransform):
             quarantine=self._quarantine,
             per_image=self._files == "per_image",
         )
+
+    def _embedder(self) -> Embedder | None:
+        if self._embedding is None:
+            return None
+        from transforms.embed_images import Embedder
+
+        return Embedder(self._embedding)
 
     def _recorded(self, layout: str) -> dict[str, Any]:
         """The options that affect output bytes, by the names of the flags."""
@@ -255,7 +281,46 @@ class WriteDataset(beam.PTransform):
             options["files"] = self._files
         if self._dedupe == "drop":
             options["dedupe"] = self._dedupe
+        if (embedding := self._embedding) is not None:
+            # The content of the files: their location affects no byte.
+            options["model"] = embedding.digests[0] or embedding.model
+            options["model_weights"] = embedding.digests[1] or None
+            options["embed_dtype"] = embedding.dtype
         return options
+
+
+def _embedding(
+    layout: str,
+    features: Sequence[Feature],
+    model: str | os.PathLike[str] | None,
+    weights: str | os.PathLike[str] | None,
+    dtype: str | None,
+) -> Embedding | None:
+    """The model of the layout's embedding, or None without one.
+
+    Raises:
+        ValueError: the layout needs a model, or the arguments do not fit.
+    """
+    path, own = optional_path("model", model), optional_path("model_weights", weights)
+    if not needs_model(features):
+        for name, value in (("model", path), ("model_weights", own), ("embed_dtype", dtype)):
+            if value is not None:
+                raise ValueError(f"{name} has no effect with layout {layout}: it has no embedding")
+        return None
+    if path is None:
+        raise ValueError(f"layout {layout} needs model: a Keras file, a SavedModel or a name")
+    if is_application(path) != (own is not None):
+        raise ValueError("model_weights goes with a model of keras.applications, and no other")
+    dtype = one_of("embed_dtype", "float32" if dtype is None else dtype, DTYPES)
+    # This imports Beam's inference, which other datasets do not need.
+    from transforms.embed_images import ModelFileError, load_embedding
+
+    try:
+        return load_embedding(path, own, dtype)
+    except ModelFileError as error:
+        raise ValueError(f"{error}: {first_line(error.cause)}") from error
+    except ModelError as error:
+        raise ValueError(f"model {path} {error}") from error
 
 
 def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
@@ -273,7 +338,7 @@ def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
     for feature in features:
         # Several labels of an image need no row.
         is_label = feature.from_label and not feature.of_object
-        if feature.needs & (Needs.ROWS | Needs.MODEL) and not is_label:
+        if feature.needs & Needs.ROWS and not is_label:
             raise ValueError(
                 f"layout {layout}: {feature.name!r} has the source {feature.source}, which is "
                 "neither an image nor its label: use ConvertDataset"

@@ -51,28 +51,12 @@ def check_model(flags: argparse.Namespace) -> Embedding | None:
     if flags.model is None:
         return None
     # This imports Beam's inference, which other runs do not need.
-    from transforms.embed_images import EmbeddingModelHandler, files_digest
+    from transforms.embed_images import ModelFileError, load_embedding
 
-    digests = []
-    for name in ("model", "model_weights"):
-        path = getattr(flags, name)
-        if path is None or (name == "model" and is_application(path)):
-            digests.append("")
-            continue
-        try:
-            digests.append(files_digest(path))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot read --{name} {path}: {one_line(error)}") from error
-    found = (digests[0], digests[1])
     try:
-        model = EmbeddingModelHandler(flags.model, flags.model_weights, digests=found).acquire()
+        return load_embedding(flags.model, flags.model_weights, flags.embed_dtype or "float32")
+    except ModelFileError as error:
+        said = f"cannot read --{error.option} {error.path}: {one_line(error.cause)}"
+        raise UsageError(said) from error
     except ModelError as error:
         raise UsageError(f"--model {flags.model} {error}") from error
-    return Embedding(
-        model=flags.model,
-        weights=flags.model_weights,
-        dtype=flags.embed_dtype or "float32",
-        digests=found,
-        input_shape=model.input_shape,
-        shape=model.shape,
-    )

@@ -25,8 +25,6 @@ ONLY_WHOLE = {
     # columns, types and units of the layout are inferred while labels are read
     **dict.fromkeys(("box_columns", "box_form", "box_units", "box_orientation"), "layout"),
     "label_separator": "layout",
-    # a model is loaded and tried before the job
-    **dict.fromkeys(("model", "model_weights", "embed_dtype"), "model"),
     # rows that list the images need no FindImages: LabelImages takes them from any reader
     "allow_outside": "listed",
     # FindImages takes the cells as they are, but for what every key gets

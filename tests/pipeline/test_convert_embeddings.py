@@ -187,7 +187,7 @@ def test_wrong_flags_are_one_line(
 def test_weights_of_another_model_are_refused(folder: Path, weights: Path, tmp_path: Path) -> None:
     changes = {"model": "ResNet50", "model_weights": weights}
     ran = convert(**flags(folder, **changes, output=tmp_path / "refused"))
-    assert ran.code == 2 and "weights of another model" in ran.error()
+    assert ran.code == 2 and "damaged or of another model" in ran.error()
 
 
 @pytest.mark.slow

@@ -216,7 +216,7 @@ def test_too_many_rejected_fails_the_job(folder: Path) -> None:
     ("layout", "says"),
     [
         ("detection", "has the source box.xmin, which is neither an image nor its label: use Conv"),
-        ("embedding", "has the source image.embedding, which"),
+        ("embedding", "layout embedding needs model: a Keras file"),
         ("no.yaml", "no such file: layout no.yaml"),
         ("slimm", "layout 'slimm' is neither a .yaml file nor one of slim, tutorial"),
     ],
