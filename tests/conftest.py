@@ -27,10 +27,32 @@ settings.register_profile("full", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+# Modules that take longest, in this order: last, one process would run them while others wait.
+LONGEST = (
+    "engines/test_flink.py",
+    "crash/test_killed.py",
+    "hostile/test_images.py",
+    "benchmarks/test_readme.py",
+    "crash/test_decoder.py",
+    "crash/test_interrupt.py",
+    "hostile/test_paths.py",
+    "tests/test_docs.py",
+    "dataflow/test_submission.py",
+    "crash/test_taken_over.py",
+    "hostile/test_csv.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a slow test come first: last, one worker would run them while the others wait."""
+    """The longest modules come first, then others with a slow test."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        path = item.path.as_posix()
+        ranks = [rank for rank, name in enumerate(LONGEST) if path.endswith(name)]
+        return (*ranks, len(LONGEST))[0], item.path not in slow
+
+    items.sort(key=place)
 
 
 def draw(path: Path, *, seed: int = 0) -> None:

@@ -31,7 +31,6 @@ class Screen:
         """
         self._lock = threading.Lock()
         self._lines: Sequence[str] = ()
-        self._width = 0
         self._rest = b""
         self._terminal = os.dup(streams[0].fileno())
         self._saved: list[tuple[int, int]] = []

@@ -11,14 +11,24 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from tests.engines import environments, table
+from tests.engines import dataset, environments, table
 from tests.engines.conversions import Conversion, convert
-from tests.engines.dataset import make_inputs
 from tests.engines.engines import ENGINES, REFERENCE
-from tests.engines.servers import FlinkCluster, job_service, left_processes, wait_until, worker_pool
+from tests.engines.servers import (
+    FlinkCluster,
+    flink_job_service,
+    job_service,
+    left_processes,
+    wait_until,
+    worker_pool,
+)
 from tests.needs import skip_unless
+from tests.pipeline.commands import Dataset
 
 Made = TypeVar("Made")
+
+# A buffer is flushed after 10 MB, and by a timer after a second: these are 17 MB, for seconds.
+NAMES = 100_000
 
 
 def made(make: Callable[[], Made]) -> Made:
@@ -33,7 +43,7 @@ def made(make: Callable[[], Made]) -> Made:
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The images and rows that every engine gets."""
-    return make_inputs(tmp_path_factory.mktemp("engines"))
+    return dataset.make_inputs(tmp_path_factory.mktemp("engines"))
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +63,42 @@ def rows(reference: Conversion) -> Iterator[dict[str, table.Row]]:
     yield found
     if os.environ.get("ENGINES_TABLE"):
         table.write(found, list(ENGINES))
+
+
+CheckEngine = Callable[[str, Conversion], None]
+
+
+@pytest.fixture
+def check(reference: Conversion, rows: dict[str, table.Row]) -> CheckEngine:
+    """Compares what an engine left with the reference, and notes it for the table."""
+
+    def compare(engine: str, done: Conversion) -> None:
+        is_equal = done.code == 0 and done.files == reference.files
+        rows[engine] = table.Row(engine, ENGINES[engine].version, done.seconds, is_equal)
+        assert done.code == 0, done.err
+        assert done.files == reference.files
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Few images and many rows; each row that no image has is a rejection."""
+    folder = dataset.make_inputs(tmp_path_factory.mktemp("many"), images=30)
+    with (folder / "boxes.csv").open("a") as rows:
+        rows.writelines(f"absent/{at:0100},cat,1,9,2,8,1\n" for at in range(NAMES))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def expected_of_many(many: Path, tmp_path_factory: pytest.TempPathFactory) -> Conversion:
+    """What the in-process runner makes of them."""
+    output = tmp_path_factory.mktemp("many-out") / "reference"
+    done = convert(many, output, *ENGINES[REFERENCE].flags)
+    assert done.code == 0, done.err
+    # The row without an image of the small dataset is one more.
+    assert Dataset(output).ledger["rows_unmatched"] == NAMES + 1
+    return done
 
 
 class Portable(NamedTuple):
@@ -77,25 +123,35 @@ def portable(pool_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 class Flink(NamedTuple):
-    """A cluster, the job server's jar and what starts a worker."""
+    """A cluster, a job service, the job server's jar and what starts a worker."""
 
     cluster: FlinkCluster
+    job_port: int
     jar: Path
     boot: Path
 
-    def flags(self, *, parallelism: int) -> list[str]:
-        """The engine's flags of `convert`."""
+    def flags(self, *, parallelism: int, starts_service: bool = False) -> list[str]:
+        """The engine's flags of `convert`.
+
+        Args:
+            starts_service: whether the launcher starts a job server of its own from the jar, as
+                docs/engines.md does, or asks the one that serves all tests.
+        """
+        service = (
+            # A minute, the default, can pass on a busy machine before the job server answers.
+            [f"--flink_job_server_jar={self.jar}", "--job_server_timeout=600"]
+            if starts_service
+            else [f"--job_endpoint=localhost:{self.job_port}"]
+        )
         return [
             "--runner=FlinkRunner",
             f"--flink_master={self.cluster.master}",
-            f"--flink_job_server_jar={self.jar}",
+            *service,
             "--environment_type=PROCESS",
             f"--environment_config={json.dumps({'command': str(self.boot)})}",
             # Workers outlive a stage, and need not import Beam for each.
-            "--environment_cache_millis=60000",
+            "--environment_cache_millis=600000",
             f"--parallelism={parallelism}",
-            # A minute, the default, can pass on a busy machine before the job server answers.
-            "--job_server_timeout=600",
         ]
 
 
@@ -108,8 +164,11 @@ def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
     # The variables are those of the TaskManager that starts it.
     boot.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.engines.boot "$@"\n')
     boot.chmod(0o755)
-    with FlinkCluster(home, folder) as cluster:
-        yield Flink(cluster, jar, boot)
+    with (
+        FlinkCluster(home, folder) as cluster,
+        flink_job_service(jar, cluster.master, folder) as port,
+    ):
+        yield Flink(cluster, port, jar, boot)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.dataflow.submitting import copy_tree, run
 from tests.engines import dataset, environments, table
-from tests.engines.conftest import Flink, Portable, made
+from tests.engines.conftest import CheckEngine, Portable, made
 from tests.engines.conversions import Conversion, convert
-from tests.engines.engines import DATAFLOW, ENGINES, FLINK_CLUSTER, PORTABLE, PRISM, REFERENCE
+from tests.engines.engines import DATAFLOW, ENGINES, PORTABLE, PRISM, REFERENCE
 from tests.pipeline.commands import Dataset, digests
 from tests.servers.dataflow import serve_dataflow
 from tests.servers.gcs import GcsServer
-
-CheckEngine = Callable[[str, Conversion], None]
-
-
-@pytest.fixture
-def check(reference: Conversion, rows: dict[str, table.Row]) -> CheckEngine:
-    """Compares what an engine left with the reference, and notes it for the table."""
-
-    def compare(engine: str, done: Conversion) -> None:
-        is_equal = done.code == 0 and done.files == reference.files
-        rows[engine] = table.Row(engine, ENGINES[engine].version, done.seconds, is_equal)
-        assert done.code == 0, done.err
-        assert done.files == reference.files
-
-    return compare
 
 
 @pytest.mark.cluster
@@ -95,11 +79,6 @@ def test_the_staged_graph_of_a_dataflow_job(
         seconds = time.monotonic() - started
     gcs_server.remove_bucket(bucket.removeprefix("gs://"))
     check(DATAFLOW, Conversion(done.code, done.err, seconds, digests(output)))
-
-
-@pytest.mark.cluster
-def test_a_flink_cluster(flink: Flink, inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
-    check(FLINK_CLUSTER, convert(inputs, tmp_path / "out", *flink.flags(parallelism=2)))
 
 
 def test_the_table_lists_every_engine() -> None:

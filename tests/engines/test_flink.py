@@ -1,34 +1,49 @@
-"""Flink: parallelism changes no byte, a lost TaskManager no dataset, more data no memory."""
+"""Flink: the same bytes at every parallelism, in flat memory, after a loss, and from Airflow.
+
+All tests that need the cluster are in this module, so that one process starts it once.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.engines import dataset
-from tests.engines.conftest import Flink
+from tests.engines.conftest import CheckEngine, Flink
 from tests.engines.conversions import TIMEOUT, Conversion, convert, start
-from tests.engines.servers import left_processes, wait_until
+from tests.engines.engines import FLINK_CLUSTER
+from tests.engines.servers import MARK, left_processes, wait_until
 from tests.images import picture, saved
-from tests.pipeline.commands import arguments, digests
+from tests.pipeline.commands import arguments, digests, make_dataset
+from tests.scheduling.airflow_runs import install_airflow
+from tests.scheduling.stories import DAG, DAY, FLAGS
+from tests.scheduling.stories import inputs as parameters
 
 pytestmark = pytest.mark.cluster
 
-# How much more the workers may take for four times the data: they hold a batch, not a shard.
-MORE_MEMORY = 1.25
+# Bytes that a worker may take: 250 MB, as docs/engines.md says, and a quarter for noise.
+WORKER_BYTES = 312 << 20
 
 
-@pytest.mark.parametrize("parallelism", [1, 4])
-def test_parallelism_changes_no_byte(
-    parallelism: int, flink: Flink, inputs: Path, reference: Conversion, tmp_path: Path
+def test_a_flink_cluster(flink: Flink, inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
+    """The launcher starts a job server, as docs/engines.md says; other tests share one."""
+    flags = flink.flags(parallelism=2, starts_service=True)
+    check(FLINK_CLUSTER, convert(inputs, tmp_path / "out", *flags))
+
+
+def test_many_names_with_more_parallelism(
+    flink: Flink, many: Path, expected_of_many: Conversion, tmp_path: Path
 ) -> None:
-    done = convert(inputs, tmp_path / "out", *flink.flags(parallelism=parallelism))
+    done = convert(many, tmp_path / "out", *flink.flags(parallelism=4))
     assert done.code == 0, done.err
-    assert done.files == reference.files
+    assert done.files == expected_of_many.files
 
 
 def test_a_task_manager_is_killed(
@@ -53,32 +68,28 @@ def test_a_task_manager_is_killed(
     assert digests(output) == reference.files
 
 
-def test_memory_of_the_workers_is_flat(flink: Flink, tmp_path: Path) -> None:
-    """Some 10 MB, then some 40 MB: far more than a batch, and than the workers' noise."""
-    noise = [saved(picture("RGB", 400, 400, seed=seed), "JPEG", quality=95) for seed in range(8)]
-    peaks = []
-    for images in (100, 400):
-        folder = tmp_path / str(images)
-        (folder / "photos").mkdir(parents=True)
-        for number in range(images):
-            (folder / "photos" / f"{number}.jpg").write_bytes(noise[number % len(noise)])
-        former = set(left_processes())
-        words = arguments(
-            images=folder / "photos" / "*", label_from="none", num_shards=4, output=folder / "out"
-        )
-        with start(*words, *flink.flags(parallelism=2)) as process:
-            peak = 0
-            while process.poll() is None:
-                workers = set(left_processes()) - former
-                peak = max([peak, *map(peak_memory, workers)])
-                time.sleep(0.1)
-            assert process.stderr is not None
-            assert process.returncode == 0, process.stderr.read()
-        peaks.append(peak)
-    print(
-        f"peak memory of a worker: {peaks[0] >> 20} MB, with four times the data {peaks[1] >> 20}"
-    )
-    assert 0 < peaks[1] < MORE_MEMORY * peaks[0]
+def test_memory_of_the_workers_does_not_grow_with_a_shard(flink: Flink, tmp_path: Path) -> None:
+    """One worker writes 180 MB to one shard, far more than it has room for."""
+    noise = [saved(picture("RGB", 900, 900, seed=seed), "JPEG", quality=95) for seed in range(4)]
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    count = 180_000_000 // len(noise[0])
+    for number in range(count):
+        (photos / f"{number}.jpg").write_bytes(noise[number % len(noise)])
+    flags: dict[str, Any] = {"images": photos / "*", "label_from": "none", "num_shards": 1}
+    words = [*arguments(output=tmp_path / "out", **flags), *flink.flags(parallelism=1)]
+    former, peak = set(left_processes()), 0
+    with start(*words) as process:
+        while process.poll() is None:
+            peak = max([peak, *map(peak_memory, set(left_processes()) - former)])
+            time.sleep(0.1)
+        assert process.stderr is not None
+        assert process.returncode == 0, process.stderr.read()
+    print(f"peak memory of a worker: {peak >> 20} MB")
+    assert 0 < peak < WORKER_BYTES
+    reference = make_dataset(tmp_path / "reference", **flags)
+    assert reference.ledger["records_written"] == count
+    assert digests(tmp_path / "out") == digests(reference.folder)
 
 
 def peak_memory(pid: int) -> int:
@@ -86,5 +97,38 @@ def peak_memory(pid: int) -> int:
     with suppress(OSError):
         if b"tests.engines.boot" in Path(f"/proc/{pid}/cmdline").read_bytes():
             status = Path(f"/proc/{pid}/status").read_text()
-            return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) << 10
+            # A process that has just ended has none.
+            if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+                return int(found[1]) << 10
     return 0
+
+
+def states(flink: Flink) -> dict[str, str]:
+    """The states of the jobs that the cluster had, by their ids."""
+    return {job["jid"]: job["state"] for job in flink.cluster.ask("/jobs/overview")["jobs"]}
+
+
+def test_the_dag_converts_on_flink(flink: Flink, photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "photos")
+    rows = [f"{path.stem},{path.parent.name}" for path in sorted(photos.glob("*/*"))]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows]))
+    airflow = install_airflow(tmp_path)
+    cluster = dict(flag.removeprefix("--").split("=", 1) for flag in flink.flags(parallelism=2))
+    runner = cluster.pop("runner")
+    params = {**parameters(tmp_path, "versions", **cluster), "runner": runner}
+    former = states(flink)
+    ran = airflow.run(DAG, DAY, {MARK: str(os.getpid())}, **params)
+    assert ran.code == 0, ran.log
+    # It was the cluster that converted.
+    assert [state for job, state in states(flink).items() if job not in former] == ["FINISHED"]
+    made = tmp_path / "versions"
+    assert (made / "LATEST").read_text() == f"{DAY}\n"
+    reference = make_dataset(
+        tmp_path / "reference",
+        images=f"{tmp_path}/photos/*/*.jpg",
+        labels=tmp_path / "labels.csv",
+        **FLAGS,
+    )
+    assert reference.shards()
+    for name in reference.shards():
+        assert (made / DAY / name).read_bytes() == (reference.folder / name).read_bytes()
