@@ -166,7 +166,9 @@ def test_workers_in_processes_of_their_own(images: Path) -> None:
     """The command continues by itself without the images, as in one process."""
     code, message = convert(images, "--workers=2")
     assert code == 0, message
-    assert set(message.splitlines()) == {"a decoder crashed (SIGSEGV); continuing without the image"}
+    assert set(message.splitlines()) == {
+        "a decoder crashed (SIGSEGV); continuing without the image"
+    }
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
 
 

@@ -1,0 +1,179 @@
+"""What one image costs, counted: a quick suite cannot time, but an additional call or copy fails.
+
+A number may fall. One that rises needs its reason next to it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+import simplejpeg
+
+from tests.images import picture, saved
+from transforms.convert_images import ImageConverter
+from transforms.core.examples.encoder import CheckedImage
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.images import check
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
+from transforms.core.records import ShardImage
+from transforms.core.rejections import Rejection
+
+PHOTO = saved(picture("RGB", 300, 400), "JPEG")
+
+# One `open`, `read` and `close`; `fstat` before and after reading, to notice a file that was
+# replaced or changed meanwhile. A thread gives up Python's lock in each, and waits for it.
+READ = {"open": 1, "fstat": 2, "read": 1, "close": 1}
+
+
+class Cost(NamedTuple):
+    """The most that an image may cost.
+
+    Attributes:
+        system: system calls on its file.
+        decodes: calls of libjpeg-turbo through simplejpeg.
+        tensorflow: decodes by TensorFlow.
+        functions: calls of Python functions, from its plan to its record.
+    """
+
+    system: dict[str, int]
+    decodes: int = 0
+    tensorflow: int = 0
+    functions: int = 0
+
+
+COSTS = {
+    # Decoded once, at 1/8 scale: the check and the perceptual hash share these pixels. Two walks
+    # over its markers, for the size and for the EXIF orientation, are a third of the functions.
+    "jpeg": (PHOTO, AS_THEY_ARE, Cost(READ, decodes=1, functions=159)),
+    # Inflated once, in pieces; no pixel is decoded.
+    "png": (saved(picture("RGB", 30, 40), "PNG"), AS_THEY_ARE, Cost(READ, functions=128)),
+    # libjpeg-turbo finds the damage, and TensorFlow decides.
+    "doubt": (PHOTO[:-2], AS_THEY_ARE, Cost(READ, decodes=1, tensorflow=1, functions=157)),
+    # No decoder sees it.
+    "text": (b"no image", AS_THEY_ARE, Cost(READ, functions=74)),
+    # Read like any other file: it may have been filled since it was listed.
+    "empty": (b"", AS_THEY_ARE, Cost(READ, functions=71)),
+}
+
+
+def load(folder: Path, data: bytes, pixels: PixelOptions) -> Callable[[], Any]:
+    """A function that takes one image from its plan to its record, or to its rejection."""
+    path = folder / "a.jpg"
+    path.write_bytes(data)
+    status = path.stat()
+    planned = ShardImage(1, "a", "a.jpg", status.st_size, status.st_mtime_ns, "cat", 0)
+    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    converter = ImageConverter(
+        root=str(folder),
+        features=LAYOUTS["slim"],
+        limits=limits,
+        check="full",
+        pixels=pixels,
+        fingerprints=True,
+    )
+    converter.setup()
+
+    def one() -> Any:
+        loaded = converter._load_one(planned)
+        if isinstance(loaded, Rejection):
+            return loaded
+        assert isinstance(loaded, CheckedImage)
+        return next(converter.encode([loaded]))
+
+    return one
+
+
+@pytest.mark.parametrize("kind", COSTS)
+def test_one_image(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, pixels, most = COSTS[kind]
+    one = load(tmp_path, data, pixels)
+    decoded: list[str] = []
+    monkeypatch.setattr(check, "_check_with_tensorflow", _noted(decoded))
+    # What is made once for all images is made now.
+    first = one()
+    calls: Counter[str] = Counter()
+    decoded.clear()
+    with monkeypatch.context() as patch:
+        for name in READ:
+            patch.setattr(os, name, _counted(calls, name, getattr(os, name)))
+        patch.setattr(simplejpeg, "decode_jpeg", _counted(calls, "decode", simplejpeg.decode_jpeg))
+        again = one()
+    assert again == first
+    assert {name: calls[name] for name in READ} == most.system
+    assert (calls["decode"], len(decoded)) == (most.decodes, most.tensorflow)
+    assert _functions(one) <= most.functions
+
+
+def test_the_bytes_of_an_image_are_copied_once(tmp_path: Path) -> None:
+    """From the file to the record: what is stored is the object that was read."""
+    path = tmp_path / "a.jpg"
+    path.write_bytes(PHOTO)
+    status = path.stat()
+    planned = ShardImage(1, "a", "a.jpg", status.st_size, status.st_mtime_ns, "cat", 0)
+    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    converter = ImageConverter(
+        root=str(tmp_path), features=LAYOUTS["slim"], limits=limits, check="full"
+    )
+    converter.setup()
+    data = converter._read(planned)
+    checked = converter._checked(planned, data)
+    assert checked.data is data
+
+
+def test_a_changed_image_is_read_once_and_checked_at_most_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resizing decodes with Pillow; only the result is checked, at 1/8 scale."""
+    one = load(tmp_path, PHOTO, PixelOptions(resize=Resize.parse("shorter=64")))
+    one()
+    calls: Counter[str] = Counter()
+    monkeypatch.setattr(
+        simplejpeg, "decode_jpeg", _counted(calls, "decode", simplejpeg.decode_jpeg)
+    )
+    for name in READ:
+        monkeypatch.setattr(os, name, _counted(calls, name, getattr(os, name)))
+    one()
+    assert calls["decode"] <= 1
+    assert {name: calls[name] for name in READ} == READ
+
+
+def _noted(decoded: list[str]) -> Callable[..., Any]:
+    """In place of TensorFlow: notes the call, and accepts the image."""
+
+    def accept(data: bytes, format_: str, *, with_hash: bool) -> Any:
+        decoded.append(format_)
+        return check.ImageInfo(format_, 300, 400, 3), None
+
+    return accept
+
+
+def _counted(calls: Counter[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls[name] += 1
+        return function(*args, **kwargs)
+
+    return counted
+
+
+def _functions(one: Callable[[], Any]) -> int:
+    """How many Python functions are called; those in C are not counted."""
+    called = 0
+
+    def count(_: FrameType, event: str, __: Any) -> None:
+        nonlocal called
+        called += event == "call"
+
+    sys.setprofile(count)
+    try:
+        one()
+    finally:
+        sys.setprofile(None)
+    return called
