@@ -6,6 +6,7 @@ the working directory is not imported. Nothing heavy is imported before a comman
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import importlib
 import os
@@ -40,6 +41,20 @@ COMMANDS: Mapping[str, Command] = {
     "show": Command("print records of a dataset or of TFRecord files, save their images"),
     "report": Command("write report.html of a dataset again", is_supervised=True),
 }
+
+
+def all_commands() -> argparse.ArgumentParser:
+    """A parser of the whole program, from which `shtab` makes the completion of a shell."""
+    parser = argparse.ArgumentParser(prog=PROGRAM)
+    commands = parser.add_subparsers()
+    for name, command in COMMANDS.items():
+        # These import little, but no start of a command needs all of them.
+        if name in ("convert", "plan"):
+            own = importlib.import_module("pipeline.flags.options").make_parser(name)
+        else:
+            own = importlib.import_module(f"pipeline.{name}").make_parser()
+        commands.add_parser(name, help=command.help, parents=[own], add_help=False)
+    return parser
 
 
 def start(command: str, main: Callable[[], None]) -> int:

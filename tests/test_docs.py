@@ -174,6 +174,7 @@ ELSEWHERE = {
     "--runner",
     "--sdk_worker_parallelism",
     "--service_port",
+    "--shell",  # shtab
     "--file",  # docker
     "--tag",
     "--image",  # gcloud

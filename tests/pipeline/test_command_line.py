@@ -7,6 +7,7 @@ import email.message
 import importlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shtab
 
 from pipeline import __version__, command_line
 from pipeline.command_line import COMMANDS
@@ -249,6 +251,12 @@ def test_both_ways_supervise_the_same_commands(
     assert bool(supervised) == (command in ("convert", "verify", "report"))
     module = (ROOT / "pipeline" / f"{command}.py").read_text()
     assert module.endswith(f'    sys.exit(start("{command}", main))\n')
+
+
+def test_a_shell_can_complete_commands_and_flags() -> None:
+    script = shtab.complete(command_line.all_commands(), "bash")
+    words = [*COMMANDS, "--num_shards", "--limit", "--fast", "per_image"]
+    assert not [word for word in words if not re.search(rf"[\s('\"]{word}[\s)'\"]", script)]
 
 
 def test_the_entry_point_is_declared() -> None:

@@ -277,14 +277,15 @@ def copied(tmp_path: Path) -> dict[str, Any]:
 def test_a_kept_image_that_is_rewritten_before_it_is_stored(
     copied: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Changing(LocalStorage):
-        def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-            if uri.endswith("in/a.jpg"):
-                CHANGES["is_rewritten"](Path(uri))
-            return super().read_listed(uri, size=size, version=version, max_bytes=max_bytes)
+    read_original = transforms.convert_images.read_original
+
+    def read_changed(root: str, image: Any, *, max_bytes: int) -> bytes:
+        if image.path == "a.jpg":
+            CHANGES["is_rewritten"](Path(root, image.path))
+        return read_original(root, image, max_bytes=max_bytes)
 
     # Only where shards are written: images are read before to be compared.
-    monkeypatch.setattr(transforms.convert_images, "storage_of", lambda _: Changing())
+    monkeypatch.setattr(transforms.convert_images, "read_original", read_changed)
     assert convert(**copied).code == 0
     check_that_nobody_knows_the_kept_image(Dataset(copied["output"]))
 
