@@ -58,6 +58,7 @@ def test_they_are_stored_byte_for_byte_under_their_keys(tmp_path: Path) -> None:
     assert not (dataset.folder / ".staging").exists()
 
 
+@pytest.mark.slow
 def test_they_give_the_shards_of_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +306,7 @@ def test_an_image_is_written_and_read_once(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
+@pytest.mark.slow
 def test_a_bucket(gcs: GcsServer, tmp_path: Path) -> None:
     gcs.make_bucket("bucket")
     elements = [*PAIRS, ("z.jpg", PHOTOS[0], "c")]
