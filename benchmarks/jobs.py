@@ -20,6 +20,9 @@ _ROOT = Path(__file__).resolve().parent.parent
 _SCRIPTS = Path(__file__).resolve().parent / "contenders"
 SHARDS = 8
 
+# Runs `convert` without duplicates, statistics and report.
+_BARE = Path(__file__).resolve().parent / "overhead.py"
+
 _PEERS = {"tfds": "tfds_builder.py", "ray": "ray_data.py"}
 _LOOPS = {"floor": "floor.py", "tf-loop": "tf_loop.py", "plain-beam": "plain_beam.py"}
 
@@ -111,6 +114,32 @@ def first_of(photos: PhotoSet, directory: Path) -> PhotoSet:
     return describe_set(pattern, directory / "labels.csv")
 
 
+def copy_photos(source: Path, directory: Path, copies: int) -> Path:
+    """A set with several copies of each photo of a set, as hard links, in a new folder.
+
+    Args:
+        source: a folder that `build_photos` made.
+        directory: is replaced.
+        copies: of each photo.
+
+    Returns:
+        `directory`.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    for path in sorted(source.glob("images/*/*.jpg")):
+        folder = directory / "images" / path.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(copies):
+            os.link(path, folder / f"{path.stem}-{number}.jpg")
+    with (source / "labels.csv").open(encoding="utf-8", newline="") as table:
+        rows = [(row["id"], row["label"]) for row in csv.DictReader(table)]
+    with (directory / "labels.csv").open("w", encoding="utf-8", newline="") as table:
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(("id", "label"))
+        writer.writerows((f"{key}-{n}", label) for key, label in rows for n in range(copies))
+    return directory
+
+
 def convert_command(program: Sequence[str], photos: PhotoSet, output: Path) -> list[str]:
     """A command of a contender; all have these three flags."""
     inputs = ["--images", photos.images, "--labels", str(photos.labels)]
@@ -139,6 +168,8 @@ def make_job(name: str, photos: PhotoSet, one: PhotoSet, work: Path) -> Job:
     if base in ("ours", "ours-header"):
         check = "header" if base == "ours-header" else "full"
         command = ours_command(source, output, check=check)
+    elif base == "ours-bare":
+        command = [sys.executable, str(_BARE), "--bare", *ours_command(source, output)[3:]]
     elif base in _LOOPS:
         command = convert_command([sys.executable, str(_SCRIPTS / _LOOPS[base])], source, output)
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -40,12 +41,14 @@ class Run(NamedTuple):
         tree_bytes: highest sum of the resident sets of the process and all it started.
         process_bytes: highest resident set of one process of them.
         code: exit code; below zero, the signal that ended it.
+        core_seconds: that all cores spent on it and on what it started and waited for.
     """
 
     seconds: float
     tree_bytes: int
     process_bytes: int
     code: int
+    core_seconds: float = 0.0
 
 
 def read_memory(pid: int | str = "self") -> Memory:
@@ -148,6 +151,7 @@ def run(
         Its time, memory and exit code, which the caller must check.
     """
     with log.open("wb") as output:
+        before = _core_seconds()
         start = time.perf_counter()
         process = subprocess.Popen(
             command,
@@ -164,7 +168,14 @@ def run(
         finally:
             _end_group(process.pid)
             process.wait()
-    return Run(seconds, sampler.tree_bytes, sampler.process_bytes, code)
+    cores = _core_seconds() - before
+    return Run(seconds, sampler.tree_bytes, sampler.process_bytes, code, cores)
+
+
+def _core_seconds() -> float:
+    """Seconds that all cores spent on children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def last_line(log: Path) -> str:

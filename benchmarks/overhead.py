@@ -1,14 +1,13 @@
 """Measures what statistics and fingerprints cost a conversion: `python benchmarks/overhead.py`.
 
 Whole processes in turn: the product as it is, with `--dedupe off`, and with neither duplicates nor
-statistics, for which this script runs `convert` with those parts taken out. The time of the cores
-is more reliable than wall time if the machine is also busy with something else.
+statistics and report, for which this script runs `convert` with those parts taken out. The time of
+the cores is more reliable than wall time if the machine is also busy with something else.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,11 +23,11 @@ _BARE = "--bare"
 
 
 def convert_bare(argv: Sequence[str]) -> None:
-    """Runs `convert` without anything that describes images."""
+    """Runs `convert` without anything that describes images, and without its report."""
     from pipeline.run.beam_import import import_beam
 
     import_beam(argv)
-    from transforms import convert_images, describe_dataset
+    from transforms import convert_images, describe_dataset, write_report
     from transforms.core.dataset.image_statistics import Samples, Statistics
 
     def nothing(*args: object, **kwargs: object) -> None:
@@ -37,6 +36,7 @@ def convert_bare(argv: Sequence[str]) -> None:
     Statistics.add = Samples.add = nothing  # type: ignore[method-assign, assignment]
     convert_images.orientation_tag = lambda data, format_: 0  # type: ignore[attr-defined]
     describe_dataset.DatasetDescriber.describe = lambda *args: b"{}\n"  # type: ignore[method-assign]
+    write_report.write_report = lambda *args: 0
 
     import pipeline.convert
 
@@ -57,12 +57,6 @@ def make_jobs(photos: PhotoSet, work: Path) -> list[Job]:
     return jobs
 
 
-def cpu_seconds() -> float:
-    """Seconds that all cores spent on children that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 class Measured(NamedTuple):
     """The runs of one job, and the seconds of all cores for each."""
 
@@ -79,13 +73,12 @@ def run_rounds(jobs: Sequence[Job], work: Path, rounds: int) -> dict[str, Measur
     results = {job.name: Measured([], []) for job in jobs}
     for number in round_numbers(rounds):
         for job in jobs:
-            before = cpu_seconds()
             result = run_job(job, work)
             if result.failure:
                 raise RuntimeError(f"{job.name}: {result.failure}")
             if number:
                 results[job.name].runs.extend(result.runs)
-                results[job.name].cpu.append(cpu_seconds() - before)
+                results[job.name].cpu.extend(run.core_seconds for run in result.runs)
     return results
 
 

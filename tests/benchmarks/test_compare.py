@@ -26,7 +26,7 @@ CRASH = "import sys; print('first'); sys.exit('no such peer')"
 def _run(seconds: float, megabytes: float = 100) -> measure.Run:
     """A run as it would be measured."""
     size = int(megabytes * MB)
-    return measure.Run(seconds=seconds, tree_bytes=size, process_bytes=size, code=0)
+    return measure.Run(seconds, size, size, code=0, core_seconds=2 * seconds)
 
 
 def _frame(payload: bytes) -> bytes:
@@ -40,7 +40,7 @@ def _frame(payload: bytes) -> bytes:
 def results() -> dict[str, jobs.Result]:
     """Two rounds of everything; the second took twice as long, and Ray has no environment."""
     once = {"ours": 4, "ours-header": 3, "floor": 3, "tf-loop": 12, "plain-beam": 40, "tfds": 8}
-    once |= {"import-beam": 1, "ours-one": 2, "floor-one": 1}
+    once |= {"import-beam": 1, "ours-one": 2, "floor-one": 1, "ours-bare": 3.9}
     sizes = {"ours": 280, "plain-beam": 4000}
     measured = {
         name: jobs.Result([_run(s, sizes.get(name, 100)), _run(2 * s, sizes.get(name, 100))], "")
@@ -93,9 +93,11 @@ def test_targets_are_ratios_of_the_same_round(results: dict[str, jobs.Result]) -
     assert found["times as fast as the loop"].value == pytest.approx(3)
     assert found["share of plain Beam's memory"].value == pytest.approx(0.07)
     assert found["steady state, share of the floor"].value == pytest.approx(1)
-    assert found["seconds for the first image over import apache_beam"].value == pytest.approx(1.5)
+    bare = found["duplicates, statistics and report: times a run without them"]
+    assert bare.value == found["the same, time of the cores"].value == pytest.approx(4 / 3.9)
+    assert found["one image: times import apache_beam"].value == pytest.approx(2)
     assert [target.text for target in found.values() if not target.holds] == [
-        "seconds for the first image over import apache_beam"
+        "one image: times import apache_beam"
     ]
 
 
@@ -232,3 +234,13 @@ def test_photos_are_multiplied_by_links_with_labels(tmp_path: Path) -> None:
     assert photos[0].samefile(folder / "beach_0.jpg")
     labels = (tmp_path / "two" / "labels.csv").read_text(encoding="utf-8")
     assert labels == "id,label\nbeach_0_0,beach\nbeach_0_1,beach\n"
+
+
+def test_copies_are_other_names_of_the_same_photos(tmp_path: Path) -> None:
+    (tmp_path / "set" / "images" / "sea").mkdir(parents=True)
+    (tmp_path / "set" / "images" / "sea" / "a.jpg").write_bytes(b"photo")
+    (tmp_path / "set" / "labels.csv").write_text("id,label\na,sea\n")
+    copied = jobs.copy_photos(tmp_path / "set", tmp_path / "copies", 2)
+    assert sorted(path.name for path in copied.glob("images/sea/*")) == ["a-0.jpg", "a-1.jpg"]
+    assert (copied / "labels.csv").read_text() == "id,label\na-0,sea\na-1,sea\n"
+    assert jobs.describe_set(str(copied / "images/*/*.jpg"), copied / "labels.csv").total == 2
