@@ -218,7 +218,7 @@ def test_what_changed_in_between_is_never_mixed_in(
             (chosen / path.parent.name / path.name).symlink_to(path)
     again = harness(words_for(chosen, tmp_path / "out", **flags))
     assert again.code == 0
-    assert "shards staged by a former run with other inputs or options" in again.errors
+    assert "shards staged by an earlier run with other inputs or options" in again.errors
     assert harness(words_for(chosen, tmp_path / "fresh", **flags)).code == 0
     assert digests(tmp_path / "out") == digests(tmp_path / "fresh")
 
