@@ -138,8 +138,11 @@ def _occurrences(
     """How often each record is shown; a file that is not a shard gets a note."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
     shown = [i for i in _shown_images(statistics) if _is_readable(i)]
-    if foreign := [image["file"] for image in shown if image["file"] not in {*listed, ""}]:
-        notes.append(f"{STATISTICS} names {foreign[0]!r:.100}, which is no file of this dataset.")
+    named = [image["file"] for image in shown if image["file"]]
+    if foreign := [file for file in named if file not in listed]:
+        notes.append(
+            f"{STATISTICS} names {foreign[0]!r:.100}, which is not a file of this dataset."
+        )
     return Counter(
         _Wanted(image["file"], image["offset"], image["length"])
         for image in shown

@@ -83,7 +83,7 @@ def with_orientation(
     if only:
         because = f"only this fits the box in {only[value]}"
     elif rules.units != "pixel":
-        because = "default: normalized boxes show nothing of it"
+        because = "default: normalized boxes give no evidence"
     elif turned:
         because = f"default: boxes fit both ways in {turned} images that EXIF rotates"
     else:

@@ -82,7 +82,7 @@ def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decis
     if flags.key_cells != "auto":
         found.append(given("key cells", "as they are", "--key_cells"))
     elif str(columns.key_cells):
-        because = "so the first rows name images"
+        because = "the first rows then name images"
         found.append(Decision("key cells", str(columns.key_cells), because, "--key_cells"))
     if columns.label_name is not None:
         name = repr(columns.label_name)

@@ -98,7 +98,7 @@ def _unused_columns(columns: CsvColumns | None, first: FirstRows | None) -> list
             name = first.rows[0][at].strip() if columns.has_header else str(at + 1)
             texts.append(
                 f"the column {name!r} looks like splits ({_joined(said)}) and is not used: "
-                f"--split_column {name!r} uses it, --split_from hash says that it shall not be"
+                f"--split_column {name!r} uses it, --split_from hash ignores it"
             )
     return texts
 

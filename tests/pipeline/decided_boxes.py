@@ -35,7 +35,7 @@ BOXES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            labels         text, 2 classes      'cat' is not an integer [--label_kind]
             class ids      1 to 2               count the sorted labels [--class_names]
         """,
         records="""
@@ -102,7 +102,7 @@ BOXES: list[Row] = [
                                     AutoML [--split_column]
             empty splits   hash of the key      shares train=1 [--splits]
             root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'car' is no integer [--label_kind]
+            labels         text, 2 classes      'car' is not an integer [--label_kind]
             class ids      1 to 2               count the sorted labels [--class_names]
         """,
         records="""
@@ -111,8 +111,8 @@ BOXES: list[Row] = [
         """,
         shown=FOUND,
         warnings="""
-            the split 'train' has only 1 of 2 images: fewer than 10 measure nothing
-            the split 'test' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'train' has only 1 of 2 images: fewer than 10 are too few to measure anything
+            the split 'test' has only 1 of 2 images: fewer than 10 are too few to measure anything
             the split 'test' has no image of 2 of 2 classes ('bike', 'car')
         """,
     ),
@@ -139,7 +139,7 @@ BOXES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 1 class        'cat' is no integer [--label_kind]
+            labels         text, 1 class        'cat' is not an integer [--label_kind]
             class ids      1                    count the sorted labels [--class_names]
         """,
         records="""
@@ -165,7 +165,7 @@ BOXES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            labels         text, 2 classes      'cat' is not an integer [--label_kind]
             class ids      1 to 2               count the sorted labels [--class_names]
         """,
         records="""
@@ -190,7 +190,7 @@ FILES: list[Row] = [
             splits from    column 'set'         given [--split_column]
             empty splits   hash of the key      shares train=1 [--splits]
             root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            labels         text, 2 classes      'cat' is not an integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]
         """,
         records="""
@@ -198,8 +198,8 @@ FILES: list[Row] = [
             train p/cat/1.jpg 0 cat
         """,
         warnings="""
-            the split 'train' has only 1 of 2 images: fewer than 10 measure nothing
-            the split 'test' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'train' has only 1 of 2 images: fewer than 10 are too few to measure anything
+            the split 'test' has only 1 of 2 images: fewer than 10 are too few to measure anything
             the split 'train' has no image of 1 of 2 classes ('dog')
             the split 'test' has no image of 1 of 2 classes ('cat')
         """,
@@ -215,7 +215,7 @@ FILES: list[Row] = [
             key            path                 default without --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            labels         text, 2 classes      'cat' is not an integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]
         """,
         records="""
@@ -236,7 +236,7 @@ FILES: list[Row] = [
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat, big' is no integer [--label_kind]
+            labels         text, 2 classes      'cat, big' is not an integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]
         """,
         records="""
@@ -274,13 +274,13 @@ FILES: list[Row] = [
         decided="""
             labels from    csv                  --labels is given [--label_from]
             key column     'path'               a usual name for the key [--label_key]
-            key cells      '\\' is '/', without 'C:/data/' so the first rows name images \
+            key cells      '\\' is '/', without 'C:/data/' the first rows then name images \
                                    [--key_cells]
             label column   'label'              a usual name for the label [--label_column]
             key            path                 given [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'a' is no integer [--label_kind]
+            labels         text, 2 classes      'a' is not an integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]
         """,
         records="""
@@ -296,12 +296,12 @@ FILES: list[Row] = [
         decided="""
             labels from    csv                  --labels is given [--label_from]
             key column     'path'               a usual name for the key [--label_key]
-            key cells      '\\' is '/'           so the first rows name images [--key_cells]
+            key cells      '\\' is '/'           the first rows then name images [--key_cells]
             label column   'label'              a usual name for the label [--label_column]
             key            path                 default without --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'a' is no integer [--label_kind]
+            labels         text, 2 classes      'a' is not an integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]
         """,
         records="""
@@ -321,7 +321,7 @@ FILES: list[Row] = [
             key            path                 default without --labels [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is no integer [--label_kind]
+            labels         text, 2 classes      'cat' is not an integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]
         """,
         records="""
@@ -339,12 +339,12 @@ FILES: list[Row] = [
             labels from    csv                  --labels is given [--label_from]
             separator      semicolon            the first line of the file [--csv_delimiter]
             key column     'path'               a usual name for the key [--label_key]
-            key cells      without '/mnt/p/'    so the first rows name images [--key_cells]
+            key cells      without '/mnt/p/'    the first rows then name images [--key_cells]
             label column   'label'              a usual name for the label [--label_column]
             key            path                 given [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'a' is no integer [--label_kind]
+            labels         text, 2 classes      'a' is not an integer [--label_kind]
             class ids      0 to 1               count the sorted labels [--class_names]
         """,
         records="""

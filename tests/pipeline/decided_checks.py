@@ -18,7 +18,7 @@ CHECKS: list[Row] = [
             splits from    hash of the key  shares train=1 [--splits]
             root           in               the folder that all of --images share [--root]
             left out       in/labels.csv    --images matches it, and another flag names it
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -81,7 +81,7 @@ CHECKS: list[Row] = [
             key            stem             default with --labels and --images [--key]
             splits from    hash of column 'who'  shares train=0.9999, val=0.0001 [--splits]
             root           in               the folder that all of --images share [--root]
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -92,7 +92,7 @@ CHECKS: list[Row] = [
             the split 'val' is empty, of 2 images; --group_by who keeps groups whole: \
                 change --splits or --seed, or add data
             the split 'train' has only 2 of 2 images; --group_by who keeps groups whole: \
-                fewer than 10 measure nothing
+                fewer than 10 are too few to measure anything
         """,
     ),
     Row(
@@ -105,7 +105,7 @@ CHECKS: list[Row] = [
             key            path             default without --labels [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           p                the folder that all of --images share [--root]
-            labels         text, 2 classes  'dog' is no integer [--label_kind]
+            labels         text, 2 classes  'dog' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""

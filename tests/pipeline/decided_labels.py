@@ -98,7 +98,7 @@ LABELS: list[Row] = [
         "codes with leading zeros",
         "001,002,010,001",
         """
-            labels         text, 3 classes  '001' is no integer [--label_kind]
+            labels         text, 3 classes  '001' is not an integer [--label_kind]
             class ids      0 to 2           count the sorted labels [--class_names]
         """,
         """
@@ -112,7 +112,7 @@ LABELS: list[Row] = [
         "text, a number and what is missing",
         "cat,NA,7,null",
         """
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
             missing labels 2 cells  'NA', 'null': not classes; their images are rejected \
                                     [--label_kind]
@@ -201,7 +201,7 @@ LABELS: list[Row] = [
             key            path             default without --labels [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           p                the folder that all of --images share [--root]
-            labels         text, 3 classes  '007' is no integer [--label_kind]
+            labels         text, 3 classes  '007' is not an integer [--label_kind]
             class ids      0 to 2           count the sorted labels [--class_names]
         """,
         """
@@ -230,7 +230,7 @@ LABELS: list[Row] = [
                                   1 of 3 cells missing: read as '-1' [--layout]
             type of weight float  given; 1 of 3 cells missing: rejected without a default \
                                   [--layout]
-            type of city   bytes  'Oslo' (line 2) is no number [--layout]
+            type of city   bytes  'Oslo' (line 2) is not a number [--layout]
             splits from    hash of the key  shares train=1 [--splits]
             root           .                the folder of --labels [--root]
         """,
@@ -290,7 +290,7 @@ LABELS: list[Row] = [
         """
             labels from    csv              --labels is given [--label_from]
             key column     'id'             a usual name for the key [--label_key]
-            type of age    bytes            'n/k' (line 3) is no number [--layout]
+            type of age    bytes            'n/k' (line 3) is not a number [--layout]
             key            stem             default with --labels and --images [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           p                the folder that all of --images share [--root]

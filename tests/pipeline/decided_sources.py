@@ -17,7 +17,7 @@ SOURCES = [
             key            path             default without --labels [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           pets             the folder that all of --images share [--root]
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -60,7 +60,7 @@ SOURCES = [
             key            path             given [--key]
             splits from    hash of the key  shares all=1 [--splits]
             root           pets             the folder that all of --images share [--root]
-            labels         text, 2 classes  'b' is no integer [--label_kind]
+            labels         text, 2 classes  'b' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -85,7 +85,7 @@ SOURCES = [
                                               the form of AutoML [--split_column]
             empty splits   hash of the key    shares left=1 [--splits]
             root           .                  the folder of --labels [--root]
-            labels         text, 2 classes    'cat' is no integer [--label_kind]
+            labels         text, 2 classes    'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -94,9 +94,9 @@ SOURCES = [
             train pets/cat/1.jpg 0 cat
         """,
         warnings="""
-            the split 'train' has only 1 of 3 images: fewer than 10 measure nothing
-            the split 'test' has only 1 of 3 images: fewer than 10 measure nothing
-            the split 'left' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'train' has only 1 of 3 images: fewer than 10 are too few to measure anything
+            the split 'test' has only 1 of 3 images: fewer than 10 are too few to measure anything
+            the split 'left' has only 1 of 3 images: fewer than 10 are too few to measure anything
             the split 'train' has no image of 1 of 2 classes ('dog')
             the split 'test' has no image of 1 of 2 classes ('dog')
             the split 'left' has no image of 1 of 2 classes ('cat')
@@ -116,7 +116,7 @@ SOURCES = [
             splits from    column 'set'     given [--split_column]
             empty splits   hash of the key  shares open=1 [--splits]
             root           pets             the folder that all of --images share [--root]
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -125,9 +125,9 @@ SOURCES = [
             test cat/1.jpg 0 cat
         """,
         warnings="""
-            the split 'test' has only 1 of 3 images: fewer than 10 measure nothing
-            the split 'dev' has only 1 of 3 images: fewer than 10 measure nothing
-            the split 'open' has only 1 of 3 images: fewer than 10 measure nothing
+            the split 'test' has only 1 of 3 images: fewer than 10 are too few to measure anything
+            the split 'dev' has only 1 of 3 images: fewer than 10 are too few to measure anything
+            the split 'open' has only 1 of 3 images: fewer than 10 are too few to measure anything
             the split 'test' has no image of 1 of 2 classes ('dog')
             the split 'dev' has no image of 1 of 2 classes ('cat')
             the split 'open' has no image of 1 of 2 classes ('dog')
@@ -143,7 +143,7 @@ SOURCES = [
             key            path             default without --labels [--key]
             splits from    first folder     given [--split_from]
             root           d                the folder that all of --images share [--root]
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -151,8 +151,8 @@ SOURCES = [
             val val/dog/2.jpg 1 dog
         """,
         warnings="""
-            the split 'train' has only 1 of 2 images: fewer than 10 measure nothing
-            the split 'val' has only 1 of 2 images: fewer than 10 measure nothing
+            the split 'train' has only 1 of 2 images: fewer than 10 are too few to measure anything
+            the split 'val' has only 1 of 2 images: fewer than 10 are too few to measure anything
             the split 'train' has no image of 1 of 2 classes ('dog')
             the split 'val' has no image of 1 of 2 classes ('cat')
         """,
@@ -167,7 +167,7 @@ SOURCES = [
             key            path             default without --labels [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           .                given [--root]
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -185,7 +185,7 @@ SOURCES = [
             key            stem             given [--key]
             splits from    hash of the key  shares a=0.999, b=0.001 [--splits]
             root           in               the folder that all of --images share [--root]
-            labels         text, 2 classes  'cat' is no integer [--label_kind]
+            labels         text, 2 classes  'cat' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""
@@ -195,7 +195,7 @@ SOURCES = [
         """,
         warnings="""
             the split 'b' is empty, of 3 images: change --splits or --seed, or add data
-            the split 'a' has only 3 of 3 images: fewer than 10 measure nothing
+            the split 'a' has only 3 of 3 images: fewer than 10 are too few to measure anything
         """,
     ),
     Row(
@@ -231,7 +231,7 @@ SOURCES = [
             key            path             given [--key]
             splits from    hash of the key  shares train=1 [--splits]
             root           pets             the folder that all of --images share [--root]
-            labels         text, 2 classes  'x;y' is no integer [--label_kind]
+            labels         text, 2 classes  'x;y' is not an integer [--label_kind]
             class ids      0 to 1           count the sorted labels [--class_names]
         """,
         records="""

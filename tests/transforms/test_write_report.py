@@ -184,7 +184,20 @@ def test_statistics_name_no_file_of_others(
         published.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
     )
     assert found == {}
-    assert notes == [f"statistics.json names {name!r}, which is no file of this dataset."]
+    assert notes == [f"statistics.json names {name!r}, which is not a file of this dataset."]
+
+
+@pytest.mark.parametrize("kind", ["exact", "near"])
+def test_images_that_were_left_out_have_no_record_to_show(
+    published: ConvertConfig, tmp_path: Path, kind: str
+) -> None:
+    kept = statistics_of(tmp_path / "out")["samples"][0]
+    dropped = {**kept, "file": None, "offset": None, "length": None}
+    shown = {"duplicates": {kind: {"listed": [{"images": [dropped, kept]}]}}}
+    notes: list[str] = []
+    found = picture_records(published.output, manifest_of(tmp_path / "out"), shown, notes)
+    assert found.keys() == {(kept["file"], kept["offset"])}
+    assert notes == []
 
 
 def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:

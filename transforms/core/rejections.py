@@ -52,14 +52,14 @@ class Reason(enum.StrEnum):
 
 
 HELP: dict[Reason, str] = {
-    Reason.UNREADABLE: "the file can never be read; check that it exists and its permissions",
-    Reason.OUTSIDE_ROOT: "a row names a file far from its CSV; --allow_outside if that is meant",
+    Reason.UNREADABLE: "the file cannot be read; check that it exists, and its permissions",
+    Reason.OUTSIDE_ROOT: "a row names a file far from its CSV; --allow_outside permits it",
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
-    Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise it if that is meant",
-    Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise it if that is meant",
+    Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise the limit to accept the file",
+    Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise the limit to accept the image",
     Reason.TOO_COSTLY: "decoding it takes too much time or memory, see detail; re-encode it",
     Reason.NOT_AN_IMAGE: (
-        "no JPEG, PNG, GIF, BMP, WebP or JPEG XL; "
+        "not a JPEG, PNG, GIF, BMP, WebP or JPEG XL; "
         "--transcode auto reads TIFF, AVIF, JPEG 2000, not HEIC"
     ),
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
@@ -72,8 +72,8 @@ HELP: dict[Reason, str] = {
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.AMBIGUOUS_LABEL: "found several times with different labels, see detail; list it once",
     Reason.DUPLICATE_KEY: "several images have this key; rename them, or use another --key",
-    Reason.DUPLICATE_IMAGE: "equal to another image, see detail; left out by --dedupe drop",
-    Reason.CONFLICTING_LABELS: "equal images have different labels; correct the wrong ones",
+    Reason.DUPLICATE_IMAGE: "an exact duplicate of the image in detail; dropped by --dedupe drop",
+    Reason.CONFLICTING_LABELS: "exact duplicates have different labels; correct the wrong ones",
     Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
     Reason.BAD_BOX: "a box is outside its image or has no area; correct it, or set --box_units",
     Reason.ROW_CONFLICT: "its rows disagree on a single value; correct them, or make it a list",

@@ -34,6 +34,15 @@ _SECRETS = (
 )
 
 
+def shown_size(height: int, width: int) -> str:
+    """The size of an image, with its unit.
+
+    >>> shown_size(480, 640)
+    '480 x 640 pixels (height x width)'
+    """
+    return f"{height} x {width} pixels (height x width)"
+
+
 _MARKS = ("=", "%3d", "://", "bearer", "authorization")
 
 

@@ -85,7 +85,7 @@ def test_no_image_is_read_for_nothing(
     monkeypatch.setattr(LocalStorage, "read_range", None)
     rules, (decision,) = decided(folder, f"side {HIGH}", units=units, flag=flag)
     assert rules.orientation == (flag or "stored")
-    assert decision.because == ("given" if flag else "default: normalized boxes show nothing of it")
+    assert decision.because == ("given" if flag else "default: normalized boxes give no evidence")
 
 
 def test_few_images_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def _sizes(records: Mapping[str, int], group: str | None, what: str) -> Iterable
             yield DatasetWarning(
                 "tiny_split",
                 f"the split {split!r} has only {count} of {total} {what}s{of_groups}: fewer than "
-                f"{TINY_SPLIT} measure nothing",
+                f"{TINY_SPLIT} are too few to measure anything",
             )
 
 

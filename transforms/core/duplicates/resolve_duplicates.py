@@ -48,12 +48,12 @@ def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision
         said = [" and ".join(labels) or "nothing" for labels in sorted(classes)]
         more = f" and {len(said) - _MAX_NAMED} more" if len(said) > _MAX_NAMED else ""
         detail = (
-            f"{len(every)} equal images, such as {first.path!r} and {others[0].path!r}, are "
+            f"{len(every)} exact duplicates, such as {first.path!r} and {others[0].path!r}, are "
             f"labelled {', '.join(map(repr, said[:_MAX_NAMED]))}{more}"
         )
         reason, left_out = Reason.CONFLICTING_LABELS, every
     else:
-        detail = f"equal to {first.path!r}, which is kept"
+        detail = f"an exact duplicate of {first.path!r}, which is kept"
         reason, left_out = Reason.DUPLICATE_IMAGE, others
     equal = equal_group(
         [_named(image, md5, is_kept=image not in left_out) for image in every[:MAX_IMAGES]],

@@ -13,7 +13,7 @@ from transforms.core.rejections import RejectedImageError
 
 DTYPES = ("int64", "float", "bytes")
 
-_NOT = {"int64": "no integer", "float": "no number"}
+_NOT = {"int64": "not an integer", "float": "not a number"}
 _FLAG = "--layout"
 
 
@@ -56,7 +56,7 @@ def infer_types(
     >>> rows = [TypedRow(2, ("1",)), TypedRow(3, ("NA",)), TypedRow(4, ("2.5",))]
     >>> (feature,), (decision,) = infer_types([Feature("a", "csv.a", "")], rows, ["a"])
     >>> feature.dtype, decision.because
-    ('float', "'2.5' (line 4) is no integer; 1 of 3 cells missing: rejected without a default")
+    ('float', "'2.5' (line 4) is not an integer; 1 of 3 cells missing: rejected without a default")
     """
     kept = list(rows)
     typed, decisions = [], []

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from transforms.core.formats import jxl
+from transforms.core.shown_text import shown_size
 
 MAX_PARTS = 1 << 20
 """Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
@@ -122,7 +123,7 @@ def read_header(data: bytes, format_: str) -> Header:
     except ValueError as error:
         raise BrokenHeaderError(str(error)) from None
     if header.height < 1 or header.width < 1:
-        raise BrokenHeaderError(f"its size is {header.width}x{header.height} pixels")
+        raise BrokenHeaderError(f"its size is {shown_size(header.height, header.width)}")
     return header
 
 

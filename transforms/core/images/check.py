@@ -30,6 +30,7 @@ from transforms.core.images.image_limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from transforms.core.images.image_limits import Limits as Limits
 from transforms.core.images.perceptual_hash import grey_scale, hash_of_grey, hash_of_pixels
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.core.shown_text import shown_size
 
 MODES = ("full", "header")
 
@@ -157,7 +158,7 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
     if header.pixels > limits.max_pixels:
         frames = f" in {header.frames} frames" if header.frames > 1 else ""
         planes = f" in {header.planes} planes" if header.planes > 1 else ""
-        size = f"{header.width}x{header.height} pixels{frames}{planes}"
+        size = f"{shown_size(header.height, header.width)}{frames}{planes}"
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {limits.max_pixels}")
     return header
 

@@ -12,6 +12,7 @@ from transforms.core.images import pillow_images
 from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.core.images.pixel_options import MAX_SIDE
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.core.shown_text import shown_size
 
 # Level of zlib: photos take 6% more space than at Pillow's 6, and a third of the time.
 _PNG_LEVEL = 3
@@ -53,7 +54,8 @@ def encode_image(
 def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
     """A baseline JPEG; colour in 4:2:0, as `tf.io.encode_jpeg` writes it."""
     if max(image.size) > MAX_SIDE:
-        detail = f"{image.width}x{image.height} pixels; a side of a JPEG has at most {MAX_SIDE}"
+        size = shown_size(image.height, image.width)
+        detail = f"{size}; a side of a JPEG has at most {MAX_SIDE}"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     is_grey = image.mode == "L"
     pixels = np.asarray(image)

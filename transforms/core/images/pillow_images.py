@@ -34,6 +34,7 @@ from transforms.core.formats.tiff import MAGIC as TIFF_MAGIC
 from transforms.core.formats.tiff import ORIENTATION, check_tiff
 from transforms.core.images.check import Limits
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.core.shown_text import shown_size
 
 # TGA has no signature: it comes last.
 FOREIGN = ("TIFF", "AVIF", "JPEG2000", "ICO", "PPM", "TGA")
@@ -213,7 +214,7 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
 def _check_pixels(width: int, height: int, limits: Limits, *, times: int = 1) -> None:
     if width * height * times > limits.max_pixels:
         counted = f", which count {times} times" if times > 1 else ""
-        detail = f"{width}x{height} pixels{counted}, more than {limits.max_pixels}"
+        detail = f"{shown_size(height, width)}{counted}, more than {limits.max_pixels}"
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
 
 

@@ -31,6 +31,7 @@ from transforms.core.images.perceptual_hash import hash_of_pixels
 from transforms.core.images.pillow_images import TURNS, open_image
 from transforms.core.images.pixel_options import UNTOUCHED, Original, PixelOptions, StoredImage
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.core.shown_text import shown_size
 
 # Formats whose files are nearly always lossy: as PNG they would be several times as large.
 _PHOTO_FORMATS = ("jpeg", "webp", "avif", "jpeg2000", "jxl")
@@ -245,7 +246,7 @@ def _is_right(source: _Source, target: _Target, options: PixelOptions) -> bool:
 def _check_target(target: _Target, limits: Limits) -> None:
     """Refuses an image that would become too large, before resizing it."""
     if target.height * target.width > limits.max_pixels:
-        size = f"{target.width}x{target.height} pixels"
+        size = shown_size(target.height, target.width)
         detail = f"{size} when it is resized, more than {limits.max_pixels}"
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
 
@@ -290,7 +291,8 @@ def _decode_whole(
         _check_target(target, limits)
     image, scale = _decode(data, source, target, options, limits)
     if image.size != (-(-source.width // scale), -(-source.height // scale)):
-        detail = f"{image.width}x{image.height} pixels, but its header says otherwise"
+        size = shown_size(image.height, image.width)
+        detail = f"{size}, but its header says otherwise"
         raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
     return image, scale
 

@@ -78,7 +78,7 @@ def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decis
     else:
         odd = [label for _, _, label in json.loads(cells.odd)]
         odd += [line for line in lines if integer_of(line) is None]
-        because = f"{odd[0][:40]!r} is no integer" if odd else "not all are integers"
+        because = f"{odd[0][:40]!r} is not an integer" if odd else "not all are integers"
     return Decision("labels", value, because, "--label_kind")
 
 

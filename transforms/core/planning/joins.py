@@ -140,7 +140,12 @@ def _label_image(
     if image.version == MISSING:
         return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
     if image.version == OUTSIDE:
-        return _reject_image(Reason.OUTSIDE_ROOT, "--allow_outside would read it", image, key)
+        return _reject_image(
+            Reason.OUTSIDE_ROOT,
+            "the file is far from its CSV; --allow_outside reads it",
+            image,
+            key,
+        )
     if label_from == "none" and not rows:
         return image._replace(label="")
     from_path = label_from not in ("csv", "none")

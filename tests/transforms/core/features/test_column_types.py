@@ -30,9 +30,9 @@ OPEN = Feature("x", "csv.a", "")
     ("cells", "dtype", "because"),
     [
         (["1", "-7"], "int64", "all are integers, first '1' (line 2)"),
-        (["1", "2.5"], "float", "'2.5' (line 3) is no integer"),
-        (["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is no number"),
-        (["x"], "bytes", "'x' (line 2) is no number"),
+        (["1", "2.5"], "float", "'2.5' (line 3) is not an integer"),
+        (["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is not a number"),
+        (["x"], "bytes", "'x' (line 2) is not a number"),
         (["true", "false"], "int64", "all are integers, first 'true' (line 2)"),
         (
             ["7", "007"],
@@ -50,11 +50,11 @@ OPEN = Feature("x", "csv.a", "")
             "all are integers, first '41' (line 3); "
             "3 of 4 cells missing: rejected without a default",
         ),
-        (["NA", "x"], "bytes", "'x' (line 3) is no number"),
+        (["NA", "x"], "bytes", "'x' (line 3) is not a number"),
         (
             ["NA", "x", ""],
             "bytes",
-            "'x' (line 3) is no number; 1 of 3 cells missing: rejected without a default",
+            "'x' (line 3) is not a number; 1 of 3 cells missing: rejected without a default",
         ),
     ],
 )
@@ -63,7 +63,7 @@ def test_types_that_are_not_given(cells: list[str], dtype: str, because: str) ->
 
 
 def test_a_default_is_a_value_and_stands_for_missing_cells() -> None:
-    because = "'unknown' (default) is no number"
+    because = "'unknown' (default) is not a number"
     assert infer(OPEN._replace(default="unknown"), "1") == ("bytes", because)
     because = "all are integers, first '-1' (default); 2 of 3 cells missing: read as '-1'"
     assert infer(OPEN._replace(default="-1"), "3", "NA", "") == ("int64", because)
@@ -72,7 +72,7 @@ def test_a_default_is_a_value_and_stands_for_missing_cells() -> None:
 def test_types_of_lists() -> None:
     tags = Feature("x", "csv.a", "", None, None, "|")
     assert infer(tags, "1|2", "3")[0] == "int64"
-    assert infer(tags, "1|x")[1] == "'x' (line 2) is no number"
+    assert infer(tags, "1|x")[1] == "'x' (line 2) is not a number"
     assert infer(tags, "1", "NA")[1].endswith("1 of 2 cells missing: empty lists")
     pairs = tags._replace(shape=(2,))
     assert infer(pairs, "1|2", "")[1].endswith("1 of 2 cells missing: rejected without a default")

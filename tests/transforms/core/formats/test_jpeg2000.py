@@ -36,4 +36,7 @@ def test_pixels_count_several_times() -> None:
     with pytest.raises(RejectedImageError) as caught:
         open_image(data, ("JPEG2000",), Limits(100 * 100 * COST - 1, 1 << 20))
     assert caught.value.reason is Reason.TOO_MANY_PIXELS
-    assert caught.value.detail == "100x100 pixels, which count 4 times, more than 39999"
+    assert (
+        caught.value.detail
+        == "100 x 100 pixels (height x width), which count 4 times, more than 39999"
+    )

@@ -186,7 +186,7 @@ def test_info_names_format_height_width_channels() -> None:
             Reason.TOO_MANY_PIXELS,
             WHOLE["jpeg"],
             Limits(37 * 45 - 1, 1 << 20),
-            "45x37 pixels, more than 1664",
+            "37 x 45 pixels (height x width), more than 1664",
         ),
         (Reason.CORRUPT_IMAGE, b"\xff\xd8\xff\xd9", LIMITS, "broken jpeg header: marker 0xFFD9"),
     ],

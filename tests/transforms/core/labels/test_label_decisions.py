@@ -50,7 +50,7 @@ ODD = json.dumps([["a.csv", 3, "cat"], ["a.csv", 4, "dog"]])
             ["cat", "dog", "1"],
             LabelCells(1, 2, odd=ODD),
             LabelRules(),
-            "text, 3 classes|'cat' is no integer|--label_kind",
+            "text, 3 classes|'cat' is not an integer|--label_kind",
             "0 to 2|count the sorted labels|--class_names",
         ),
         (
@@ -101,7 +101,7 @@ def test_labels_that_nobody_counted() -> None:
         label_decisions(Vocabulary.build(labels), {}, LabelCells(), LabelRules())[0].because
         for labels in (["1"], ["1", "x"])
     ]
-    assert kinds == ["all are", "'x' is no integer"]
+    assert kinds == ["all are", "'x' is not an integer"]
 
 
 @pytest.mark.parametrize(
