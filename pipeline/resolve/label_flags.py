@@ -19,7 +19,7 @@ from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.labels.label_kinds import (
     LabelCounter,
     decide_kind,
-    integer_of,
+    is_canonical_integer,
     labels_in,
     missing_labels,
 )
@@ -199,7 +199,7 @@ def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | No
     Raises:
         UsageError: the class names do not need the flag.
     """
-    if flags.dense_labels and not all(str(integer_of(name)) == name for name in class_names or ()):
+    if flags.dense_labels and not all(map(is_canonical_integer, class_names or ())):
         file = f" {flags.class_names}" if isinstance(flags.class_names, str) else ""
         raise UsageError(
             f"--dense_labels is for integer labels; --class_names{file} numbers its lines from 0 "

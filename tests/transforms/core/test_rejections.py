@@ -23,8 +23,8 @@ def test_there_is_help_for_every_reason() -> None:
     ("reason", "options", "says", "never"),
     [
         ("not_an_image", {"transcode": "keep"}, "JPEG 2000, not HEIC", "yourself"),
-        ("not_an_image", {"transcode": "auto"}, "convert it to JPEG yourself", "auto"),
-        ("not_an_image", {"transcode": "png"}, "convert it to JPEG yourself", "auto"),
+        ("not_an_image", {"transcode": "auto"}, "such as HEIC; convert it to JPEG", "auto"),
+        ("not_an_image", {"transcode": "png"}, "such as HEIC; convert it to JPEG", "auto"),
         ("duplicate_key", {"key": "stem", "label_key": "id"}, "if the rows hold paths", "rename"),
         ("duplicate_key", {"key": "name", "label_key": None}, "--key path tells", "if the rows"),
         ("duplicate_key", {"key": "path"}, "rename them", "--key"),

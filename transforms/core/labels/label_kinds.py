@@ -49,6 +49,16 @@ def integer_of(label: str, *, lenient: bool = False) -> int | None:
     return value if value is not None and -(2**63) <= value < 2**63 else None
 
 
+def is_canonical_integer(label: str) -> bool:
+    """Whether a label is an integer, written as `str` writes it.
+
+    >>> [is_canonical_integer(label) for label in ("7", "7.0", "None")]
+    [True, False, False]
+    """
+    value = integer_of(label)
+    return value is not None and str(value) == label
+
+
 def given_label(label: object) -> str:
     """The text of a label from the Python API; empty for None and NaN.
 

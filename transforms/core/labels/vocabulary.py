@@ -12,7 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import LabelCells, decide_kind, integer_of
+from transforms.core.labels.label_kinds import (
+    LabelCells,
+    decide_kind,
+    integer_of,
+    is_canonical_integer,
+)
 from transforms.core.planning.keys import nfc
 from transforms.core.tables.csv_rows import label_text
 
@@ -152,7 +157,7 @@ class Vocabulary:
         first_id: int,
     ) -> Vocabulary:
         """The vocabulary of given names."""
-        if kind != "text" and all(str(integer_of(name)) == name for name in names):
+        if kind != "text" and all(map(is_canonical_integer, names)):
             if dense:
                 return cls(True, True, {}, (), first_id)._with(names, integers)
             lines = tuple(sorted(names, key=int))

@@ -24,7 +24,8 @@ def test_the_smallest_key_stays(images: list[LabelledImage]) -> None:
     decision = resolve_duplicates(images, md5=MD5)
     assert decision.kept == image("a")
     assert [(r.key, r.reason, r.detail) for r in decision.rejections] == [
-        (key, "duplicate_image", "equal to 'a.jpg', which is kept") for key in ("b", "c")
+        (key, "duplicate_image", "an exact duplicate of 'a.jpg', which is kept")
+        for key in ("b", "c")
     ]
     assert decision.rows == 2
     assert decision.equal is not None

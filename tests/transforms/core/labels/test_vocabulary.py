@@ -6,7 +6,7 @@ import pickle
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transforms.core.label_errors import LabelsError
@@ -198,6 +198,7 @@ def test_integers_are_their_own_ids(labels: set[str]) -> None:
 
 
 @given(st.sets(LABELS.map(label_text), min_size=1))
+@example({"None"})
 def test_lines_read_back_as_class_names_give_the_same_ids(labels: set[str]) -> None:
     vocabulary = Vocabulary.build(labels)
     names = read_class_names("\n".join(vocabulary.lines()) + "\n")
