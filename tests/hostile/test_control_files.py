@@ -187,7 +187,7 @@ def test_a_broken_manifest_of_a_replaced_dataset_says_what_helps(
     (guarded.output / "manifest.json").unlink()
     ran = again(guarded, photos)
     assert ran.code == 2
-    assert f"that dataset is incomplete: remove {guarded.output}; or choose" in ran.error()
+    assert f"so the dataset is incomplete: remove {guarded.output}; or choose" in ran.error()
 
 
 @pytest.mark.parametrize("file", ["../me/train-00000-of-00001.tfrecord", "notes.txt"])

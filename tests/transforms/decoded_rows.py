@@ -91,6 +91,8 @@ def _register(factory: Any, transform: Any, sides: Any) -> int:
 
 def _name(fn: Any) -> tuple[str, str]:
     """Module and name of what a step does."""
+    # Beam's wrapper of a CombineFn that it adds up in several places.
+    fn = getattr(fn, "_combine_fn_copy", fn)
     if isinstance(fn, CallableWrapperDoFn | CallableWrapperCombineFn):
         fn = fn._fn
         fn = getattr(fn, "__wrapped__", fn)

@@ -9,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from tests.pipeline.commands import digests
 from tests.transforms.beam import collect, convert, make_config, make_images
 from transforms import bound_rejections, publish_dataset
 from transforms.bound_rejections import BoundRejections
@@ -72,17 +73,13 @@ def unmatched(folder: Path, rows: int, output: str, limit: str = "1") -> Any:
     )
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_few_rejections_give_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unmatched(tmp_path, 5, "here")
     monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
     unmatched(tmp_path, 5, "elsewhere")
-    assert files(tmp_path / "elsewhere") == files(tmp_path / "here")
+    assert digests(tmp_path / "elsewhere") == digests(tmp_path / "here")
     assert len((tmp_path / "here/rejected.jsonl").read_text().splitlines()) == 6
 
 

@@ -16,6 +16,7 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
 from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.decoded_rows import all_steps, everything_decoded
+from transforms import add_totals, plan_shards, publish_dataset
 from transforms.core.records import JoinSide
 from transforms.dataset import FindImages, LabelImages, WriteDataset
 
@@ -79,6 +80,14 @@ def found(inputs: Path, output: Path) -> Ran:
     return _own(images, WriteDataset(str(output), root=str(inputs)))
 
 
+def found_elsewhere(inputs: Path, output: Path) -> Ran:
+    """With the steps that only runners with several machines have."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (add_totals, plan_shards, publish_dataset):
+            patch.setattr(module, "runs_in_process", lambda _: False)
+        return found(inputs, output)
+
+
 def given(inputs: Path, output: Path) -> Ran:
     paths = sorted((inputs / "photos").glob("photo-*"))
     pairs = beam.Create([(str(path), "cat") for path in paths])
@@ -108,12 +117,13 @@ RUNS = [
     verified,
     given,
     in_memory,
+    found_elsewhere,
     of_a_list,
     of_rows,
     plan_of_images,
     found,
 ]
-WITH_ALL_STEPS = 6
+WITH_ALL_STEPS = 7
 
 
 class Outcome(NamedTuple):

@@ -305,9 +305,9 @@ def _read_once(path: str, size: int, version: int) -> bytes:
 
 def _check_unchanged(status: os.stat_result, path: str, size: int, version: int) -> None:
     if not is_ordinary(status):
-        is_folder = stat.S_ISDIR(status.st_mode)
-        code = errno.EISDIR if is_folder else errno.EINVAL
-        raise OSError(code, "it is no longer a regular file", path)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise OSError(errno.EINVAL, "it is no longer a regular file", path)
     if status.st_size != size or version not in (0, status.st_mtime_ns):
         raise _overwritten(path)
 
