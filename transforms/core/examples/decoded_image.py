@@ -5,7 +5,8 @@ A pure function of bytes and options, so that it can be called in another proces
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import dataclasses
+import functools
 
 from transforms.core.features.feature_sources import PIXELS, Role
 from transforms.core.features.layouts import Feature
@@ -14,7 +15,8 @@ from transforms.core.images.pixel_options import AS_THEY_ARE, Original, PixelOpt
 from transforms.core.rejections import Reason, RejectedImageError
 
 
-class Decoding(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Decoding:
     """What to decode from each image.
 
     Attributes:
@@ -33,12 +35,13 @@ class Decoding(NamedTuple):
     with_hash: bool = False
     model_shape: tuple[int, int, int] | None = None
 
-    @property
+    # Cached, because each image asks for both.
+    @functools.cached_property
     def stores_pixels(self) -> bool:
         """Whether decoded pixels are stored."""
         return any(feature.source == PIXELS for feature in self.features)
 
-    @property
+    @functools.cached_property
     def stores_files(self) -> bool:
         """Whether image files are stored, which they are unless pixels are."""
         roles = {feature.role for feature in self.features}

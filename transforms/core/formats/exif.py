@@ -8,13 +8,13 @@ References: EXIF 2.32 (CIPA DC-008), the W3C PNG and WebP container specificatio
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import re
 import struct
 import zlib
 from typing import NamedTuple
 
-from transforms.core.formats.headers import jpeg_markers
+from transforms.core.formats.headers import CostlyImageError, jpeg_markers
 from transforms.core.formats.tiff import read_orientation
 
 _MAX_PARTS = 1000
@@ -23,6 +23,7 @@ _MAX_TEXT = 1 << 20
 _NO_TAG = 0
 
 _APP1, _SOS = 0xE1, 0xDA
+_APP1_OR_SCAN = frozenset({_APP1, _SOS})
 _EXIF = b"Exif\0\0"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _PNG_XMP = b"XML:com.adobe.xmp"
@@ -66,15 +67,17 @@ def _read_jpeg(data: bytes) -> _Metadata:
     """All APP1 segments with EXIF are one block; of XMP packets the last one counts."""
     blocks: list[bytes] = []
     xmp = b""
-    for marker, position in itertools.islice(jpeg_markers(data), _MAX_PARTS):
-        if marker == _SOS:
-            break
-        if marker == _APP1:
-            end = position + int.from_bytes(data[position : position + 2], "big")
-            if data.startswith(_EXIF, position + 2):
-                blocks.append(data[position + 2 + len(_EXIF) : end])
-            elif data.startswith(_JPEG_XMP, position + 2):
-                xmp = data[position + 2 + len(_JPEG_XMP) : end]
+    # Markers after the first `_MAX_PARTS` are not read.
+    with contextlib.suppress(CostlyImageError):
+        for marker, position in jpeg_markers(data, _APP1_OR_SCAN, most=_MAX_PARTS):
+            if marker == _SOS:
+                break
+            if marker == _APP1:
+                end = position + int.from_bytes(data[position : position + 2], "big")
+                if data.startswith(_EXIF, position + 2):
+                    blocks.append(data[position + 2 + len(_EXIF) : end])
+                elif data.startswith(_JPEG_XMP, position + 2):
+                    xmp = data[position + 2 + len(_JPEG_XMP) : end]
     return _Metadata(b"".join(blocks), xmp)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from transforms.core.formats import jxl
@@ -43,6 +43,9 @@ _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SOF_PLAIN = frozenset({0xC0, 0xC1, 0xC2})
 _SOF_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
 _SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
+_FRAME_OR_SCAN = _SOF | {_SOI, _EOI, _SOS}
+# Horizontal and vertical sampling of a component, in 4 bits each.
+_PLAIN_FACTORS = frozenset(wide << 4 | high for wide in (1, 2, 4) for high in (1, 2, 4))
 # A marker that a segment may follow; not a stuffed zero, a restart or a fill byte.
 _MARKER = re.compile(rb"\xff[^\xff\x00\x01\xd0-\xd7]")
 
@@ -129,7 +132,7 @@ def read_header(data: bytes, format_: str) -> Header:
 
 def _read_jpeg(data: bytes) -> Header:
     """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
-    markers = jpeg_markers(data)
+    markers = jpeg_markers(data, _FRAME_OR_SCAN, most=MAX_PARTS)
     for marker, position in markers:
         if marker in (_SOI, _EOI, _SOS):
             raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
@@ -142,25 +145,29 @@ def _read_jpeg(data: bytes) -> Header:
     raise BrokenHeaderError("no frame header")
 
 
-def jpeg_markers(data: bytes) -> Iterator[tuple[int, int]]:
-    """Each marker of a JPEG and where the length of its segment is.
+def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[int, int]]:
+    """Each wanted marker of a JPEG and where the length of its segment is.
 
     Data between segments is skipped, both entropy-coded data and junk, and so is, like in
-    libjpeg, an APPn that is shorter than its length.
+    libjpeg, an APPn that is shorter than its length. A marker at which the file ends, before the
+    length of its segment, counts as wanted.
 
     Raises:
-        CostlyImageError: there are more than `MAX_PARTS`.
+        CostlyImageError: there are more markers than `most`, wanted or not.
     """
     position = 2
-    for _ in range(MAX_PARTS):
+    for _ in range(most):
         found = _MARKER.search(data, position)
         if not found:
             return
         position = found.end()
-        yield data[position - 1], position
-        length = int.from_bytes(data[position : position + 2], "big")
-        position += max(length, 2)
-    raise CostlyImageError(f"more than {MAX_PARTS} markers")
+        marker = data[position - 1]
+        # A photo has about ten others, and yielding a marker costs more than finding it.
+        if marker in wanted or position + 2 > len(data):
+            yield marker, position
+        length = data[position : position + 2]
+        position += max(int.from_bytes(length, "big"), 2)
+    raise CostlyImageError(f"more than {most} markers")
 
 
 def _count_scans(
@@ -187,15 +194,13 @@ def _count_scans(
 def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
     """Reads a frame header (SOF); only 8-bit Huffman-coded grey or three-channel ones are plain."""
     precision, height, width, components = struct.unpack_from(">BHHB", body)
-    factors = [
-        (sampling >> 4, sampling & 15) for sampling in (body[7 + 3 * i] for i in range(components))
-    ]
+    factors = [body[7 + 3 * component] for component in range(components)]
     plain = (
         marker in _SOF_PLAIN
         and precision == 8
         and components in (1, 3)
         and length == 8 + 3 * components
-        and all(side in (1, 2, 4) for factor in factors for side in factor)
+        and _PLAIN_FACTORS.issuperset(factors)
         and height * width * components < _TF_SIZE_LIMIT
     )
     return Header("jpeg", height, width, min(components, 3), plain=plain)
