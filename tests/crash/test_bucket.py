@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.commands import ROOT, arguments, convert
+from tests.pipeline.commands import ROOT, arguments, convert, nameless
 from tests.servers.gcs import GcsServer
 
 FLAGS: dict[str, Any] = {
@@ -35,7 +35,7 @@ def reference(gcs: GcsServer, photos: Path) -> dict[str, bytes]:
 def objects(gcs: GcsServer, folder: str) -> dict[str, bytes]:
     prefix = f"{folder}/"
     names = [name for name in gcs.names("datasets") if name.startswith(prefix)]
-    return {name.removeprefix(prefix): gcs.get("datasets", name) for name in names}
+    return {name.removeprefix(prefix): nameless(name, gcs.get("datasets", name)) for name in names}
 
 
 @pytest.mark.slow

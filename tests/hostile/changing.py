@@ -13,7 +13,7 @@ from pathlib import Path
 import pipeline.convert
 import transforms.convert_images
 from pipeline.errors import run_command
-from transforms.storage.local_storage import LocalStorage
+from transforms.core.records import ShardImage
 
 
 def _grow(path: Path) -> None:
@@ -54,14 +54,15 @@ def main() -> int:
     """Converts, and makes the change just before the file is read."""
     name, change, *words = sys.argv[1:]
 
-    class Changing(LocalStorage):
-        def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-            if uri.endswith(name):
-                CHANGES[change](Path(uri))
-            return super().read_listed(uri, size=size, version=version, max_bytes=max_bytes)
+    read_original = transforms.convert_images.read_original
+
+    def read_changed(root: str, image: ShardImage, *, max_bytes: int) -> bytes:
+        if image.path.endswith(name):
+            CHANGES[change](Path(root, image.path))
+        return read_original(root, image, max_bytes=max_bytes)
 
     # Only where shards are written: images are read before to be compared.
-    transforms.convert_images.storage_of = lambda _: Changing()
+    transforms.convert_images.read_original = read_changed
     return run_command(lambda: pipeline.convert.main(words), "convert")
 
 
