@@ -95,8 +95,8 @@ BOXES: list[Row] = [
                                     [--box_form]
             box units      normalized           no number is above 1 in the first 2 boxes \
                                     [--box_units]
-            boxes are of   stored pixels        default: normalized boxes show nothing of \
-                                    it [--box_orientation]
+            boxes are of   stored pixels        default: normalized boxes give no \
+                                    evidence [--box_orientation]
             key            path                 default without --images [--key]
             splits from    column 'column 1'    rows split,image_uri,label, the form of \
                                     AutoML [--split_column]
@@ -134,8 +134,8 @@ BOXES: list[Row] = [
                                     width, height [--box_form]
             box units      normalized           no number is above 1 in the first 2 boxes \
                                     [--box_units]
-            boxes are of   stored pixels        default: normalized boxes show nothing of \
-                                    it [--box_orientation]
+            boxes are of   stored pixels        default: normalized boxes give no \
+                                    evidence [--box_orientation]
             key            stem                 default with --labels and --images [--key]
             splits from    hash of the key      shares train=1 [--splits]
             root           p                    the folder that all of --images share [--root]
