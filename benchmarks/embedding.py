@@ -38,9 +38,9 @@ def make_model(path: Path) -> Any:
 def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[bytes]]:
     """A run over all files as a shard does it, which gives the records."""
     from transforms.convert_images import ImageConverter
-    from transforms.core.examples.encoder import CheckedImage
     from transforms.core.features.layouts import LAYOUTS, with_embedding
     from transforms.core.images.check import Limits
+    from transforms.core.images.checked_image import CheckedImage
     from transforms.core.images.embeddings import Embedding
     from transforms.core.records import ShardImage
     from transforms.embed_images import Embedder, files_digest

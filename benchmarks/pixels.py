@@ -83,8 +83,8 @@ def bare_pool(
 def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     """A run over all files as a shard does it, up to the bytes that are stored."""
     from transforms.convert_images import ImageConverter
-    from transforms.core.examples.encoder import CheckedImage
     from transforms.core.images.check import Limits
+    from transforms.core.images.checked_image import CheckedImage
     from transforms.core.images.pixel_options import PixelOptions
     from transforms.core.records import ShardImage
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from transforms.core.duplicates.fingerprints import content_hash
 from transforms.core.examples.decoded_image import Decoding, decode_image
-from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
+from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues
 from transforms.core.file_errors import check_final
@@ -16,7 +16,8 @@ from transforms.core.formats.headers import image_format
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import Limits
-from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, StoredImage
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, Libraries
 from transforms.core.records import ShardImage
@@ -135,33 +136,26 @@ class ImageConverter:
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""
         note = image_note(full_uri(self._root, image.path), image.version)
-        stored = self._guard.call(note, decode_image, data, self._decoding)
+        decoded = self._guard.call(note, decode_image, data, self._decoding)
         # Pillow gives the orientation of formats that only it reads; 1 also means no tag.
-        foreign = stored.tagged if stored.tagged != 1 else 0
+        foreign = decoded.orientation if decoded.orientation != 1 else 0
         orientation = orientation_tag(data, image_format(data)) or foreign
-        return CheckedImage(
-            image,
-            stored.data,
-            stored.info,
-            stored.original,
-            stored.changes,
-            self._values(image, stored, orientation),
-            pixels=stored.model_pixels,
-            raw=stored.raw,
+        return decoded._replace(
+            image=image,
+            values=self._values(image, decoded, orientation),
             orientation=orientation,
             content=content_hash(data) if self.fingerprints else "",
-            perceptual_hash=stored.perceptual_hash,
         )
 
-    def _values(self, image: ShardImage, stored: StoredImage, orientation: int) -> dict[str, Any]:
+    def _values(self, image: ShardImage, decoded: CheckedImage, orientation: int) -> dict[str, Any]:
         if self._rows is None:
             return {}
-        applied = stored.original.orientation
+        applied = decoded.original.orientation
         return self._rows.of(
             image,
-            stored.original,
-            tagged=applied if applied != 1 else stored.tagged or orientation or 1,
-            stored=(stored.info.height, stored.info.width),
+            decoded.original,
+            tagged=applied if applied != 1 else decoded.orientation or orientation or 1,
+            stored=(decoded.info.height, decoded.info.width),
         )
 
     def _held_bytes(self, image: ShardImage) -> int:

@@ -15,7 +15,7 @@ from apache_beam.ml.inference.base import ModelHandler
 from apache_beam.utils.shared import Shared
 
 from transforms.core.arguments import optional_path, path_text
-from transforms.core.examples.encoder import CheckedImage
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.embeddings import (
     BATCH_IMAGES,
     Embedding,
@@ -191,7 +191,7 @@ class Embedder:
     def _embed_batch(
         self, held: Sequence[CheckedImage | Rejection]
     ) -> Iterator[CheckedImage | Rejection]:
-        pixels = [each.pixels for each in held if isinstance(each, CheckedImage)]
+        pixels = [each.model_pixels for each in held if isinstance(each, CheckedImage)]
         values = iter(self._handler.run_inference(pixels, self._model))
         for each in held:
             yield each if isinstance(each, Rejection) else self._embedded(each, next(values))
@@ -203,7 +203,7 @@ class Embedder:
             reason = Reason.UNSUPPORTED_IMAGE.value
             return Rejection("image", reason, detail, image.path, image.key)
         stored = stored_embedding(values, self._dtype)
-        return checked._replace(pixels=None, embedding=stored)
+        return checked._replace(model_pixels=None, embedding=stored)
 
 
 def files_digest(path: str) -> str:

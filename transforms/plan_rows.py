@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from transforms.add_totals import AddTotals, Part, part
 from transforms.core.dataset.ledger import PlanTotals
-from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
+from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.examples.row_records import (
     BATCH_ROWS,
     RowChecker,
@@ -19,6 +19,7 @@ from transforms.core.examples.row_records import (
     to_batch,
 )
 from transforms.core.features.layouts import Feature
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.planning.keys import nfc, relative_path
 from transforms.core.planning.recipes import Libraries
 from transforms.core.planning.shards import ShardPlan, shard_index

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from transforms.core.examples.encoder import CheckedImage
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.planning.recipes import Libraries
 from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Rejection

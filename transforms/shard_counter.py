@@ -9,7 +9,7 @@ from typing import Any
 
 from transforms.core.dataset.image_statistics import Sample, Statistics
 from transforms.core.duplicates.fingerprints import ShardIndex
-from transforms.core.examples.encoder import CheckedImage
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import UNTOUCHED
 from transforms.core.planning.row_cells import class_texts
 from transforms.core.rejections import Rejection

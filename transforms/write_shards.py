@@ -23,7 +23,7 @@ from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import manifest_shards
 from transforms.core.dataset.output_names import MANIFEST, REJECTED, STAGING
 from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
-from transforms.core.examples.encoder import CheckedImage
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned

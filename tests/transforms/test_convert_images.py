@@ -11,11 +11,12 @@ import pytest
 
 from tests.images import picture, saved
 from transforms.convert_images import ImageConverter
-from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
+from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.features.layouts import LAYOUTS
 from transforms.core.guard import decoder_guard
 from transforms.core.images import embeddings, pixels
 from transforms.core.images.check import Limits
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import PixelOptions, Resize
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection

@@ -18,10 +18,10 @@ import simplejpeg
 
 from tests.images import picture, saved
 from transforms.convert_images import ImageConverter
-from transforms.core.examples.encoder import CheckedImage
 from transforms.core.features.layouts import LAYOUTS
 from transforms.core.images import check
 from transforms.core.images.check import Limits
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
@@ -52,11 +52,11 @@ class Cost(NamedTuple):
 COSTS = {
     # Decoded once, at 1/8 scale: the check and the perceptual hash share these pixels. The two
     # walks over its markers, for the size and for the EXIF orientation, stop at few of them.
-    "jpeg": (PHOTO, AS_THEY_ARE, Cost(READ, decodes=1, functions=103)),
+    "jpeg": (PHOTO, AS_THEY_ARE, Cost(READ, decodes=1, functions=102)),
     # Inflated once, in pieces; no pixel is decoded.
-    "png": (saved(picture("RGB", 30, 40), "PNG"), AS_THEY_ARE, Cost(READ, functions=95)),
+    "png": (saved(picture("RGB", 30, 40), "PNG"), AS_THEY_ARE, Cost(READ, functions=94)),
     # libjpeg-turbo finds the damage, and TensorFlow decides.
-    "doubt": (PHOTO[:-2], AS_THEY_ARE, Cost(READ, decodes=1, tensorflow=1, functions=101)),
+    "doubt": (PHOTO[:-2], AS_THEY_ARE, Cost(READ, decodes=1, tensorflow=1, functions=100)),
     # No decoder sees it.
     "text": (b"no image", AS_THEY_ARE, Cost(READ, functions=50)),
     # Read like any other file: it may have been filled since it was listed.

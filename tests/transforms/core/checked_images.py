@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from transforms.core.examples.encoder import CheckedImage
 from transforms.core.images.check import ImageInfo
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import Original
 from transforms.core.records import ShardImage
 
@@ -41,5 +41,5 @@ def checked(
     found = info or ImageInfo("jpeg", 37, 45, 3)
     embedding = np.arange(1 + label_id % 400, dtype="<f4").tobytes()
     return CheckedImage(
-        image, data, found, Original(37, 45, 1), (), values or {}, embedding=embedding
+        data, found, Original(37, 45, 1), image=image, values=values or {}, embedding=embedding
     )

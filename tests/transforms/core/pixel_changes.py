@@ -12,7 +12,8 @@ from tests.foreign_images import foreign_images
 from tests.images import whole_images
 from transforms.core.images import check
 from transforms.core.images.check import Limits
-from transforms.core.images.pixel_options import PixelOptions, Resize, StoredImage
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.pixel_options import PixelOptions, Resize
 from transforms.core.images.pixels import change_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -25,11 +26,11 @@ HALF = PixelOptions(resize=Resize("exact", 18, 22))
 Pixels = np.ndarray[Any, np.dtype[Any]]
 
 
-def changed(data: bytes, options: PixelOptions, limits: Limits = LIMITS) -> StoredImage:
+def changed(data: bytes, options: PixelOptions, limits: Limits = LIMITS) -> CheckedImage:
     return change_pixels(data, options, limits=limits)
 
 
-def outcome(data: bytes, options: PixelOptions) -> StoredImage | RejectedImageError:
+def outcome(data: bytes, options: PixelOptions) -> CheckedImage | RejectedImageError:
     try:
         return changed(data, options)
     except RejectedImageError as rejected:

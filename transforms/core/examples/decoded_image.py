@@ -11,7 +11,8 @@ import functools
 from transforms.core.features.feature_sources import PIXELS, Role
 from transforms.core.features.layouts import Feature
 from transforms.core.images.check import ImageInfo, Limits, examine_image
-from transforms.core.images.pixel_options import AS_THEY_ARE, Original, PixelOptions, StoredImage
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.pixel_options import AS_THEY_ARE, Original, PixelOptions
 from transforms.core.rejections import Reason, RejectedImageError
 
 
@@ -48,8 +49,8 @@ class Decoding:
         return Role.IMAGE in roles or Role.PIXELS not in roles
 
 
-def decode_image(data: bytes, decoding: Decoding) -> StoredImage:
-    """Decodes a file.
+def decode_image(data: bytes, decoding: Decoding) -> CheckedImage:
+    """Decodes a file; the rest of the record is empty.
 
     Args:
         data: the file, whole.
@@ -61,22 +62,22 @@ def decode_image(data: bytes, decoding: Decoding) -> StoredImage:
     """
     stored = _stored(data, decoding)
     _check_shape(decoding, stored.info)
-    raw, model_pixels = b"", None
     if decoding.stores_pixels:
         shown = stored
         if decoding.stores_files:
             from transforms.core.images.pixels import raw_pixels
 
             shown = raw_pixels(stored.data, AS_THEY_ARE, limits=decoding.limits)
-        raw = shown.data
+        stored = stored._replace(raw=shown.data)
     if decoding.model_shape is not None:
         from transforms.core.images.embeddings import input_pixels
 
-        model_pixels = input_pixels(stored.data, stored.info.format, decoding.model_shape)
-    return stored._replace(raw=raw, model_pixels=model_pixels)
+        pixels = input_pixels(stored.data, stored.info.format, decoding.model_shape)
+        stored = stored._replace(model_pixels=pixels)
+    return stored
 
 
-def _stored(data: bytes, decoding: Decoding) -> StoredImage:
+def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
     pixels, limits = decoding.pixels, decoding.limits
     if not decoding.stores_files:
         # Skips encoding an image only to decode it again.
@@ -87,7 +88,7 @@ def _stored(data: bytes, decoding: Decoding) -> StoredImage:
         info, perceptual_hash = examine_image(
             data, limits=limits, mode=decoding.check, with_hash=decoding.with_hash
         )
-        return StoredImage(data, info, Original(info.height, info.width, 1), (), perceptual_hash)
+        return CheckedImage(data, info, Original(info.height, info.width, 1), (), perceptual_hash)
     # This imports Pillow, which other runs do not need.
     from transforms.core.images.pixels import change_pixels
 

@@ -5,50 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from transforms.core.features.feature_sources import EMBEDDING, PIXELS
 from transforms.core.features.layouts import Feature
-from transforms.core.images.check import ImageInfo
-from transforms.core.images.pixel_options import Original
-from transforms.core.records import ShardImage
-
-
-class CheckedImage(NamedTuple):
-    """An image that may become a record.
-
-    Attributes:
-        image: its plan.
-        data: the bytes to store.
-        info: format and size of these bytes.
-        original: the image in the file.
-        changes: the changes to its pixels, names from `pixel_options.CHANGES`.
-        values: of all other features, by name; a list for a list feature.
-        pixels: float32 `[height, width, channels]` for a model, before it runs.
-        embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
-        raw: the decoded pixels, for a layout with them: see `pixels.raw_pixels`.
-        orientation: of the file's EXIF tag, 1 to 8; 0 when it has none.
-        content: `content_hash` of the file; empty when nothing is compared.
-        perceptual_hash: of the pixels; None when it is unknown.
-    """
-
-    image: ShardImage
-    data: bytes
-    info: ImageInfo
-    original: Original
-    changes: tuple[str, ...] = ()
-    values: Mapping[str, Any] = MappingProxyType({})
-    pixels: Any = None
-    embedding: bytes = b""
-    raw: bytes = b""
-    orientation: int = 0
-    content: str = ""
-    perceptual_hash: int | None = None
-
+from transforms.core.images.checked_image import CheckedImage
 
 # The value of a feature; an embedding is already packed.
 VALUES: dict[str, Callable[[CheckedImage], bytes | int | float]] = {

@@ -11,15 +11,15 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from transforms.core.examples.encoder import CheckedImage
 from transforms.core.features.feature_sources import COLUMN
 from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues
 from transforms.core.images.check import ImageInfo
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import Original
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.keys import full_uri
-from transforms.core.records import ShardImage, ShardRow
+from transforms.core.records import ShardRow
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import find_column
 
@@ -30,7 +30,7 @@ BATCH_ROWS = 2048
 _RECORD_BYTES = 20
 _FEATURE_BYTES = 10
 
-_NO_IMAGE = (ShardImage(0, "", "", 0, 0, "", 0), b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
+_NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
 
 def table_features(header: Sequence[str], but: str | None, *, path: str) -> tuple[Feature, ...]:

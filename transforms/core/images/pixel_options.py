@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from transforms.core.arguments import one_of, whole_number
-from transforms.core.images.check import ImageInfo
 
 TRANSCODINGS = ("keep", "auto", "jpeg", "png")
 COLORS = ("keep", "rgb", "gray")
@@ -147,31 +146,6 @@ class Original(NamedTuple):
     orientation: int
 
 
-class StoredImage(NamedTuple):
-    """An image to store, and what is known about it.
-
-    Attributes:
-        data: the bytes to store; `tf.io.decode_image` decodes them.
-        info: format and size of these bytes.
-        original: the image in the file.
-        changes: the changes, names from `pixel_options.CHANGES`.
-        perceptual_hash: of the stored pixels; None when it is unknown.
-        tagged: the EXIF orientation of the file, whether it was applied or not; 0 when it was not
-            read.
-        raw: its pixels, for a layout with pixels; else empty.
-        model_pixels: float32 `[height, width, channels]` for a model; None without one.
-    """
-
-    data: bytes
-    info: ImageInfo
-    original: Original
-    changes: tuple[str, ...]
-    perceptual_hash: int | None = None
-    tagged: int = 0
-    raw: bytes = b""
-    model_pixels: Any = None
-
-
 class _PixelOptions(NamedTuple):
     transcode: str
     resize: Resize | None
@@ -284,4 +258,4 @@ def given_pixels(
 
 
 UNTOUCHED = ("untouched",)
-"""`StoredImage.changes` of an unchanged image in a run that changes others."""
+"""`CheckedImage.changes` of an unchanged image in a run that changes others."""

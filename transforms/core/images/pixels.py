@@ -26,10 +26,11 @@ from transforms.core.images.check import (
     decode_pixels,
     examine_image,
 )
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.encode import encode_image
 from transforms.core.images.perceptual_hash import hash_of_pixels
 from transforms.core.images.pillow_images import TURNS, open_image
-from transforms.core.images.pixel_options import UNTOUCHED, Original, PixelOptions, StoredImage
+from transforms.core.images.pixel_options import UNTOUCHED, Original, PixelOptions
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import shown_size
 
@@ -86,7 +87,7 @@ def change_pixels(
     limits: Limits,
     check: str = "full",
     with_hash: bool = False,
-) -> StoredImage:
+) -> CheckedImage:
     """Returns the image to store.
 
     The same options and library versions give the same bytes. Metadata of a changed image is left
@@ -109,7 +110,7 @@ def change_pixels(
     target = _target(source, options)
     if _is_right(source, target, options):
         info, perceptual_hash = examine_image(data, limits=limits, mode=check, with_hash=with_hash)
-        return StoredImage(
+        return CheckedImage(
             data, info, Original(info.height, info.width, 1), UNTOUCHED, perceptual_hash
         )
     if options.exif_orientation == "keep" and source.header is not None:
@@ -128,7 +129,7 @@ def change_pixels(
     changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
     original = Original(source.height, source.width, target.turn)
     perceptual_hash = _perceptual_hash(final) if with_hash else None
-    return StoredImage(stored, info, original, changes, perceptual_hash, source.orientation)
+    return CheckedImage(stored, info, original, changes, perceptual_hash, source.orientation)
 
 
 def _perceptual_hash(image: Image.Image) -> int | None:
@@ -136,7 +137,7 @@ def _perceptual_hash(image: Image.Image) -> int | None:
     return hash_of_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None])
 
 
-def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredImage:
+def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> CheckedImage:
     """Returns the decoded and changed pixels of an image, without encoding them.
 
     Args:
@@ -168,7 +169,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> StoredI
     changes = tuple(name for name, is_so in was_done.items() if is_so) or UNTOUCHED
     original = Original(source.height, source.width, target.turn)
     tagged = source.orientation if source.header is None else 0
-    return StoredImage(final.tobytes(), info, original, changes, tagged=tagged)
+    return CheckedImage(final.tobytes(), info, original, changes, orientation=tagged)
 
 
 def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:

@@ -17,12 +17,10 @@ from tests.lazy import lazy_module
 from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.core.examples import encoder
 from transforms.core.examples.decoder import decode_example
-from transforms.core.examples.encoder import (
-    CheckedImage,
-    ExampleEncoder,
-)
+from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.features.layouts import LAYOUTS, Feature, layout_features
 from transforms.core.images.check import ImageInfo
+from transforms.core.images.checked_image import CheckedImage
 
 tf = lazy_module("tensorflow")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transforms.core.examples.encoder import CheckedImage, ExampleEncoder
+from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.examples.row_records import (
     RowChecker,
     from_batch,
@@ -19,6 +19,7 @@ from transforms.core.examples.row_records import (
 from transforms.core.features.cells import TYPES, parse_cell
 from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues, row_requirements
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.label_errors import LabelsError
 from transforms.core.records import ShardRow
 from transforms.core.rejections import Rejection

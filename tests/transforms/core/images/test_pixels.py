@@ -23,12 +23,12 @@ from tests.transforms.core.pixel_changes import (
     shown,
 )
 from transforms.core.images.check import Limits, check_image
+from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import (
     CHANGES,
     Original,
     PixelOptions,
     Resize,
-    StoredImage,
 )
 from transforms.core.images.pixels import change_pixels
 from transforms.core.rejections import Reason, RejectedImageError
@@ -54,7 +54,7 @@ class TestJudge:
         stored = 0
         for name, data in (WHOLE | FOREIGN).items():
             result = outcome(data, options)
-            if isinstance(result, StoredImage):
+            if isinstance(result, CheckedImage):
                 stored += 1
                 assert check_image(result.data, limits=LIMITS) == result.info, name
                 assert shown(result.data).shape == result.info[1:], name
@@ -74,7 +74,7 @@ class TestJudge:
                 assert reason(data, kept) == rejected.reason, name
             else:
                 result = outcome(data, kept)
-                assert isinstance(result, StoredImage), f"{name}: {result}"
+                assert isinstance(result, CheckedImage), f"{name}: {result}"
                 assert check_image(result.data, limits=LIMITS) == result.info
                 accepted.append(name)
         assert len(accepted) > 20
@@ -85,7 +85,7 @@ class TestJudge:
         stored = 0
         for name, data in images.mutants(FOREIGN, flips=2):
             result = outcome(data, options)
-            if isinstance(result, StoredImage):
+            if isinstance(result, CheckedImage):
                 stored += 1
                 assert check_image(result.data, limits=LIMITS) == result.info, name
         # Without `--transcode` only what TensorFlow reads is stored.
@@ -121,7 +121,7 @@ class TestUntouched:
         stored = changed(WHOLE[name], options)
         info = check_image(WHOLE[name], limits=LIMITS)
         original = Original(info.height, info.width, 1)
-        assert stored == StoredImage(WHOLE[name], info, original, ("untouched",))
+        assert stored == CheckedImage(WHOLE[name], info, original, ("untouched",))
 
     def test_it_is_checked_as_without_options(self) -> None:
         cut = WHOLE["png_2_8"][:-30]

@@ -19,7 +19,8 @@ from tests.transforms.core.pixel_changes import (
     slopes,
 )
 from transforms.core.images.check import check_image
-from transforms.core.images.pixel_options import PixelOptions, StoredImage
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.pixel_options import PixelOptions
 
 
 class TestColor:
@@ -29,7 +30,7 @@ class TestColor:
         stored = 0
         for name, data in (WHOLE | FOREIGN).items():
             result = outcome(data, PixelOptions("auto", color=color))
-            if isinstance(result, StoredImage):
+            if isinstance(result, CheckedImage):
                 stored += 1
                 assert result.info.channels == channels, name
                 if name in WHOLE and not name.startswith(

@@ -23,7 +23,8 @@ from tests.transforms.core.pixel_changes import (
     slopes,
 )
 from transforms.core.images.check import DEFAULT_LIMITS, ImageInfo
-from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize, StoredImage
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.images.pixels import change_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -77,7 +78,7 @@ class TestTranscode:
             # Of these TensorFlow reads fewer than Pillow does.
             assert isinstance(stored, RejectedImageError) or name.startswith("bmp")
             return
-        assert isinstance(stored, StoredImage), stored
+        assert isinstance(stored, CheckedImage), stored
         if not name.startswith(("bmp", "png_0_8_trns", "png_2_16_trns")):
             assert np.array_equal(shown(stored.data), shown(WHOLE[name]))
 
