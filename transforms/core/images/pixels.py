@@ -48,28 +48,9 @@ _OVERSAMPLING = 2
 _FILTER = Image.Resampling.LANCZOS
 
 
-class _Source(NamedTuple):
-    """An image before it is changed, as its header describes it.
-
-    Attributes:
-        format: `jpeg`, `png` ... in lower case.
-        height: of the pixels in the file, before rotation.
-        width: of the pixels in the file, before rotation.
-        channels: as TensorFlow would give; 0 if it cannot read the file.
-        orientation: of its EXIF tag.
-        frames: frames or pages.
-        header: None when TensorFlow cannot read the file.
-        opened: by Pillow, when TensorFlow cannot read the file.
-    """
-
-    format: str
-    height: int
-    width: int
-    channels: int
-    orientation: int
-    frames: int
-    header: Header | None = None
-    opened: ImageFile.ImageFile | None = None
+# The header before any rotation, the EXIF orientation, and the file as Pillow opened it, or None.
+# Pillow opens a file that TensorFlow cannot read; the channels in its header are 0.
+_Examined = tuple[Header, int, ImageFile.ImageFile | None]
 
 
 class _Target(NamedTuple):
@@ -106,30 +87,30 @@ def change_pixels(
         RejectedImageError: as `check_image`, and `UNSUPPORTED_IMAGE` for an image that cannot be
             converted.
     """
-    source = _examine(data, options, limits)
-    target = _target(source, options)
-    if _is_right(source, target, options):
+    header, orientation, opened = _examine(data, options, limits)
+    target = _target(header, orientation, options)
+    if opened is None and _is_right(header, target, options):
         info, perceptual_hash = examine_image(data, limits=limits, mode=check, with_hash=with_hash)
         return CheckedImage(
             data, info, Original(info.height, info.width, 1), UNTOUCHED, perceptual_hash
         )
-    if options.exif_orientation == "keep" and source.header is not None:
-        source = source._replace(orientation=orientation_tag(data, source.format) or 1)
-    image, scale = _decode_whole(data, source, target, options, limits)
+    if opened is None and options.exif_orientation == "keep":
+        orientation = orientation_tag(data, header.format) or 1
+    image, scale = _decode_whole(data, header, opened, target, options, limits)
     recolored = _recolored(image, options)
-    stored_format = _stored_format(data, source, recolored, options)
+    stored_format = _stored_format(data, header, recolored, options)
     fitting = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
-    final = _resized_and_turned(fitting, source, target, scale)
-    kept = source.orientation if options.exif_orientation == "keep" else 1
+    final = _resized_and_turned(fitting, header, target, scale)
+    kept = orientation if options.exif_orientation == "keep" else 1
     stored, info = encode_image(final, stored_format, options.quality, kept, limits)
     was_done = {
-        "transcoded": stored_format != source.format,
-        **_was_done(source, target, options, image, final),
+        "transcoded": stored_format != header.format,
+        **_was_done(header, target, options, image, final),
     }
     changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
-    original = Original(source.height, source.width, target.turn)
+    original = Original(header.height, header.width, target.turn)
     perceptual_hash = _perceptual_hash(final) if with_hash else None
-    return CheckedImage(stored, info, original, changes, perceptual_hash, source.orientation)
+    return CheckedImage(stored, info, original, changes, perceptual_hash, orientation)
 
 
 def _perceptual_hash(image: Image.Image) -> int | None:
@@ -153,26 +134,26 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     Raises:
         RejectedImageError: as `change_pixels`.
     """
-    source = _examine(data, options, limits)
-    target = _target(source, options)
-    image, scale = _decode_whole(data, source, target, options, limits)
-    is_plain = not _has_alpha(image) and len(image.getbands()) == source.channels
-    if options.color == "keep" and source.header is not None and not is_plain:
+    header, orientation, opened = _examine(data, options, limits)
+    target = _target(header, orientation, options)
+    image, scale = _decode_whole(data, header, opened, target, options, limits)
+    is_plain = not _has_alpha(image) and len(image.getbands()) == header.channels
+    if options.color == "keep" and opened is None and not is_plain:
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
-        shown = decode_pixels(data, source.format, expand_animations=False)
+        shown = decode_pixels(data, header.format, expand_animations=False)
         image = _image_of(shown.numpy())
     recolored = _recolored(image, options)
     fitting = _fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
-    final = _resized_and_turned(fitting, source, target, scale)
-    info = ImageInfo(source.format, final.height, final.width, len(final.getbands()))
-    was_done = _was_done(source, target, options, image, final)
+    final = _resized_and_turned(fitting, header, target, scale)
+    info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
+    was_done = _was_done(header, target, options, image, final)
     changes = tuple(name for name, is_so in was_done.items() if is_so) or UNTOUCHED
-    original = Original(source.height, source.width, target.turn)
-    tagged = source.orientation if source.header is None else 0
+    original = Original(header.height, header.width, target.turn)
+    tagged = 0 if opened is None else orientation
     return CheckedImage(final.tobytes(), info, original, changes, orientation=tagged)
 
 
-def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
+def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Examined:
     """Reads the header: with Pillow if TensorFlow cannot read or would misread the file."""
     try:
         header = checked_header(data, limits)
@@ -187,7 +168,7 @@ def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Source:
     orientation = 1
     if options.exif_orientation == "apply":
         orientation = orientation_tag(data, header.format) or 1
-    return _Source(*header[:4], orientation=orientation, frames=header.frames, header=header)
+    return header, orientation, None
 
 
 def _is_plain_bmp(opened: ImageFile.ImageFile, size: int) -> bool:
@@ -204,27 +185,24 @@ def _is_plain_bmp(opened: ImageFile.ImageFile, size: int) -> bool:
     )
 
 
-def _examine_foreign(data: bytes, limits: Limits, refused: RejectedImageError) -> _Source:
+def _examine_foreign(data: bytes, limits: Limits, refused: RejectedImageError) -> _Examined:
     formats = _SECOND_CHANCE.get(image_format(data))
     if formats is None:
         raise refused
     return _foreign(open_image(data, formats, limits))
 
 
-def _foreign(opened: ImageFile.ImageFile) -> _Source:
-    return _Source(
-        str(opened.format).lower(),
-        *pillow_images.size_in_file(opened),
-        channels=0,
-        orientation=pillow_images.orientation_of(opened),
-        frames=pillow_images.frame_count(opened),
-        opened=opened,
-    )
+def _foreign(opened: ImageFile.ImageFile) -> _Examined:
+    height, width = pillow_images.size_in_file(opened)
+    orientation = pillow_images.orientation_of(opened)
+    frames = pillow_images.frame_count(opened)
+    header = Header(str(opened.format).lower(), height, width, channels=0, frames=frames)
+    return header, orientation, opened
 
 
-def _target(source: _Source, options: PixelOptions) -> _Target:
-    turn = source.orientation if options.exif_orientation == "apply" else 1
-    height, width = source.height, source.width
+def _target(header: Header, orientation: int, options: PixelOptions) -> _Target:
+    turn = orientation if options.exif_orientation == "apply" else 1
+    height, width = header.height, header.width
     if options.resize is not None:
         if turn > 4:
             width, height = options.resize.size(width, height)
@@ -233,14 +211,13 @@ def _target(source: _Source, options: PixelOptions) -> _Target:
     return _Target(height, width, turn)
 
 
-def _is_right(source: _Source, target: _Target, options: PixelOptions) -> bool:
+def _is_right(header: Header, target: _Target, options: PixelOptions) -> bool:
     """Whether the file can be stored as it is."""
     return (
-        source.header is not None
-        and not options.reencode
-        and options.transcode in ("keep", "auto", source.format)
-        and target == (source.height, source.width, 1)
-        and options.color in ("keep", {1: "gray", 3: "rgb"}.get(source.channels))
+        not options.reencode
+        and options.transcode in ("keep", "auto", header.format)
+        and target == (header.height, header.width, 1)
+        and options.color in ("keep", {1: "gray", 3: "rgb"}.get(header.channels))
     )
 
 
@@ -253,45 +230,50 @@ def _check_target(target: _Target, limits: Limits) -> None:
 
 
 def _was_done(
-    source: _Source,
+    header: Header,
     target: _Target,
     options: PixelOptions,
     image: Image.Image,
     final: Image.Image,
 ) -> dict[str, bool]:
     """The changes from `image`, as it was decoded, to `final`."""
-    channels = source.channels or len(image.getbands())
+    channels = header.channels or len(image.getbands())
     return {
-        "resized": _is_resized(source, target),
+        "resized": _is_resized(header, target),
         "turned": target.turn != 1,
         "recolored": options.color != "keep" and len(final.getbands()) != channels,
         "flattened": _has_alpha(image) and not _has_alpha(final),
-        "first_frame": source.frames > 1,
+        "first_frame": header.frames > 1,
     }
 
 
-def _is_resized(source: _Source, target: _Target) -> bool:
-    return (target.height, target.width) != (source.height, source.width)
+def _is_resized(header: Header, target: _Target) -> bool:
+    return (target.height, target.width) != (header.height, header.width)
 
 
 def _resized_and_turned(
-    image: Image.Image, source: _Source, target: _Target, scale: int
+    image: Image.Image, header: Header, target: _Target, scale: int
 ) -> Image.Image:
-    if _is_resized(source, target):
+    if _is_resized(header, target):
         # Rows and columns added by rounding up a smaller scale are outside the image.
-        box = (0, 0, source.width / scale, source.height / scale)
+        box = (0, 0, header.width / scale, header.height / scale)
         image = image.resize((target.width, target.height), _FILTER, box)
     return image if target.turn == 1 else image.transpose(TURNS[target.turn])
 
 
 def _decode_whole(
-    data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
+    data: bytes,
+    header: Header,
+    opened: ImageFile.ImageFile | None,
+    target: _Target,
+    options: PixelOptions,
+    limits: Limits,
 ) -> tuple[Image.Image, int]:
     """Like `_decode`, if the new size is within the limits and the header has the true size."""
-    if _is_resized(source, target):
+    if _is_resized(header, target):
         _check_target(target, limits)
-    image, scale = _decode(data, source, target, options, limits)
-    if image.size != (-(-source.width // scale), -(-source.height // scale)):
+    image, scale = _decode(data, header, opened, target, options, limits)
+    if image.size != (-(-header.width // scale), -(-header.height // scale)):
         size = shown_size(image.height, image.width)
         detail = f"{size}, but its header says otherwise"
         raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
@@ -299,40 +281,45 @@ def _decode_whole(
 
 
 def _decode(
-    data: bytes, source: _Source, target: _Target, options: PixelOptions, limits: Limits
+    data: bytes,
+    header: Header,
+    opened: ImageFile.ImageFile | None,
+    target: _Target,
+    options: PixelOptions,
+    limits: Limits,
 ) -> tuple[Image.Image, int]:
     """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
-    if source.opened is not None:
-        return pillow_images.decode(source.opened), 1
-    if source.format == "jpeg" and source.header is not None and source.header.plain:
-        scale = _decoding_scale(source, target)
-        pixels = _decode_jpeg(data, source, scale, is_grey=options.color == "gray")
+    if opened is not None:
+        return pillow_images.decode(opened), 1
+    if header.format == "jpeg" and header.plain:
+        scale = _decoding_scale(header, target)
+        pixels = _decode_jpeg(data, header, scale, is_grey=options.color == "gray")
         if pixels is not None:
             return pixels, scale
-    elif source.format in ("png", "bmp"):
+    elif header.format in ("png", "bmp"):
         check_image(data, limits=limits)
         try:
-            opened = open_image(data, (source.format.upper(),), limits)
+            opened = open_image(data, (header.format.upper(),), limits)
             return pillow_images.decode(opened), 1
         except RejectedImageError:
             pass  # TensorFlow has just decoded it
-    shown = decode_pixels(data, source.format).numpy()
+    shown = decode_pixels(data, header.format).numpy()
     return _image_of(shown[0] if shown.ndim == 4 else shown), 1
 
 
-def _decoding_scale(source: _Source, target: _Target) -> int:
+def _decoding_scale(header: Header, target: _Target) -> int:
     """How many times smaller a JPEG can be decoded: 8, 4, 2 or 1."""
-    times = min(source.height // target.height, source.width // target.width)
+    times = min(header.height // target.height, header.width // target.width)
     return next((scale for scale in (8, 4, 2) if scale * _OVERSAMPLING <= times), 1)
 
 
-def _decode_jpeg(data: bytes, source: _Source, scale: int, *, is_grey: bool) -> Image.Image | None:
+def _decode_jpeg(data: bytes, header: Header, scale: int, *, is_grey: bool) -> Image.Image | None:
     """A JPEG as TensorFlow decodes it, reduced by a scale; None when in doubt."""
-    height, width = -(-source.height // scale), -(-source.width // scale)
+    height, width = -(-header.height // scale), -(-header.width // scale)
     try:
         pixels = simplejpeg.decode_jpeg(
             data,
-            "GRAY" if is_grey or source.channels == 1 else "RGB",
+            "GRAY" if is_grey or header.channels == 1 else "RGB",
             fastdct=True,
             fastupsample=False,
             min_height=height,
@@ -372,10 +359,10 @@ def _has_alpha(image: Image.Image) -> bool:
     return image.mode in ("LA", "RGBA")
 
 
-def _stored_format(data: bytes, source: _Source, image: Image.Image, options: PixelOptions) -> str:
+def _stored_format(data: bytes, header: Header, image: Image.Image, options: PixelOptions) -> str:
     """`jpeg` or `png`: as requested, or JPEG for lossy formats and PNG for all others."""
     if options.transcode in ("jpeg", "png"):
         return options.transcode
-    is_lossless_webp = source.format == "webp" and b"VP8L" in data
-    is_photo = source.format in _PHOTO_FORMATS and not is_lossless_webp
+    is_lossless_webp = header.format == "webp" and b"VP8L" in data
+    is_photo = header.format in _PHOTO_FORMATS and not is_lossless_webp
     return "jpeg" if is_photo and image.mode in ("L", "RGB") else "png"
