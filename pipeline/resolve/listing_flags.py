@@ -11,7 +11,7 @@ from pipeline.inputs.image_samples import ImageSample
 from pipeline.resolve.label_flags import LabelFiles, asks_path, label_paths, read_first
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.features.box_columns import is_automl
-from transforms.core.planning.image_lists import listed_uri, names_image
+from transforms.core.planning.image_lists import listed_uri, names_image, top_folder
 from transforms.core.planning.keys import fixed_root, tidy_root
 from transforms.core.tables.csv_rows import FirstRows, find_column, header_names
 from transforms.core.tables.key_cells import KeyCells
@@ -87,17 +87,21 @@ def _is_there(uri: str) -> bool:
     return storage_of(uri).find(uri) is not None
 
 
+def _top_folder(path: str) -> str:
+    return top_folder(storage_of(path).absolute(path))
+
+
 def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> tuple[str, ...]:
     """The folders of `--root`, of the label files, and of the images that the first rows name.
 
     A CSV of absolute paths may be anywhere; its images are in one folder or a few, and the first
     rows show which. Only existing files with the extension of an image count.
     """
-    places = {"", *(storage_of(path).top_folder(path) for path in csv_paths)}
+    places = {"", *map(_top_folder, csv_paths)}
     if root is not None:
-        places.add(storage_of(root).top_folder(join(root or ".", "image")))
+        places.add(_top_folder(join(root or ".", "image")))
     for uri in uris:
-        place = storage_of(uri).top_folder(uri)
+        place = _top_folder(uri)
         if place not in places and names_image(uri) and _is_there(uri):
             places.add(place)
     return tuple(sorted(places - {""}))

@@ -102,9 +102,6 @@ class GcsStorage(Storage):
             return None
         return _stored(blob)
 
-    def exists(self, path: str) -> bool:
-        return self.find(path) is not None
-
     def checksum(self, path: str, *, size: int) -> str | None:
         stored = self.find(path)
         if stored is None:

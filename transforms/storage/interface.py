@@ -102,9 +102,9 @@ class Storage(abc.ABC):
             OSError: the storage does not answer.
         """
 
-    @abc.abstractmethod
     def exists(self, path: str) -> bool:
         """Whether a file is there."""
+        return self.find(path) is not None
 
     @abc.abstractmethod
     def open_reader(
@@ -272,13 +272,6 @@ class Storage(abc.ABC):
         """The spellings of a path that listings may use, beginning with the path itself."""
         return [path]
 
-    def top_folder(self, path: str) -> str:
-        """The top folder that contains a path, see `image_lists.top_folder`.
-
-        Empty for buckets, whose permissions decide what may be read.
-        """
-        return ""
-
     def make_directory(self, path: str) -> None:
         """Makes a folder and its parents, where there are folders."""
         return
@@ -334,21 +327,13 @@ class Storage(abc.ABC):
     def check_folders(self, output: str, names: Iterable[str]) -> None:
         """Checks that the folders of a dataset's files are in it, and are not links out of it.
 
-        Args:
-            output: the dataset's folder.
-            names: its files, by their paths below it.
-
         Raises:
             ForeignNameError: one is not.
         """
         return
 
     def check_replaced(self, output: str, names: Iterable[str]) -> None:
-        """Checks that files of a dataset can be written or removed: none is a folder.
-
-        Args:
-            output: the dataset's folder.
-            names: its files, by their paths below it.
+        """Like `check_folders`; also checks that no file to write or to remove is a folder.
 
         Raises:
             ForeignNameError: one is.
@@ -358,12 +343,7 @@ class Storage(abc.ABC):
     def for_each(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Results in the order of the items; computed in parallel if answers take long.
-
-        Args:
-            function: called with each item.
-            items: the arguments of the calls.
-        """
+        """Results in the order of the items; computed in parallel if answers take long."""
         with ThreadPoolExecutor(READERS) as pool:
             yield from pool.map(function, items)
 

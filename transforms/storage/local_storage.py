@@ -23,7 +23,6 @@ from transforms.core.dataset.output_names import (
     is_staged_folder,
 )
 from transforms.core.file_errors import ChangedError, TooLargeError, check_final, is_final
-from transforms.core.planning.image_lists import top_folder
 from transforms.storage.interface import (
     FoundFile,
     Item,
@@ -179,9 +178,6 @@ class LocalStorage(Storage):
     def spellings(self, path: str) -> list[str]:
         relative = os.path.relpath(path)
         return [path, os.path.abspath(path), relative, f"./{relative}"]
-
-    def top_folder(self, path: str) -> str:
-        return top_folder(os.path.abspath(path))
 
     def make_directory(self, path: str) -> None:
         if not os.path.exists(path):

@@ -35,13 +35,18 @@ def listed_uri(cell: str, csv_path: str) -> str:
 def top_folder(path: str) -> str:
     """The top folder of an absolute path: its first folder.
 
-    For a path in a user's home folder, that folder.
+    For a path in a user's home folder, that folder. Empty for an object in a bucket, whose
+    permissions decide what may be read.
 
     >>> top_folder("/data/photos/cat/1.jpg"), top_folder("/home/me/x/../photos/1.jpg")
     ('/data', '/home/me')
     >>> top_folder("/1.jpg"), top_folder("/data/../etc/shadow")
     ('/', '/etc')
+    >>> top_folder("gs://bucket/1.jpg")
+    ''
     """
+    if "://" in path:
+        return ""
     folders = posixpath.normpath(path).strip("/").split("/")[:-1]
     return "/" + "/".join(folders[: 2 if folders[:1] and folders[0] in _HOMES else 1])
 
@@ -59,8 +64,8 @@ def is_in_places(cell: str, csv_path: str, places: Collection[str]) -> bool:
     >>> is_in_places("../../etc/shadow", "/data/x/list.csv", {"/data"})
     False
     """
-    uri = listed_uri(cell, csv_path)
-    return "://" in uri or top_folder(uri) in places
+    place = top_folder(listed_uri(cell, csv_path))
+    return not place or place in places
 
 
 def listed_path(uri: str, root: str) -> str:
