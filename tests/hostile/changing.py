@@ -57,8 +57,9 @@ def main() -> int:
     read_original = transforms.convert_images.read_original
 
     def read_changed(root: str, image: ShardImage, *, max_bytes: int) -> bytes:
-        if image.path.endswith(name):
-            CHANGES[change](Path(root, image.path))
+        path = Path(root, image.path)
+        if str(path).endswith(name):
+            CHANGES[change](path)
         return read_original(root, image, max_bytes=max_bytes)
 
     # Only where shards are written: images are read before to be compared.
