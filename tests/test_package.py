@@ -117,7 +117,8 @@ def test_the_wheel_has_the_two_packages_and_nothing_else(built: Built) -> None:
     assert f"{info}licenses/LICENSE" in names
     # The data files of the report page, without which no dataset has a report.
     page = "transforms/core/report/report_page"
-    assert {f"{page}/{name}" for name in ("page.html", "style.css", "script.js")} <= names
+    parts = ("page.html", "warnings.html", "rejected.html", "groups.html", "style.css", "script.js")
+    assert {f"{page}/{name}" for name in parts} <= names
 
 
 def test_the_metadata_is_complete(built: Built) -> None:

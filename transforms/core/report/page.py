@@ -96,7 +96,10 @@ def _render(sources: Sources, share: float) -> str:
 
 @functools.cache
 def page_template() -> Template:
-    """The template of the page, compiled once per process: that takes longer than rendering."""
+    """The template of the page, compiled once per process: that takes longer than rendering.
+
+    Parts that most pages do not have are templates of their own, compiled when they are needed.
+    """
     # Imported here, because commands without a report do not need it.
     import jinja2
 
@@ -106,6 +109,8 @@ def page_template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        # Constants are hardly there to be folded, and each template is compiled in each run.
+        optimized=False,
     )
     environment.filters |= {"number": number, "bytes": byte_size, "shown": shown}
     environment.filters |= {"wrapped": wrapped, "prose": prose}

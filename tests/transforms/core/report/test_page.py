@@ -10,7 +10,7 @@ from tests.marks import rest_slow
 from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.decisions import Decision, to_manifest
 from transforms.core.rejections import Reason, Rejection
-from transforms.core.report.page import render
+from transforms.core.report.page import page_template, render
 from transforms.core.report.report_tables import MAX_LISTED, advice
 
 MAX_PAGE = 5_000_000
@@ -38,6 +38,23 @@ def test_a_million_images_of_ten_thousand_classes(name: str) -> None:
     assert "10,000" in page
     if name == "class":
         assert page.count("<tr><th scope=row>") == 10_000
+
+
+def test_a_page_compiles_only_the_parts_that_it_has() -> None:
+    """Compiling a template takes longer than rendering it, and is part of each run."""
+    page_template.cache_clear()
+    compiled = page_template().environment.cache
+    assert compiled is not None
+    manifest, statistics = make_manifest(), make_statistics(samples=3, groups=0)
+    for counts in statistics["duplicates"].values():
+        counts["across_splits"] = 0
+    statistics |= {"orientations": {"1": 5}}
+    statistics["duplicates"]["exact"]["conflicts"] = 0
+    sources = make_sources(manifest | {"rejected": {}}, statistics, [])
+    render(sources._replace(missing=[], notes=[]))
+    assert len(compiled) == 1
+    render(make_sources(manifest, make_statistics(samples=3, groups=2), []))
+    assert len(compiled) == 4
 
 
 @pytest.mark.parametrize(("classes", "shards"), rest_slow([(20_000, 3_000), (200_000, 30_000)]))
