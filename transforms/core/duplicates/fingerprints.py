@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -108,7 +109,7 @@ class ShardIndex:
         rows["content"], rows["content2"] = halves[:, 0], halves[:, 1]
         rows["hash"] = [int(digits or "0", 16) for digits in self.perceptual_hashes]
         rows["has_hash"] = [bool(digits) for digits in self.perceptual_hashes]
-        rows["classes"] = [_classes_hash(classes) for classes in self.classes]
+        rows["classes"] = [_classes_hash(tuple(classes)) for classes in self.classes]
         rows["record"] = np.arange(len(rows))
         buckets = rows["content"] % BUCKETS
         for bucket in np.unique(buckets):
@@ -120,7 +121,9 @@ def described(key: str, path: str, classes: Sequence[str]) -> dict[str, Any]:
     return {"key": key, "path": path, "class": ", ".join(classes)}
 
 
-def _classes_hash(classes: Sequence[str]) -> int:
+# Most datasets have far fewer sets of classes than images.
+@functools.lru_cache(maxsize=1024)
+def _classes_hash(classes: tuple[str, ...]) -> int:
     text = json.dumps(sorted(classes))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
