@@ -177,7 +177,7 @@ def machine_shared(options: PipelineOptions, workers: int) -> Iterator[None]:
 
 
 def _names(words: Sequence[str]) -> set[str]:
-    return {flag_name(word.partition("=")[0]) for word in words if word.startswith("--")}
+    return {flag_name(word) for word in words if word.startswith("--")}
 
 
 def _job_size(config: ConvertConfig) -> JobSize:
