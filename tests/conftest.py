@@ -126,3 +126,13 @@ def dropped_sockets() -> Iterator[None]:
         warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
         yield
         collector.collect()
+
+
+@pytest.fixture
+def hostile_folder(tmp_path: Path) -> Path:
+    """A working directory with packages of the names of ours."""
+    folder = tmp_path / "project"
+    for name in ("pipeline", "transforms"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
+    return folder

@@ -210,16 +210,6 @@ def run_installed(venv: Path, *words: str, cwd: Path) -> subprocess.CompletedPro
     )
 
 
-@pytest.fixture
-def hostile_folder(tmp_path: Path) -> Path:
-    """A working directory with packages of the names of ours."""
-    folder = tmp_path / "project"
-    for name in ("pipeline", "transforms"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
-    return folder
-
-
 @pytest.mark.parametrize("folder", ["empty", "with our names"])
 def test_the_installed_script_prints_its_version(
     folder: str, installed: Path, hostile_folder: Path, tmp_path: Path

@@ -48,16 +48,6 @@ def program(folder: Path, *words: str, cwd: Path, python: tuple[str, ...] = ()) 
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.fixture
-def hostile_folder(tmp_path: Path) -> Path:
-    """A working directory with packages of the names of ours."""
-    folder = tmp_path / "project"
-    for name in ("pipeline", "transforms"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
-    return folder
-
-
 def call(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Runs the program in this process."""
     monkeypatch.setattr(sys, "argv", ["/bin/image-tfrecords", *words])
