@@ -64,8 +64,10 @@ COSTS = {
 }
 
 
-def load(folder: Path, data: bytes, pixels: PixelOptions) -> Callable[[], Any]:
-    """A function that takes one image from its plan to its record, or to its rejection."""
+def prepared(
+    folder: Path, data: bytes, pixels: PixelOptions = AS_THEY_ARE, *, fingerprints: bool = False
+) -> tuple[ImageConverter, ShardImage]:
+    """A converter that is set up, and the plan of an image with this data."""
     path = folder / "a.jpg"
     path.write_bytes(data)
     status = path.stat()
@@ -77,9 +79,15 @@ def load(folder: Path, data: bytes, pixels: PixelOptions) -> Callable[[], Any]:
         limits=limits,
         check="full",
         pixels=pixels,
-        fingerprints=True,
+        fingerprints=fingerprints,
     )
     converter.setup()
+    return converter, planned
+
+
+def load(folder: Path, data: bytes, pixels: PixelOptions) -> Callable[[], Any]:
+    """A function that takes one image from its plan to its record, or to its rejection."""
+    converter, planned = prepared(folder, data, pixels, fingerprints=True)
 
     def one() -> Any:
         loaded = converter._load_one(planned)
@@ -114,15 +122,7 @@ def test_one_image(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_bytes_of_an_image_are_copied_once(tmp_path: Path) -> None:
     """From the file to the record: what is stored is the object that was read."""
-    path = tmp_path / "a.jpg"
-    path.write_bytes(PHOTO)
-    status = path.stat()
-    planned = ShardImage(1, "a", "a.jpg", status.st_size, status.st_mtime_ns, "cat", 0)
-    limits = Limits(max_pixels=10**6, max_bytes=10**6)
-    converter = ImageConverter(
-        root=str(tmp_path), features=LAYOUTS["slim"], limits=limits, check="full"
-    )
-    converter.setup()
+    converter, planned = prepared(tmp_path, PHOTO)
     data = converter._read(planned)
     checked = converter._checked(planned, data)
     assert checked.data is data

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import threading
 import time
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,13 @@ import google_crc32c
 import pytest
 
 from tests.lazy import lazy_module
-from tests.marks import rest_slow
 from tests.pipeline.commands import snapshot
-from tests.transforms.beam import collect, make_images
+from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
 from transforms.core.dataset.ledger import Ledger, ShardSummary
 from transforms.core.dataset.manifest import FORMAT_VERSION, to_text
 from transforms.core.duplicates.fingerprints import Sidecar
 from transforms.core.examples.decoder import decode_example
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.images.check import Limits
-from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
-from transforms.core.planning import recipes
 from transforms.core.planning.shards import shard_recipe
 from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
@@ -35,53 +29,6 @@ from transforms.storage.local_storage import LocalStorage
 from transforms.write_shards import WriteShards, _WriteShardFn
 
 tf = lazy_module("tensorflow")
-
-NAME = "train-00000-of-00001.tfrecord"
-
-
-def plan(folder: Path, names: list[str]) -> list[ShardImage]:
-    """Images in the order of their names; those that do not exist yet are drawn."""
-    make_images(folder, [name for name in names if not (folder / name).exists()])
-    return [
-        ShardImage(
-            order, name, name, (folder / name).stat().st_size, 0, f"label {order % 2}", order
-        )
-        for order, name in enumerate(names)
-    ]
-
-
-def write(
-    root: Path,
-    output: Path,
-    shards: list[tuple[str, list[ShardImage]]],
-    *,
-    digest: str = "options",
-    gzip: bool = False,
-    overwrite: bool = False,
-    pixels: PixelOptions = AS_THEY_ARE,
-) -> list[ShardSummary]:
-    limits = Limits(max_pixels=10**6, max_bytes=10**6)
-    converter = ImageConverter(
-        root=str(root), features=LAYOUTS["slim"], limits=limits, check="full", pixels=pixels
-    )
-
-    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        transform = WriteShards(
-            str(output),
-            converter,
-            options_digest=digest,
-            overwrite=overwrite,
-            gzip=gzip,
-        )
-        written = pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform
-        return {"shards": written.shards}
-
-    return collect(construct)["shards"]
-
-
-def staged(output: Path) -> dict[str, Path]:
-    """Shards in the staging folder, without their sidecars, by name."""
-    return {p.name: p for p in (output / ".staging").iterdir() if p.suffix != ".json"}
 
 
 def texts(path: Path, compression: str = "") -> list[str]:
@@ -137,10 +84,6 @@ def test_rejected_images_are_kept_in_the_summary(tmp_path: Path) -> None:
         assert (summary.records, summary.labels) == (2, {"label 0": 2})
     [path] = staged(tmp_path / "out").values()
     assert texts(path) == ["1.jpg", "3.jpg"]
-
-
-def identity(path: Path) -> tuple[int, int]:
-    return path.stat().st_ino, path.stat().st_mtime_ns
 
 
 def test_a_finished_shard_is_not_written_again(tmp_path: Path) -> None:
@@ -400,71 +343,3 @@ def test_a_planned_shard_without_images_is_an_empty_file(tmp_path: Path, gzip: b
     assert [(each.file, each.records) for each in written] == [(empty[0], 0), (name, 1)]
     path = staged(output)[f"{written[0].file}.{written[0].recipe}"]
     assert texts(path, "GZIP" if gzip else "") == []
-
-
-def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
-    """From now on, another version of a library is installed."""
-    installed = recipes.distribution_version
-
-    def version(name: str) -> str:
-        return "99.9" if name == library else installed(name)
-
-    monkeypatch.setattr(recipes, "distribution_version", version)
-
-
-@pytest.mark.parametrize(
-    ("pixels", "is_kept"),
-    rest_slow(
-        [
-            (AS_THEY_ARE, True),
-            (PixelOptions(resize=Resize.parse("longer=8")), False),
-            (PixelOptions(transcode="auto"), True),
-            (PixelOptions(resize=Resize.parse("longer=64,never_enlarge")), True),
-            (PixelOptions(transcode="png"), False),
-        ],
-        2,
-    ),
-)
-@pytest.mark.parametrize("library", ["pillow", "simplejpeg", "tensorflow"])
-def test_an_upgrade_writes_changed_pixels_again_and_keeps_the_rest(
-    library: str,
-    pixels: PixelOptions,
-    is_kept: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    images = plan(tmp_path, ["1.jpg", "2.jpg"])
-    output = tmp_path / "out"
-    [first] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
-    [path] = staged(output).values()
-    before = identity(path)
-    assert write(tmp_path, output, [(NAME, images)], pixels=pixels) == [first]
-    assert identity(path) == before
-    upgrade(monkeypatch, library)
-    [second] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
-    assert (second.recipe == first.recipe) == is_kept
-    assert (list(staged(output).values()) == [path]) == is_kept
-    assert identity(path) == before
-    assert second.crc32c == first.crc32c
-
-
-def test_other_libraries_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images, pixels = plan(tmp_path, ["1.jpg"]), PixelOptions(transcode="png")
-    [first] = write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels)
-    for library in ("xxhash", "apache-beam", "pyarrow", "tfx-bsl", "keras", "numpy"):
-        upgrade(monkeypatch, library)
-    assert write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels) == [first]
-
-
-def test_zlib_decides_what_it_compresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = plan(tmp_path, ["1.jpg"])
-    outputs = {is_gzip: tmp_path / f"out-{is_gzip}" for is_gzip in (False, True)}
-
-    def recipe(is_gzip: bool) -> str:
-        [summary] = write(tmp_path, outputs[is_gzip], [(NAME, images)], gzip=is_gzip)
-        return summary.recipe
-
-    before = [recipe(False), recipe(True)]
-    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "1.99")
-    after = [recipe(False), recipe(True)]
-    assert [was == now for was, now in zip(before, after, strict=True)] == [True, False]

@@ -1,0 +1,68 @@
+"""Writes planned shards of drawn images, for tests of what is written and what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from tests.transforms.beam import collect, make_images
+from transforms.convert_images import ImageConverter
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.images.check import Limits
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.records import ShardImage
+from transforms.write_shards import WriteShards
+
+NAME = "train-00000-of-00001.tfrecord"
+
+
+def plan(folder: Path, names: list[str]) -> list[ShardImage]:
+    """Images in the order of their names; those that do not exist yet are drawn."""
+    make_images(folder, [name for name in names if not (folder / name).exists()])
+    return [
+        ShardImage(
+            order, name, name, (folder / name).stat().st_size, 0, f"label {order % 2}", order
+        )
+        for order, name in enumerate(names)
+    ]
+
+
+def write(
+    root: Path,
+    output: Path,
+    shards: list[tuple[str, list[ShardImage]]],
+    *,
+    digest: str = "options",
+    gzip: bool = False,
+    overwrite: bool = False,
+    pixels: PixelOptions = AS_THEY_ARE,
+) -> list[ShardSummary]:
+    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    converter = ImageConverter(
+        root=str(root), features=LAYOUTS["slim"], limits=limits, check="full", pixels=pixels
+    )
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        transform = WriteShards(
+            str(output),
+            converter,
+            options_digest=digest,
+            overwrite=overwrite,
+            gzip=gzip,
+        )
+        written = pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform
+        return {"shards": written.shards}
+
+    return collect(construct)["shards"]
+
+
+def staged(output: Path) -> dict[str, Path]:
+    """Shards in the staging folder, without their sidecars, by name."""
+    return {p.name: p for p in (output / ".staging").iterdir() if p.suffix != ".json"}
+
+
+def identity(path: Path) -> tuple[int, int]:
+    return path.stat().st_ino, path.stat().st_mtime_ns

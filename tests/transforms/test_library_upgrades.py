@@ -1,0 +1,81 @@
+"""A shard is written again when a library that decides its bytes was upgraded."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.marks import rest_slow
+from tests.transforms.shard_writing import NAME, identity, plan, staged, write
+from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
+from transforms.core.planning import recipes
+
+
+def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    """From now on, another version of a library is installed."""
+    installed = recipes.distribution_version
+
+    def version(name: str) -> str:
+        return "99.9" if name == library else installed(name)
+
+    monkeypatch.setattr(recipes, "distribution_version", version)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "is_kept"),
+    rest_slow(
+        [
+            (AS_THEY_ARE, True),
+            (PixelOptions(resize=Resize.parse("longer=8")), False),
+            (PixelOptions(transcode="auto"), True),
+            (PixelOptions(resize=Resize.parse("longer=64,never_enlarge")), True),
+            (PixelOptions(transcode="png"), False),
+        ],
+        2,
+    ),
+)
+@pytest.mark.parametrize("library", ["pillow", "simplejpeg", "tensorflow"])
+def test_an_upgrade_writes_changed_pixels_again_and_keeps_the_rest(
+    library: str,
+    pixels: PixelOptions,
+    is_kept: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images = plan(tmp_path, ["1.jpg", "2.jpg"])
+    output = tmp_path / "out"
+    [first] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
+    [path] = staged(output).values()
+    before = identity(path)
+    assert write(tmp_path, output, [(NAME, images)], pixels=pixels) == [first]
+    assert identity(path) == before
+    upgrade(monkeypatch, library)
+    [second] = write(tmp_path, output, [(NAME, images)], pixels=pixels)
+    assert (second.recipe == first.recipe) == is_kept
+    assert (list(staged(output).values()) == [path]) == is_kept
+    assert identity(path) == before
+    assert second.crc32c == first.crc32c
+
+
+def test_other_libraries_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, pixels = plan(tmp_path, ["1.jpg"]), PixelOptions(transcode="png")
+    [first] = write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels)
+    for library in ("xxhash", "apache-beam", "pyarrow", "tfx-bsl", "keras", "numpy"):
+        upgrade(monkeypatch, library)
+    assert write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels) == [first]
+
+
+def test_zlib_decides_what_it_compresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = plan(tmp_path, ["1.jpg"])
+    outputs = {is_gzip: tmp_path / f"out-{is_gzip}" for is_gzip in (False, True)}
+
+    def recipe(is_gzip: bool) -> str:
+        [summary] = write(tmp_path, outputs[is_gzip], [(NAME, images)], gzip=is_gzip)
+        return summary.recipe
+
+    before = [recipe(False), recipe(True)]
+    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "1.99")
+    after = [recipe(False), recipe(True)]
+    assert [was == now for was, now in zip(before, after, strict=True)] == [True, False]
