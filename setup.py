@@ -25,6 +25,7 @@ INSTALL_REQUIRES = [
     "Jinja2>=3.1,<4",
     "MarkupSafe>=3,<4",
     "Pillow>=12.1.1,<13",
+    "pyarrow>=18,<26",
     "PyYAML>=6,<7",
     "requests>=2.32.4,<3",
     "simplejpeg>=1.8,<2",

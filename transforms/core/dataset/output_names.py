@@ -28,6 +28,9 @@ INFO = "dataset_info.json"
 # Not part of the dataset: the report can be made again from the rest.
 REPORT = "report.html"
 
+# The folder of the indexes of all shards, see `record_index`.
+INDEX = "index"
+
 # The end of the names of files that hold class names for TensorFlow Datasets.
 CLASS_NAMES = ".labels.txt"
 
@@ -53,6 +56,9 @@ PROBE = "probe"
 # The suffix of a local file while it is written.
 PARTIAL = ".partial"
 
+# The end of the name of an index.
+_TABLE = ".parquet"
+
 _LONGEST = 255
 _SMALL_FILES = frozenset({LABELS, REJECTED, STATISTICS, SCHEMA, LABEL_MAP, FEATURES, INFO})
 _CONTROL = frozenset({OUTCOME, FORMER, SMALL, LOCK, REJECTED, PROBE})
@@ -61,7 +67,7 @@ _SHARD = r"(?P<file>[A-Za-z][A-Za-z0-9_]*-\d{5}-of-\d{5}\.tfrecord(?:\.gz)?)"
 _DIGEST = "[0-9a-f]{32}"
 _STAGED = re.compile(
     rf"(?P<shard>{_SHARD}\.(?P<recipe>{_DIGEST}))"
-    rf"(?:\.json(?:\.partial)?|(?P<attempt>\.{_DIGEST}\.partial))?"
+    rf"(?:\.(?:json|parquet)(?:\.partial)?|(?P<attempt>\.{_DIGEST}\.partial))?"
 )
 # The file of one image, in the folder of one attempt at its shard.
 _NUMBER = re.compile(r"\d{7,}")
@@ -87,6 +93,28 @@ def is_shard(name: str) -> bool:
     except ValueError:
         return False
     return len(name) <= _LONGEST
+
+
+def index_file(shard: str) -> str:
+    """The file of a shard's index, below the dataset's folder.
+
+    >>> index_file("train-00000-of-00002.tfrecord.gz")
+    'index/train-00000-of-00002.parquet'
+    """
+    stem = shard.removesuffix(".gz").removesuffix(".tfrecord")
+    return f"{INDEX}/{stem}{_TABLE}"
+
+
+def is_index_file(name: object) -> bool:
+    """Whether `index_file` can give this name.
+
+    >>> is_index_file("index/a-00000-of-00001.parquet"), is_index_file("index/../a.parquet")
+    (True, False)
+    """
+    if not isinstance(name, str):
+        return False
+    stem = name.removeprefix(f"{INDEX}/").removesuffix(_TABLE)
+    return name == f"{INDEX}/{stem}{_TABLE}" and is_shard(f"{stem}.tfrecord")
 
 
 def is_data_file(name: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.pixel_options import Original
-from transforms.core.records import NO_IMAGE, ShardImage
+from transforms.core.records import NO_IMAGE, ShardImage, ShardRow
 
 # Not a `MappingProxyType`, which cannot be pickled: a child process may decode the image.
 _NO_VALUES: Mapping[str, Any] = {}
@@ -29,7 +29,9 @@ class CheckedImage(NamedTuple):
         image: its plan; `NO_IMAGE` before the plan is known, and for a row.
         values: of all other features, by name; a list for a list feature.
         content: `content_hash` of the file; empty when nothing is compared.
+        stored_content: `content_hash` of `data`; empty when nothing is compared.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
+        row: the plan of a record that is made of a row without an image.
     """
 
     data: bytes
@@ -43,4 +45,6 @@ class CheckedImage(NamedTuple):
     image: ShardImage = NO_IMAGE
     values: Mapping[str, Any] = _NO_VALUES
     content: str = ""
+    stored_content: str = ""
     embedding: bytes = b""
+    row: ShardRow | None = None
