@@ -51,13 +51,22 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
 
 
 def _source(config: ConvertConfig) -> ImageSource:
+    is_dropped = config.dedupe == "drop"
     images = RowImages(
-        root=config.root, key=config.key, places=config.row_places, rules=config.path_rules
+        root=config.root,
+        key=config.key,
+        places=config.row_places,
+        rules=config.path_rules,
+        with_checksums=is_dropped,
     )
     return ImageSource(
         config.images,
         ImageFinder(
-            root=config.root, key=config.key, rules=config.path_rules, left_out=config.left_out
+            root=config.root,
+            key=config.key,
+            rules=config.path_rules,
+            left_out=config.left_out,
+            with_checksums=is_dropped,
         ),
         config.csv_paths,
         RowReader(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import find_equal
 from transforms.core.duplicates.fingerprints import md5_hash
 from transforms.core.duplicates.resolve_duplicates import resolve_duplicates
@@ -17,7 +18,9 @@ from transforms.core.planning.staged_images import is_staged_root
 from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.original_images import read_original
+from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
+from transforms.storage.interface import CRC_CHARACTERS, listed_md5
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 _CANDIDATES = "candidates"
@@ -35,24 +38,45 @@ class FindEqualImages(beam.PTransform):
     """Finds images with equal content by their fingerprints.
 
     Input: `(bucket, FingerprintBatch)`. Output: `BucketDuplicates` for each bucket. What crosses
-    the shuffle is 50 bytes per image; a bucket has 1/32 of all images and is in memory twice.
+    the shuffle is 50 bytes per image, and at most 20 fingerprints of each content in a shard; a
+    bucket is in memory twice. On several machines, only a sample of the hashes goes on to the
+    worker that publishes.
     """
+
+    def __init__(self, shards: beam.PCollection[ShardSummary]) -> None:
+        """Takes the shards with these fingerprints."""
+        super().__init__()
+        self._shards = shards
 
     def expand(
         self, batches: beam.PCollection[tuple[int, FingerprintBatch]]
     ) -> beam.PCollection[BucketDuplicates]:
+        images: tuple[beam.pvalue.AsSingleton, ...] = ()
+        if not runs_in_process(batches.pipeline):
+            counted = (
+                self._shards
+                | "Records of shards" >> beam.Map(_records).with_output_types(int)
+                | "Count images" >> beam.CombineGlobally(sum)
+            )
+            images = (beam.pvalue.AsSingleton(counted),)
         return (
             batches
             | "Group fingerprints" >> beam.GroupByKey()
             | "Compare fingerprints"
-            >> beam.ParDo(_FindEqualFn()).with_output_types(BucketDuplicates)
+            >> beam.ParDo(_FindEqualFn(), *images).with_output_types(BucketDuplicates)
         )
 
 
+def _records(shard: ShardSummary) -> int:
+    return shard.records
+
+
 class _FindEqualFn(beam.DoFn):
-    def process(self, bucket: tuple[int, Iterable[FingerprintBatch]]) -> Iterator[BucketDuplicates]:
+    def process(
+        self, bucket: tuple[int, Iterable[FingerprintBatch]], images: int | None = None
+    ) -> Iterator[BucketDuplicates]:
         # In another process, Beam decodes rows to a generated class.
-        yield find_equal(FingerprintBatch(*batch) for batch in bucket[1])
+        yield find_equal((FingerprintBatch(*batch) for batch in bucket[1]), images=images)
 
 
 class UniqueImages(NamedTuple):
@@ -68,8 +92,8 @@ class DropDuplicates(beam.PTransform):
     """Keeps one of several images with equal content, before shards are planned.
 
     Files of equal content have equal sizes, so only images that share their listed size are
-    read; for GCS objects the stored MD5 is used instead, if there is one. The image
-    whose key sorts first is kept, whatever the runner and the order. If the duplicates have
+    read; of GCS objects, the CRC32C and the MD5 that came with the listing are compared. The
+    image whose key sorts first is kept, whatever the runner and the order. If the duplicates have
     different classes, all of them are rejected, since none can be preferred.
 
     Input: `LabelledImage`. Output: `UniqueImages`. Only names are grouped. A retry reads again.
@@ -91,7 +115,7 @@ class DropDuplicates(beam.PTransform):
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         sized = (
             images
-            | "Name sizes" >> beam.ParDo(_NameSizeFn()).with_output_types(tuple[int, LabelledImage])
+            | "Name sizes" >> beam.ParDo(_NameSizeFn()).with_output_types(tuple[str, LabelledImage])
             | "Group names by size" >> beam.GroupByKey()
             | "Pick images that share a size"
             >> beam.ParDo(_PickFn(self._max_bytes))
@@ -116,8 +140,9 @@ class DropDuplicates(beam.PTransform):
 
 
 class _NameSizeFn(beam.DoFn):
-    def process(self, image: LabelledImage) -> Iterator[tuple[int, LabelledImage]]:
-        yield image.size, image
+    def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
+        # In another process, Beam decodes rows to a generated class.
+        yield f"{image.size} {image.checksum[:CRC_CHARACTERS]}", image
 
 
 class _PickFn(beam.DoFn):
@@ -125,15 +150,13 @@ class _PickFn(beam.DoFn):
         self._max_bytes = max_bytes
 
     def process(
-        self, group: tuple[int, Iterable[LabelledImage]]
+        self, group: tuple[str, Iterable[LabelledImage]]
     ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        size, images = group
-        # Empty and oversized files are rejected later for that reason.
-        is_compared = 0 < size <= self._max_bytes
         first: LabelledImage | None = None
         several = False
-        for image in images:
-            if not is_compared:
+        for image in group[1]:
+            # Empty and oversized files are rejected later for that reason.
+            if not 0 < image.size <= self._max_bytes:
                 yield image
             elif first is None:
                 first = image
@@ -173,12 +196,11 @@ class _HashFn(beam.DoFn):
             return f"unreadable {image.key}", image
 
     def _md5(self, uri: str, image: LabelledImage) -> str:
+        known: str | None = listed_md5(image.checksum)
         # The version of a staged image is not a generation of its object.
-        if not is_staged_root(self._root):
+        if not image.checksum and not is_staged_root(self._root):
             known = storage_of(uri).md5(uri, version=image.version)
-            if known is not None:
-                return known
-        return md5_hash(read_original(self._root, image, max_bytes=self._max_bytes))
+        return known or md5_hash(read_original(self._root, image, max_bytes=self._max_bytes))
 
 
 class _ChooseFn(beam.DoFn):

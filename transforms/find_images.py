@@ -45,15 +45,23 @@ class ImageFinder:
         key: kind of the join key.
         rules: how an image's path gives its label and its split.
         left_out: files that are not images.
+        with_checksums: whether to find checksums, too, where they come with the listing.
     """
 
     def __init__(
-        self, *, root: str, key: str, rules: PathRules, left_out: LeftOut | None = None
+        self,
+        *,
+        root: str,
+        key: str,
+        rules: PathRules,
+        left_out: LeftOut | None = None,
+        with_checksums: bool = False,
     ) -> None:
         self._root = root
         self._key = key
         self._rules = rules
         self._left_out = left_out or LeftOut()
+        self._with_checksums = with_checksums
         self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
 
     def find(
@@ -68,7 +76,8 @@ class ImageFinder:
         found = 0
         folder = named_folder(part.glob)
         listed = part._replace(glob=any_case(part.glob))
-        for file in storage_of(part.glob).list_range(listed, limit):
+        storage = storage_of(part.glob)
+        for file in storage.list_range(listed, limit, with_checksums=self._with_checksums):
             if isinstance(file, NameRange):
                 yield file._replace(glob=part.glob)
             elif not self._left_out.has(file.uri):
@@ -85,10 +94,12 @@ class ImageFinder:
             detail = f"the name holds bytes that are not UTF-8: {shown}"
             return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
         key = image_key(file.uri, kind=self._key, root=self._root)
-        if not self._reads_paths:
-            return key, JoinSide(path, file.size, file.version, "", "", is_image=True)
-        label, split = self._rules.label(path, folder=folder), self._rules.split(path)
-        return key, JoinSide(path, file.size, file.version, label, "", split, is_image=True)
+        label = split = ""
+        if self._reads_paths:
+            label, split = self._rules.label(path, folder=folder), self._rules.split(path)
+        return key, JoinSide(
+            path, file.size, file.version, label, "", split, "", "", True, file.checksum
+        )
 
 
 def named_folder(pattern: str) -> str:

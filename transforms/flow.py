@@ -193,7 +193,8 @@ class WritePlan(beam.PTransform):
         )
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:
-            duplicates = written.fingerprints | "Find duplicates" >> FindEqualImages()
+            find = FindEqualImages(written.shards)
+            duplicates = written.fingerprints | "Find duplicates" >> find
             if plan.equal is not None:
                 duplicates = (duplicates, plan.equal) | "All duplicates" >> beam.Flatten()
         if target.quarantine is not None:

@@ -110,7 +110,7 @@ class _LookUpFn(beam.DoFn):
     def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
         uri, label = labelled
         text = given_label(label)
-        size, version, _ = find_listed(uri)
+        found = find_listed(uri)
         path = listed_path(uri, self._root)
-        image = JoinSide(path, size, version, text, "", is_image=True)
+        image = JoinSide(path, found.size, found.version, text, "", is_image=True)
         return listed_key(uri, kind=self._key, root=self._root), image

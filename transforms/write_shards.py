@@ -22,13 +22,14 @@ from transforms.core.dataset.image_file_names import ImageFile, image_file
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import manifest_shards
 from transforms.core.dataset.output_names import MANIFEST, REJECTED, STAGING
-from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
+from transforms.core.duplicates.fingerprints import BUCKETS, MANY_BUCKETS, ShardIndex, Sidecar
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
 from transforms.core.rejections import Reason
 from transforms.metrics import PROGRESS, counter, distribution
+from transforms.runners import runs_in_process
 from transforms.shard_converter import Converter, Planned
 from transforms.shard_counter import ShardCounter
 from transforms.shard_finisher import ShardFinisher
@@ -91,6 +92,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         )
 
     def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
+        self._fn.buckets = BUCKETS if runs_in_process(shards.pipeline) else MANY_BUCKETS
         written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
             ShardSummary, **{_FINGERPRINTS: tuple[int, FingerprintBatch]}
         ).with_outputs(_FINGERPRINTS, main="shards")
@@ -99,6 +101,7 @@ class WriteShards(beam.io.WriteToTFRecord):
 
 class _WriteShardFn(beam.DoFn):
     _per_image = False
+    buckets = BUCKETS
 
     def __init__(
         self,
@@ -189,7 +192,7 @@ class _WriteShardFn(beam.DoFn):
     ) -> Iterator[ShardSummary | beam.pvalue.TaggedOutput]:
         yield summary
         if self._converter.fingerprints:
-            for batch in index.fingerprint_batches(summary.file):
+            for batch in index.fingerprint_batches(summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
     def _is_readable_now(self, images: list[Planned]) -> bool:

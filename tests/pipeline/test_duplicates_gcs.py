@@ -1,4 +1,4 @@
-"""`--dedupe drop` on a bucket: MD5s are requested instead of images, and objects may vanish."""
+"""`--dedupe drop` on a bucket: MD5s come with the listing, and objects may vanish."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.images import picture, saved
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
 from tests.servers.gcs import GcsServer
+from tests.servers.gcs_requests import parameters_of
 
 SEEDS = {
     "cat/a.jpg": 1,
@@ -86,15 +87,21 @@ def test_the_files_are_those_of_the_same_images_on_disk(buckets: GcsServer, tmp_
     assert there.ledger == local.ledger
 
 
-def test_of_images_of_one_size_the_bucket_is_asked_for_the_md5(
-    buckets: GcsServer, tmp_path: Path
-) -> None:
+def listed_fields(buckets: GcsServer) -> set[str]:
+    """What listings of the images asked for, whose pages have names."""
+    found = [
+        parameters_of(target).get("fields", "")
+        for method, target in buckets.log()
+        if method == "GET" and target.startswith("/storage/v1/b/photos/o?")
+    ]
+    return {fields for fields in found if "generation" in fields}
+
+
+def test_no_image_costs_a_request_for_its_md5(buckets: GcsServer, tmp_path: Path) -> None:
     buckets.reset()
     converted(buckets, tmp_path / "there")
-    sizes = [len(data) for data in IMAGES.values()]
-    assert asked_for(buckets) == [
-        name for name, data in IMAGES.items() if sizes.count(len(data)) > 1
-    ]
+    assert asked_for(buckets) == []
+    assert any("crc32c,md5Hash,contentEncoding" in each for each in listed_fields(buckets))
     # One of each group is read for the SHA-256 that is listed, what was rejected for the report.
     message = ["cat/a.jpg", "cat/same.jpg", "cat/copy.jpg", "cat/same.jpg", "dog/same.jpg"]
     stored = ["cat/a.jpg", "cat/b.jpg", "dog/c.jpg"]
@@ -115,9 +122,20 @@ def test_what_is_stored_compressed_is_read_to_be_compared(
 
 
 @pytest.mark.slow
-def test_an_object_that_is_gone_before_it_is_compared_costs_no_copy(
+def test_a_run_that_drops_nothing_lists_no_checksums(buckets: GcsServer, tmp_path: Path) -> None:
+    buckets.reset()
+    converted(buckets, tmp_path / "there", dedupe="report")
+    assert listed_fields(buckets)
+    assert not any("md5Hash" in each for each in listed_fields(buckets))
+
+
+@pytest.mark.slow
+def test_an_object_that_is_gone_before_it_is_read_to_be_compared_costs_no_copy(
     buckets: GcsServer, tmp_path: Path
 ) -> None:
+    for name in ("cat/a.jpg", "cat/copy.jpg"):
+        packed = gzip.compress(IMAGES[name], mtime=0)
+        buckets.put("photos", f"in/{name}", packed, content_encoding="gzip")
     buckets.set_faults([{"method": "GET", "object": "photos/in/cat/a.jpg", "status": 404}])
     dataset = converted(buckets, tmp_path / "there")
     found = reasons(dataset)

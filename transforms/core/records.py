@@ -19,6 +19,7 @@ class JoinSide(NamedTuple):
         group: the row's group; images of one group share a split.
         cells: the cells that the layout needs, see `row_cells`; empty if it needs none.
         is_image: whether this side is an image, not a label row.
+        checksum: of an image, see `FoundFile`; empty unless duplicates are dropped.
     """
 
     path: str
@@ -30,6 +31,7 @@ class JoinSide(NamedTuple):
     group: str = ""
     cells: str = ""
     is_image: bool = False
+    checksum: str = ""
 
 
 class LabelledImage(NamedTuple):
@@ -45,6 +47,7 @@ class LabelledImage(NamedTuple):
         label: label text; empty when the dataset has no labels.
         rows: label rows that named this image with this label.
         cells: its rows, see `row_cells`; empty if the layout needs none.
+        checksum: see `JoinSide`.
     """
 
     split: str
@@ -56,6 +59,7 @@ class LabelledImage(NamedTuple):
     label: str
     rows: int
     cells: str = ""
+    checksum: str = ""
 
 
 class ShardImage(NamedTuple):
@@ -134,10 +138,12 @@ class FingerprintBatch(NamedTuple):
     Attributes:
         file: name of the shard.
         rows: packed, see `fingerprints.unpack_batch`.
+        left_out: numbers of further images with the same contents, see `unpack_left_out`.
     """
 
     file: str
     rows: str
+    left_out: str = ""
 
 
 class BucketDuplicates(NamedTuple):
@@ -146,7 +152,7 @@ class BucketDuplicates(NamedTuple):
     Attributes:
         equal: an `equal_images.Equal` as JSON.
         files: the names of the shards that `hashes` numbers, as JSON.
-        hashes: packed perceptual hashes of the bucket's images.
+        hashes: packed perceptual hashes, one for each content and split, or a sample of them.
     """
 
     equal: str

@@ -23,7 +23,13 @@ from transforms.core.records import NameRange
 from transforms.storage.gcs_client import SCHEME, blob_of, client, get_media, split_uri
 from transforms.storage.gcs_errors import translate_errors
 from transforms.storage.gcs_retry import GATE, count_since, retry, throttling_counted
-from transforms.storage.interface import MAX_TEXT_BYTES, FoundFile, Storage, Stored
+from transforms.storage.interface import (
+    MAX_TEXT_BYTES,
+    UNKNOWN_CHECKSUM,
+    FoundFile,
+    Storage,
+    Stored,
+)
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
@@ -49,13 +55,16 @@ class GcsStorage(Storage):
             assert isinstance(file, FoundFile)
             yield file
 
-    def list_range(self, part: NameRange, limit: int) -> Iterator[FoundFile | NameRange]:
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
         """See `list_files`; what follows the page of the `limit`-th name is cut into ranges."""
         bucket, names = split_uri(part.glob)
         if not bucket:
             raise FileNotFoundError(errno.ENOENT, "no such bucket", part.glob)
         matches, listed = glob_regex(names).fullmatch, 0
-        pages = _pages(part, literal_prefix(names), "name,size,generation")
+        more = ",crc32c,md5Hash,contentEncoding" if with_checksums else ""
+        pages = _pages(part, literal_prefix(names), f"name,size,generation{more}")
         for page, is_last in pages:
             listed += len(page)
             is_cut = bool(limit) and listed >= limit and not is_last
@@ -63,7 +72,8 @@ class GcsStorage(Storage):
             for blob in page[: -1 if is_cut else None]:
                 if matches(blob.name) and not blob.name.endswith("/"):
                     uri = f"{SCHEME}{bucket}/{blob.name}"
-                    yield FoundFile(uri, blob.size or 0, blob.generation)
+                    checksum = _checksum(blob) if with_checksums else ""
+                    yield FoundFile(uri, blob.size or 0, blob.generation, checksum)
             if is_cut:
                 with throttling_counted():
                     ranges = list(self._cut(part._replace(start=page[-1].name)))
@@ -301,7 +311,14 @@ def _pages(
 def _stored(blob: Blob) -> Stored:
     """The metadata of an object."""
     crc32c = base64.b64decode(blob.crc32c).hex()
-    return Stored(int(blob.size or 0), int(blob.generation), crc32c)
+    return Stored(int(blob.size or 0), int(blob.generation), crc32c, _checksum(blob))
+
+
+def _checksum(blob: Blob) -> str:
+    """See `FoundFile.checksum`."""
+    if blob.content_encoding == "gzip":
+        return UNKNOWN_CHECKSUM
+    return f"{blob.crc32c}{blob.md5_hash or ''}"
 
 
 def _copy(source: str, there: Stored, target: str, former: Stored | None) -> int:

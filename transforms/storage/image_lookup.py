@@ -29,6 +29,7 @@ class RowImages:
         key: kind of the join key.
         places: folders that local files must be in, see `top_folder`; None for anywhere.
         rules: how an image's path gives its label and its split.
+        with_checksums: whether to find checksums, too, where they come with the sizes.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class RowImages:
         key: str,
         places: Collection[str] | None = None,
         rules: PathRules = NOTHING,
+        with_checksums: bool = False,
     ) -> None:
         self._root = root
         self._rules = rules
         self._key = key
         self._places = places
+        self._with_checksums = with_checksums
 
     def find(
         self, rows: Iterable[tuple[str, JoinSide]], path: str
@@ -74,7 +77,10 @@ class RowImages:
         found = find_listed(uri)
         path = listed_path(uri, self._root)
         label, split = self._rules.label(path), self._rules.split(path)
-        return JoinSide(path, found.size, found.version, label, "", split, is_image=True)
+        checksum = found.checksum if self._with_checksums else ""
+        return JoinSide(
+            path, found.size, found.version, label, "", split, is_image=True, checksum=checksum
+        )
 
 
 def find_listed(uri: str) -> Stored:

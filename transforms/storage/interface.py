@@ -7,6 +7,7 @@ checks the scheme of a path.
 from __future__ import annotations
 
 import abc
+import base64
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -33,6 +34,10 @@ A sparse file of a terabyte costs nothing to create.
 _CHUNK = 1 << 20
 
 
+UNKNOWN_CHECKSUM = "-"
+"""Stands for a checksum that cannot be known without reading the file."""
+
+
 class FoundFile(NamedTuple):
     """One file as listed.
 
@@ -40,11 +45,13 @@ class FoundFile(NamedTuple):
         uri: local path or URL.
         size: bytes.
         version: changes when the content does.
+        checksum: CRC32C and MD5 in base64, 8 and 24 characters; see `list_range`.
     """
 
     uri: str
     size: int
     version: int
+    checksum: str = ""
 
 
 class Stored(NamedTuple):
@@ -54,11 +61,28 @@ class Stored(NamedTuple):
         size: bytes.
         version: changes when the content does; the generation where there are generations.
         crc32c: 8 hexadecimal digits; empty unless `keeps_checksums`.
+        checksum: see `FoundFile`; empty unless `keeps_checksums`.
     """
 
     size: int
     version: int
     crc32c: str = ""
+    checksum: str = ""
+
+
+CRC_CHARACTERS = 8
+"""The characters of the CRC32C at the beginning of a `FoundFile.checksum`."""
+
+
+def listed_md5(checksum: str) -> str:
+    """The MD5 in a `FoundFile.checksum`, 32 hexadecimal digits; empty if it is not known.
+
+    >>> listed_md5("nWr6zg==1B2M2Y8AsgTpgAmY7PhCfg==")
+    'd41d8cd98f00b204e9800998ecf8427e'
+    >>> listed_md5("nWr6zg=="), listed_md5("-"), listed_md5("")
+    ('', '', '')
+    """
+    return base64.b64decode(checksum[CRC_CHARACTERS:]).hex()
 
 
 class Storage(abc.ABC):
@@ -90,8 +114,18 @@ class Storage(abc.ABC):
             OSError: something cannot be listed; images would be missed silently.
         """
 
-    def list_range(self, part: NameRange, limit: int) -> Iterator[FoundFile | NameRange]:
-        """Lists files; after about `limit` names the rest may follow as ranges, 0 for no limit."""
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
+        """Lists files.
+
+        Args:
+            part: a glob, or a range of its names.
+            limit: after about this many names the rest may follow as ranges, 0 for no limit.
+            with_checksums: whether to give checksums, where they come with the listing: only the
+                CRC32C if there is no MD5 (composite objects), `UNKNOWN_CHECKSUM` if they are those
+                of compressed bytes.
+        """
         return self.list_files(part.glob)
 
     @abc.abstractmethod

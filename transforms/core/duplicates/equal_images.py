@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from transforms.core.duplicates.fingerprints import pack, unpack, unpack_batch
+from transforms.core.duplicates.fingerprints import (
+    MAX_IMAGES,
+    content_starts,
+    pack,
+    unpack,
+    unpack_batch,
+    unpack_left_out,
+)
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import BucketDuplicates, FingerprintBatch
 
@@ -16,7 +24,6 @@ MODES = ("off", "report", "drop")
 
 # Limits for the lists in `statistics.json`.
 MAX_GROUPS = 100
-MAX_IMAGES = 20
 MAX_PAIRS = 100
 
 # Maximum Hamming distance of near-duplicates' perceptual hashes: a photo and its half size differ
@@ -31,7 +38,10 @@ MAX_COMPARED = 1_000_000
 # Images with the same band with which each image is compared.
 _WINDOW = 100
 
-_HASHED = np.dtype([("content", "<u8"), ("hash", "<u8"), ("file", "<u4"), ("record", "<u4")])
+# The first image of each content in each split, and the number of these images.
+_HASHED = np.dtype(
+    [("content", "<u8"), ("hash", "<u8"), ("file", "<u4"), ("record", "<u4"), ("images", "<u4")]
+)
 
 Record = tuple[str, int]
 """A record: the name of its shard and its number there."""
@@ -79,44 +89,113 @@ class Near(NamedTuple):
     listed: tuple[tuple[int, Record, Record], ...]
 
 
-def find_equal(batches: Iterable[FingerprintBatch]) -> BucketDuplicates:
-    """Finds exact duplicates in one bucket; the order of the batches does not matter."""
-    in_order = sorted(batches)
-    files = tuple(dict.fromkeys(batch.file for batch in in_order))
-    number = {file: at for at, file in enumerate(files)}
-    parts = [unpack_batch(batch) for batch in in_order]
-    rows = np.concatenate(parts)
-    file = np.repeat([number[batch.file] for batch in in_order], [len(part) for part in parts])
-    order = np.lexsort((rows["record"], file, rows["content2"], rows["content"]))
-    rows, file = rows[order], file[order]
-    with_hash = rows["has_hash"] > 0
-    hashes = np.zeros(int(with_hash.sum()), _HASHED)
-    for name in ("content", "hash", "record"):
-        hashes[name] = rows[name][with_hash]
-    hashes["file"] = file[with_hash]
-    equal = merge_equal(_equal_rows(rows, file, files))
+def find_equal(
+    batches: Iterable[FingerprintBatch],
+    *,
+    images: int | None = None,
+    max_compared: int = MAX_COMPARED,
+) -> BucketDuplicates:
+    """Finds exact duplicates in one bucket; the order of the batches does not matter.
+
+    Args:
+        batches: all of the bucket.
+        images: in all buckets, to keep only the sample of hashes that `find_near` compares; None
+            to keep all.
+        max_compared: see `find_near`.
+    """
+    bucket = _Bucket(batches)
+    equal = merge_equal(bucket.groups())
+    hashes = bucket.hashes()
+    if images is not None:
+        hashes = _sample(hashes, images, max_compared)
+    numbers, hashes["file"] = np.unique(hashes["file"], return_inverse=True)
+    files = [bucket.files[number] for number in numbers]
     return BucketDuplicates(json.dumps(equal), json.dumps(files), pack(hashes))
 
 
-def _equal_rows(rows: Any, file: Any, files: Sequence[str]) -> Iterable[Equal]:
-    """Each group of sorted rows with the same content."""
-    same = (rows["content"][1:] == rows["content"][:-1]) & (
-        rows["content2"][1:] == rows["content2"][:-1]
-    )
-    starts = np.flatnonzero(np.concatenate(([True], ~same)))
-    ends = np.append(starts[1:], len(rows))
-    several = ends - starts > 1
-    for start, end in zip(starts[several], ends[several], strict=True):
-        splits = {ShardName.parse(files[at]).split for at in np.unique(file[start:end])}
-        yield equal_group(
-            [
-                (files[file[at]], int(rows["record"][at]))
-                for at in range(start, min(end, start + MAX_IMAGES))
-            ],
-            size=int(end - start),
-            across=len(splits) > 1,
-            conflict=len(np.unique(rows["classes"][start:end])) > 1,
-        )
+class _Bucket:
+    """The fingerprints of one bucket, sorted by content, file and record.
+
+    Attributes:
+        files: the names of the shards, sorted.
+    """
+
+    def __init__(self, batches: Iterable[FingerprintBatch]) -> None:
+        in_order = sorted(batches)
+        self.files = sorted({batch.file for batch in in_order})
+        number = {file: at for at, file in enumerate(self.files)}
+        numbers = np.array([number[batch.file] for batch in in_order], np.uint32)
+        splits = [ShardName.parse(file).split for file in self.files]
+        self._splits = np.unique(splits, return_inverse=True)[1]
+        parts = [unpack_batch(batch) for batch in in_order]
+        rows, file = np.concatenate(parts), np.repeat(numbers, [len(part) for part in parts])
+        order = np.lexsort((rows["record"], file, rows["content2"], rows["content"]))
+        self._rows, self._file = rows[order], file[order]
+        others = [unpack_left_out(batch) for batch in in_order]
+        self._others = np.concatenate(others)
+        self._others_file = np.repeat(numbers, [len(other) for other in others])
+
+    def groups(self) -> Iterator[Equal]:
+        """Each group of images with the same content."""
+        rows, file = self._rows, self._file
+        more: Counter[tuple[int, int]] = Counter()
+        classes: dict[tuple[int, int], set[int]] = {}
+        for *halves, of_classes, images, _ in self._others.tolist():
+            content = (halves[0], halves[1])
+            more[content] += images
+            classes.setdefault(content, set()).add(of_classes)
+        starts = content_starts(rows)
+        ends = np.append(starts[1:], len(rows))
+        several = ends - starts > 1
+        for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
+            content = (int(rows["content"][start]), int(rows["content2"][start]))
+            all_classes = {*rows["classes"][start:end].tolist(), *classes.get(content, ())}
+            yield equal_group(
+                [
+                    (self.files[file[at]], int(rows["record"][at]))
+                    for at in range(start, min(end, start + MAX_IMAGES))
+                ],
+                size=end - start + more[content],
+                across=len(np.unique(self._splits[file[start:end]])) > 1,
+                conflict=len(all_classes) > 1,
+            )
+
+    def hashes(self) -> Any:
+        """As `_HASHED`: the first image of each content and split represents all of them."""
+        has_hash = self._rows["has_hash"] > 0
+        rows, file = self._rows[has_hash], self._file[has_hash]
+        splits = self._splits[file]
+        order = np.lexsort((rows["record"], file, splits, rows["content"]))
+        rows, file, splits = rows[order], file[order], splits[order]
+        content = rows["content"]
+        is_first = np.ones(len(rows), bool)
+        is_first[1:] = (content[1:] != content[:-1]) | (splits[1:] != splits[:-1])
+        starts = np.flatnonzero(is_first)
+        hashes = np.zeros(len(starts), _HASHED)
+        for name in ("content", "hash", "record"):
+            hashes[name] = rows[name][starts]
+        hashes["file"] = file[starts]
+        hashes["images"] = np.diff(np.append(starts, len(rows)))
+        for other, other_file in zip(self._others, self._others_file, strict=True):
+            of_content = slice(
+                *(np.searchsorted(hashes["content"], other["content"], side) for side in _SIDES)
+            )
+            is_same = self._splits[hashes["file"][of_content]] == self._splits[other_file]
+            hashes["images"][of_content] += np.where(is_same, other["hashed"], 0).astype("<u4")
+        return hashes
+
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+def _sample(hashes: Any, images: int, max_compared: int) -> Any:
+    """The hashes of a fair sample of all contents, the same in every run.
+
+    The low bits select the bucket, so other bits are used, which are uniform in every bucket.
+    """
+    if images <= max_compared:
+        return hashes
+    return hashes[hashes["content"] < np.uint64((max_compared << 64) // images)]
 
 
 def equal_group(
@@ -175,13 +254,11 @@ def find_near(
     """
     files: dict[str, int] = {}
     parts = [np.zeros(0, _HASHED)]
-    limit = None if images <= max_compared else (max_compared << 64) // images
     for bucket in buckets:
         hashes = unpack(bucket.hashes, _HASHED).copy()
         numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
         hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
-        # The low bits select the bucket, so other bits are used, which are uniform in every bucket.
-        parts.append(hashes if limit is None else hashes[hashes["content"] < np.uint64(limit)])
+        parts.append(_sample(hashes, images, max_compared))
     return _similar(np.concatenate(parts), list(files))
 
 
@@ -197,7 +274,7 @@ def _similar(hashes: Any, files: Sequence[str]) -> Near:
     # One image of each content and split represents all of them.
     own = np.rec.fromarrays([hashes["content"], splits[place]])
     kept = np.sort(np.unique(own, return_index=True)[1])
-    compared = len(hashes)
+    compared = int(hashes["images"].sum())
     hashes, place = hashes[kept], place[kept]
     pairs = _pairs(hashes["hash"], hashes["content"], splits[place])
     listed = tuple(

@@ -1,8 +1,8 @@
 """Fingerprints of images: a content hash and a perceptual hash, small enough to shuffle.
 
 Those of one shard are kept in its sidecar (`ShardIndex`), so that a reused shard
-has its fingerprints. A packed `FingerprintBatch` crosses the shuffle: 37 bytes per image.
-packed.
+has its fingerprints. A packed `FingerprintBatch` crosses the shuffle. Of many images with the
+same content in one shard, the first `MAX_IMAGES` cross it, and the number of the others.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ from transforms.core.records import FingerprintBatch
 # Number of groups in the shuffle; each has a share of all contents.
 BUCKETS = 32
 
+MANY_BUCKETS = 256
+"""The same where each worker has its own memory: of 100 million images, a group is 25 MB."""
+
+MAX_IMAGES = 20
+"""Images of a group of exact duplicates that `statistics.json` lists."""
+
 # The bytes of a TFRecord's frame: its length, the length's checksum, and the data's.
 _FRAME_BYTES = 16
 
@@ -36,6 +42,18 @@ _FINGERPRINT = np.dtype(
         ("has_hash", "u1"),
         ("classes", "<u8"),
         ("record", "<u4"),
+    ]
+)
+
+# Images with one content in one shard whose fingerprints are left out: the classes of one of
+# them, their number, and how many of them have a perceptual hash.
+_LEFT_OUT = np.dtype(
+    [
+        ("content", "<u8"),
+        ("content2", "<u8"),
+        ("classes", "<u8"),
+        ("images", "<u4"),
+        ("hashed", "<u4"),
     ]
 )
 
@@ -100,8 +118,15 @@ class ShardIndex:
             "length": self.lengths[record],
         }
 
-    def fingerprint_batches(self, file: str) -> Iterator[tuple[int, FingerprintBatch]]:
-        """The fingerprints of all records, by bucket; nothing when nothing was compared."""
+    def fingerprint_batches(
+        self, file: str, buckets: int = BUCKETS
+    ) -> Iterator[tuple[int, FingerprintBatch]]:
+        """The fingerprints of all records, by bucket; nothing when nothing was compared.
+
+        Args:
+            file: name of the shard.
+            buckets: their number, a power of two.
+        """
         if not self.contents:
             return
         rows = np.zeros(len(self.contents), _FINGERPRINT)
@@ -111,9 +136,43 @@ class ShardIndex:
         rows["has_hash"] = [bool(digits) for digits in self.perceptual_hashes]
         rows["classes"] = [_classes_hash(tuple(classes)) for classes in self.classes]
         rows["record"] = np.arange(len(rows))
-        buckets = rows["content"] % BUCKETS
-        for bucket in np.unique(buckets):
-            yield int(bucket), FingerprintBatch(file, pack(rows[buckets == bucket]))
+        rows, left_out = _bounded(rows)
+        rows = rows[np.argsort(rows["content"] % buckets, kind="stable")]
+        numbers, starts = np.unique(rows["content"] % buckets, return_index=True)
+        for number, part in zip(numbers, np.split(rows, starts[1:]), strict=True):
+            others = left_out[left_out["content"] % buckets == number]
+            yield int(number), FingerprintBatch(file, pack(part), pack(others))
+
+
+def _bounded(rows: Any) -> tuple[Any, Any]:
+    """The first `MAX_IMAGES` rows of each content, and the others as `_LEFT_OUT`.
+
+    All fingerprints of an image that is in the dataset a million times are in one bucket.
+    """
+    order = np.lexsort((rows["content2"], rows["content"]))
+    starts = content_starts(rows[order])
+    sizes = np.diff(np.append(starts, len(rows)))
+    is_large = sizes > MAX_IMAGES
+    left_out = np.zeros(int(is_large.sum()), _LEFT_OUT)
+    if not len(left_out):
+        return rows, left_out
+    for at, (start, size) in enumerate(zip(starts[is_large], sizes[is_large], strict=True)):
+        others = rows[order[start + MAX_IMAGES : start + size]]
+        # Other classes than those of the first image make it a conflict.
+        differs = others["classes"] != rows["classes"][order[start]]
+        shown = others[int(differs.argmax())]
+        counts = len(others), int(others["has_hash"].sum())
+        left_out[at] = (shown["content"], shown["content2"], shown["classes"], *counts)
+    rank = np.arange(len(rows)) - np.repeat(starts, sizes)
+    return rows[np.sort(order[rank < MAX_IMAGES])], left_out
+
+
+def content_starts(rows: Any) -> Any:
+    """The positions in rows, sorted by content, at which each content begins."""
+    same = (rows["content"][1:] == rows["content"][:-1]) & (
+        rows["content2"][1:] == rows["content2"][:-1]
+    )
+    return np.flatnonzero(np.concatenate(([True], ~same)))
 
 
 def described(key: str, path: str, classes: Sequence[str]) -> dict[str, Any]:
@@ -131,6 +190,11 @@ def _classes_hash(classes: tuple[str, ...]) -> int:
 def unpack_batch(batch: FingerprintBatch) -> Any:
     """The rows of some fingerprints, as an array with named fields."""
     return unpack(batch.rows, _FINGERPRINT)
+
+
+def unpack_left_out(batch: FingerprintBatch) -> Any:
+    """Further images with the contents of these rows, as an array with a row for each content."""
+    return unpack(batch.left_out, _LEFT_OUT)
 
 
 def pack(rows: Any) -> str:

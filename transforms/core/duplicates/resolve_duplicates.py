@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from transforms.core.duplicates.equal_images import MAX_IMAGES, Equal, equal_group
-from transforms.core.duplicates.fingerprints import described
+from transforms.core.duplicates.equal_images import Equal, equal_group
+from transforms.core.duplicates.fingerprints import MAX_IMAGES, described
 from transforms.core.planning.row_cells import row_labels
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Reason, Rejection

@@ -108,7 +108,8 @@ def _place(
             yield Count("rows_rejected", rows)
     else:
         file = (image.path, image.size, image.version)
-        yield LabelledImage(split, order, key, *file, image.label, rows, image.cells)
+        cells, checksum = image.cells, image.checksum
+        yield LabelledImage(split, order, key, *file, image.label, rows, cells, checksum)
 
 
 def _sides(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.core.duplicates import equal_images, fingerprints
 from transforms.core.duplicates.equal_images import (
     MAX_DISTANCE,
     MAX_GROUPS,
-    MAX_IMAGES,
     MAX_PAIRS,
     Near,
     Record,
@@ -21,7 +23,12 @@ from transforms.core.duplicates.equal_images import (
     find_near,
     merge_equal,
 )
-from transforms.core.duplicates.fingerprints import ShardIndex
+from transforms.core.duplicates.fingerprints import (
+    BUCKETS,
+    MANY_BUCKETS,
+    MAX_IMAGES,
+    ShardIndex,
+)
 from transforms.core.records import BucketDuplicates, FingerprintBatch
 
 
@@ -56,9 +63,11 @@ IMAGES = st.lists(
 )
 
 
-def batches(images: list[Drawn]) -> list[tuple[int, FingerprintBatch]]:
+def batches(
+    images: list[Drawn], number: int = BUCKETS, files: Sequence[str] = FILES
+) -> list[tuple[int, FingerprintBatch]]:
     found = []
-    for file in FILES:
+    for file in files:
         own = [image for image in images if image.file == file]
         index = ShardIndex(
             keys=[""] * len(own),
@@ -71,13 +80,15 @@ def batches(images: list[Drawn]) -> list[tuple[int, FingerprintBatch]]:
                 for image in own
             ],
         )
-        found += list(index.fingerprint_batches(file))
+        found += list(index.fingerprint_batches(file, number))
     return found
 
 
-def buckets(images: list[Drawn]) -> list[list[FingerprintBatch]]:
+def buckets(
+    images: list[Drawn], number: int = BUCKETS, files: Sequence[str] = FILES
+) -> list[list[FingerprintBatch]]:
     grouped: dict[int, list[FingerprintBatch]] = {}
-    for bucket, batch in batches(images):
+    for bucket, batch in batches(images, number, files):
         grouped.setdefault(bucket, []).append(batch)
     return list(grouped.values())
 
@@ -151,6 +162,75 @@ def test_near_images_as_by_hand(images: list[Drawn]) -> None:
     assert near.across_splits == sum(across)
     order = [(not is_so, listed[0]) for is_so, listed in zip(across, near.listed, strict=True)]
     assert order == sorted(order)
+
+
+def with_limit(number: int) -> pytest.MonkeyPatch:
+    """Lists fewer images of each group, so that few images are too many."""
+    patch = pytest.MonkeyPatch()
+    for module in (equal_images, fingerprints):
+        patch.setattr(module, "MAX_IMAGES", number)
+    return patch
+
+
+@given(IMAGES, st.integers(1, 3))
+def test_images_that_are_left_out_of_the_shuffle_are_counted(
+    images: list[Drawn], limit: int
+) -> None:
+    whole = found_in(images)
+    equal, near = merge_equal(map(equal_of, whole)), find_near(whole, images=len(images))
+    patch = with_limit(limit)
+    try:
+        shuffled = buckets(images)
+        bounded = [find_equal(bucket) for bucket in shuffled]
+        short = merge_equal(map(equal_of, bounded))
+    finally:
+        patch.undo()
+    per_content = Counter(
+        (row["content"].item(), batch.file)
+        for bucket in shuffled
+        for batch in bucket
+        for row in fingerprints.unpack_batch(batch)
+    )
+    assert max(per_content.values(), default=0) <= limit
+    assert short.counts == equal.counts
+    listed = sorted((group["images"][:limit] for group in equal.listed), key=str)
+    assert sorted((group["images"] for group in short.listed), key=str) == listed
+    assert find_near(bounded, images=len(images)) == near
+
+
+@given(IMAGES, st.integers(1, 30))
+def test_buckets_and_an_early_sample_change_nothing(images: list[Drawn], compared: int) -> None:
+    whole = found_in(images)
+    many = buckets(images, MANY_BUCKETS)
+    sampled = [find_equal(bucket, images=len(images), max_compared=compared) for bucket in many]
+    assert merge_equal(map(equal_of, sampled)) == merge_equal(map(equal_of, whole))
+    near = find_near(whole, images=len(images), max_compared=compared)
+    assert find_near(sampled, images=len(images), max_compared=compared) == near
+
+
+def test_what_crosses_the_shuffle_is_bounded_for_equal_images() -> None:
+    files = [f"train-{number:05d}-of-00030.tfrecord" for number in range(30)]
+    images = [
+        Drawn(files[number % 30], content(1), 5, "cat" if number else "dog")
+        for number in range(30_000)
+    ]
+    [bucket] = buckets(images, MANY_BUCKETS, files)
+    # 50 bytes for each of 20 fingerprints, and the name of the shard.
+    assert max(sum(map(len, batch)) for batch in bucket) < 20 * 50 + 100
+    found = find_equal(bucket, images=len(images))
+    equal = equal_of(found)
+    assert (equal.groups, equal.images, equal.conflicts) == (1, 30_000, 1)
+    assert len(equal.listed[0]["images"]) == MAX_IMAGES
+    assert find_near([found], images=len(images)).compared == 30_000
+    assert sum(map(len, found)) < 2_000
+
+
+def test_the_publishing_worker_gets_only_the_sample() -> None:
+    images = [Drawn(FILES[number % 4], content(number), number, "") for number in range(2000)]
+    many = buckets(images, MANY_BUCKETS)
+    hashes = [find_equal(bucket, images=2000, max_compared=100).hashes for bucket in many]
+    # 28 bytes for each, as text.
+    assert sum(map(len, hashes)) < 150 * 28 * 4 / 3 + 4 * len(hashes)
 
 
 def test_every_pair_within_the_distance_is_found() -> None:

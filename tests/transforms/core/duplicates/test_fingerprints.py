@@ -13,6 +13,7 @@ from transforms.core.duplicates.fingerprints import (
     Sidecar,
     content_hash,
     unpack_batch,
+    unpack_left_out,
 )
 from transforms.core.examples.tfrecord import masked_crc32c, read_records
 
@@ -45,6 +46,7 @@ def test_all_fingerprints_move(rows: list[tuple[str, str, list[str], str, str]])
     for bucket, batch in index_of(rows).fingerprint_batches(FILE):
         assert batch.file == FILE
         assert 0 <= bucket < BUCKETS
+        assert not len(unpack_left_out(batch))
         for row in unpack_batch(batch):
             assert row["content"] % BUCKETS == bucket
             content = row["content"].tobytes() + row["content2"].tobytes()
