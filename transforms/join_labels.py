@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
+from transforms.look_up_images import LookedUp, LookUpImages
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
 from transforms.read_labels import RowReader
@@ -34,8 +36,10 @@ _REJECTIONS = "rejections"
 _COUNTS = "counts"
 _LABELS = "labels"
 _REST = "rest"
+_ROWS = "rows"
 
 _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
+_FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide]}
 
 # The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "given", "none")
@@ -76,11 +80,26 @@ class _ReadInputFn(beam.DoFn):
     rows without headers and blank lines.
     """
 
-    def __init__(self, finder: ImageFinder, reader: RowReader | None, limit: int = 0) -> None:
-        """Takes the names of a glob after which the rest is cut into ranges; 0 for all."""
+    def __init__(
+        self,
+        finder: ImageFinder,
+        reader: RowReader | None,
+        limit: int = 0,
+        *,
+        looks_up: bool = True,
+    ) -> None:
+        """Sets what to do here.
+
+        Args:
+            finder: lists globs.
+            reader: reads label files.
+            limit: the names of a glob after which the rest is cut into ranges; 0 for all.
+            looks_up: whether to look up the images that rows list.
+        """
         self._finder = finder
         self._reader = reader
         self._limit = limit
+        self._looks_up = looks_up
         self._counters = {
             "images_found": counter("images_found"),
             "rows_read": counter("rows_read"),
@@ -107,6 +126,9 @@ class _ReadInputFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
             elif isinstance(result, LabelCells):
                 yield beam.pvalue.TaggedOutput(_LABELS, result)
+            elif not (source.is_images or self._looks_up):
+                # A row, with the cell that names its image.
+                yield beam.pvalue.TaggedOutput(_ROWS, result)
             else:
                 PROGRESS.count("listing" if source.is_images else "reading")
                 # The label of an image that a row lists may also come from its path.
@@ -120,6 +142,8 @@ class _ReadInputFn(beam.DoFn):
     def _read(self, source: _Input) -> Iterator[Any]:
         if source.is_images or not self._reader:
             return self._finder.find(source.part, self._limit)
+        if not self._looks_up:
+            return self._reader.read_listing(source.part.glob)
         return self._reader.read(source.part.glob)
 
 
@@ -130,8 +154,8 @@ class ReadInputs(beam.PTransform):
     a copy of every name (docs/development/design_notes.md).
 
     Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
-    up to three rounds (see `name_ranges`). In one process all workers share Python's lock, and each
-    step has its price.
+    up to three rounds (see `name_ranges`), and so are rows that list images. In one process all
+    workers share Python's lock, and each step has its price.
 
     Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
     file, again. Outside of buckets, one worker lists a glob.
@@ -155,19 +179,25 @@ class ReadInputs(beam.PTransform):
         inputs = [_Input(NameRange(glob), True) for glob in self._globs]
         inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
+        images = self._reader.images if self._reader else None
+        if runs_in_process(begin.pipeline):
+            images = None
+        read_input = _ReadInputFn(self._finder, self._reader, limit, looks_up=images is None)
+        further = [*[_REST][:limit], *([_ROWS] if images else [])]
         read = (
             begin
             | "Name the inputs" >> NameInputs(inputs)
-            | "List images and read rows"
-            >> _with_outputs(_ReadInputFn(self._finder, self._reader, limit), hands_on=limit > 0)
+            | "List images and read rows" >> _with_outputs(read_input, *further)
         )
         found = [read]
+        if images:
+            found.append(read[_ROWS] | "Look up images" >> LookUpImages(images))
         for number, limit in enumerate(limits, 1):
             read = (
                 read[_REST]
                 | f"Spread ranges {number}" >> beam.Reshuffle()
                 | f"List ranges {number}"
-                >> _with_outputs(_ReadInputFn(self._finder, None, limit), hands_on=limit > 0)
+                >> _with_outputs(_ReadInputFn(self._finder, None, limit), *[_REST][:limit])
             )
             found.append(read)
         return Inputs(*(_together(found, name) for name in Inputs._fields))
@@ -178,8 +208,8 @@ class ReadInputs(beam.PTransform):
         return is_remote and not runs_in_process(pipeline)
 
 
-def _with_outputs(fn: beam.DoFn, *, hands_on: bool) -> beam.PTransform:
-    types = {**_TYPES, _REST: NameRange} if hands_on else _TYPES
+def _with_outputs(fn: beam.DoFn, *further: str) -> beam.PTransform:
+    types = {**_TYPES, **{name: _FURTHER_TYPES[name] for name in further}}
     return (
         beam.ParDo(fn)
         .with_output_types(tuple[str, JoinSide], **types)
@@ -188,8 +218,9 @@ def _with_outputs(fn: beam.DoFn, *, hands_on: bool) -> beam.PTransform:
 
 
 def _together(found: Sequence[Any], name: str) -> beam.PCollection[Any]:
-    """One output of all rounds."""
-    outputs = [getattr(read, name) for read in found]
+    """One output of all steps that have it."""
+    has_name = (not isinstance(read, LookedUp) or name in read._fields for read in found)
+    outputs = [getattr(read, name) for read in itertools.compress(found, has_name)]
     return outputs[0] if len(outputs) == 1 else outputs | f"All {name}" >> beam.Flatten()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
 
 from transforms.core.labels.label_kinds import MISSING_LABELS, LabelCells, LabelCounter, labels_in
 from transforms.core.planning.image_lists import listed_problem
@@ -40,7 +39,7 @@ class RowReader:
         separator: str = "",
         images: RowImages | None = None,
     ) -> None:
-        self._images = images
+        self.images = images
         self._columns = columns
         self._key = key
         self._encoding = encoding
@@ -54,8 +53,8 @@ class RowReader:
         Raises:
             LabelsError: the file cannot be read as CSV.
         """
-        if self._images is not None:
-            yield from self._read_listing(path, self._images)
+        if self.images is not None:
+            yield from self._read_listing(path, self.images)
             return
         read = 0
         labels = LabelCounter()
@@ -66,37 +65,49 @@ class RowReader:
         yield Count("rows_read", read)
         yield labels.counted()
 
-    def _read_listing(
-        self, path: str, images: RowImages
+    def read_listing(
+        self, path: str
     ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
+        """Like `read`, but yields every row with the cell that names its image.
+
+        Raises:
+            LabelsError: the file cannot be read as CSV.
+        """
         read = found = 0
         labels = LabelCounter()
-        malformed: list[Rejection] = []
-
-        def usable(file: BinaryIO) -> Iterator[tuple[str, JoinSide]]:
-            nonlocal read, found
+        with storage_of(path).open_reader(path) as file:
             for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
                 read += 1
-                where = f"{path}:{row.line}"
                 problem = row.detail if isinstance(row, MalformedRow) else ""
                 problem = problem or listed_problem(row.key, path)
                 if isinstance(row, LabelRow) and not problem:
                     found += 1
                     yield row.key, self._side(row, path, labels)
                 else:
-                    reason = Reason.MALFORMED_ROW.value
-                    malformed.append(Rejection("row", reason, problem, where, row.key))
-
-        with storage_of(path).open_reader(path) as file:
-            for side in images.find(usable(file), path):
-                yield side
-                # Not collected: a file may hold little else.
-                yield from malformed
-                malformed.clear()
-        yield from malformed
+                    reason, where = Reason.MALFORMED_ROW.value, f"{path}:{row.line}"
+                    yield Rejection("row", reason, problem, where, row.key)
         yield Count("images_found", found)
         yield Count("rows_read", read)
         yield labels.counted()
+
+    def _read_listing(
+        self, path: str, images: RowImages
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
+        others: list[Rejection | Count | LabelCells] = []
+
+        def rows() -> Iterator[tuple[str, JoinSide]]:
+            for each in self.read_listing(path):
+                if isinstance(each, Rejection | Count | LabelCells):
+                    others.append(each)
+                else:
+                    yield each
+
+        for side in images.find(rows(), path):
+            yield side
+            # Not collected: a file may hold little else.
+            yield from others
+            others.clear()
+        yield from others
 
     def _describe(
         self, row: LabelRow | MalformedRow, path: str, labels: LabelCounter

@@ -16,7 +16,14 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
 from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.decoded_rows import all_steps, everything_decoded
-from transforms import add_totals, plan_shards, publish_dataset
+from transforms import (
+    add_totals,
+    drop_duplicates,
+    join_labels,
+    plan_shards,
+    publish_dataset,
+    write_shards,
+)
 from transforms.core.records import JoinSide
 from transforms.dataset import FindImages, LabelImages, WriteDataset
 
@@ -80,12 +87,15 @@ def found(inputs: Path, output: Path) -> Ran:
     return _own(images, WriteDataset(str(output), root=str(inputs)))
 
 
-def found_elsewhere(inputs: Path, output: Path) -> Ran:
+def elsewhere(inputs: Path, output: Path) -> Ran:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (add_totals, plan_shards, publish_dataset):
+        for module in (
+            *(add_totals, drop_duplicates, join_labels, plan_shards, publish_dataset),
+            write_shards,
+        ):
             patch.setattr(module, "runs_in_process", lambda _: False)
-        return found(inputs, output)
+        return of_a_list(inputs, output)
 
 
 def given(inputs: Path, output: Path) -> Ran:
@@ -117,7 +127,7 @@ RUNS = [
     verified,
     given,
     in_memory,
-    found_elsewhere,
+    elsewhere,
     of_a_list,
     of_rows,
     plan_of_images,
