@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pipeline.errors import UsageError, run_command
 from pipeline.flags.one_line_parser import ABOUT, PROGRAM, VERSION, documentation
+from pipeline.run.streams import keep_standard_input
 from pipeline.run.supervise import supervise
 
 # Of 0 to 1.
@@ -71,7 +72,12 @@ def start(command: str, main: Callable[[], None]) -> int:
     def run() -> int:
         return run_command(main, command)
 
-    return supervise(run) if COMMANDS[command].is_supervised else run()
+    if not COMMANDS[command].is_supervised:
+        return run()
+    if any(word == "-" or word.endswith("=-") for word in sys.argv[1:]):
+        # The child that reads it may have to be started again.
+        keep_standard_input()
+    return supervise(run)
 
 
 def main() -> int:

@@ -26,6 +26,7 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns
 from transforms.find_images import LeftOut
+from transforms.read_keys import KeyReader
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,7 @@ class ConvertConfig:
         label_kind: `auto`, `integer` or `text`.
         key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.
+        new_classes: what happens to labels that `class_names` lacks, see `LabelRules`.
         decisions: decisions made before the job starts; they do not affect any record.
         warnings: warnings given before the job starts.
         left_out: files that the globs match but that are not images.
@@ -75,6 +77,7 @@ class ConvertConfig:
         workers: worker processes on this machine, or None to decide.
         sampled: the size of the job, as far as the globs show it.
         run: the name of this run in a bucket's lock; empty without such a lock.
+        keys: reads the keys of the images to keep; None for all images.
     """
 
     images: tuple[str, ...]
@@ -111,6 +114,7 @@ class ConvertConfig:
     label_kind: str = "auto"
     key_cells: str = "auto"
     dense_labels: bool = False
+    new_classes: str = ""
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
     strict: bool = False
@@ -118,6 +122,7 @@ class ConvertConfig:
     sampled: JobSize = JobSize()
     left_out: LeftOut = LeftOut()
     run: str = ""
+    keys: KeyReader | None = None
 
     @property
     def shard_plan(self) -> ShardPlan:
@@ -130,7 +135,8 @@ class ConvertConfig:
     def label_rules(self) -> LabelRules:
         """What labels are, and which ids they get."""
         first_id = 1 if self.layout == DETECTION else 0
-        return LabelRules(self.label_kind, self.class_names, self.dense_labels, first_id)
+        names = self.class_names
+        return LabelRules(self.label_kind, names, self.dense_labels, first_id, self.new_classes)
 
     @property
     def path_rules(self) -> PathRules:
@@ -181,6 +187,8 @@ class ConvertConfig:
     @property
     def _inputs(self) -> dict[str, Any]:
         inputs: dict[str, Any] = {"images": list(self.images), "labels": list(self.csv_paths)}
+        if self.keys is not None:
+            inputs["keys"] = self.keys.name
         if self.embedding is not None:
             inputs["model"] = self.embedding.model
             if self.embedding.weights is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 import time
@@ -31,6 +32,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Imported after parsing: a wrong flag, or --help, does not have to wait for Beam.
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
+    from pipeline.inputs.listed_keys import standard_input_kept
+    from pipeline.run.launch import has_local_workers
+
+    with standard_input_kept(flags, is_local=has_local_workers(beam_flags)):
+        _convert(flags, beam_flags, started)
+
+
+def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: float) -> None:
+    """Converts, and prints a summary.
+
+    Args:
+        flags: the result of `parse_flags`.
+        beam_flags: options of Beam.
+        started: the time at which the command began, of `time.monotonic`.
+    """
     from pipeline.preflight import check_flags
     from pipeline.run.launch import convert
     from pipeline.summary import FINAL, convert_lines

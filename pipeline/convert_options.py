@@ -34,11 +34,13 @@ class ConvertOptions(TypedDict, total=False):
     dense_labels: bool
     key: Literal["stem", "name", "path", "uri"] | None
     root: PathText | None
+    keys: PathText | None
     key_cells: Literal["auto", "as_is"] | None
     csv_delimiter: str | None
     csv_encoding: str | None
     allow_outside: bool
     class_names: PathText | None
+    new_classes: Literal["append", "refuse"] | None
     # output
     output: Required[PathText]
     splits: Several | None

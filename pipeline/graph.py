@@ -83,6 +83,7 @@ def _source(config: ConvertConfig) -> ImageSource:
         config.label_from,
         config.assigner,
         config.row_requirements,
+        config.keys,
     )
 
 

@@ -33,10 +33,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
+    from pipeline.inputs.listed_keys import standard_input_kept
     from pipeline.preflight import check_flags
 
-    config = check_flags(flags)
-    with scratch_folder() as scratch:
+    with standard_input_kept(flags, is_local=True), scratch_folder() as scratch:
+        config = check_flags(flags)
         path = Path(scratch, "plan.json")
         plan_dataset(config, str(path), beam_flags, progress=progress_style(flags))
         plan = json.loads(path.read_text())

@@ -54,8 +54,9 @@ def _check_paths(flags: argparse.Namespace) -> None:
     for name, option in OPTIONS.items():
         value = getattr(flags, name)
         if option.is_path and value is not None:
-            # A configuration file may list the names of classes, instead of naming a file of them.
-            paths = () if isinstance(value, tuple) else (value,)
+            # A configuration file may list the names of classes, instead of naming a file of them,
+            # and keys may have been read from standard input.
+            paths = (value,) if isinstance(value, str) else ()
             for path in value if option.is_repeatable else paths:
                 check_path(f"--{name}", path)
 

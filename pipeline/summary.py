@@ -54,15 +54,20 @@ def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
         ]
     lines = [
         f"images   {ledger['images_matched']} matched = {ledger['records_written']} {written} + "
-        f"{ledger['images_rejected']} rejected"
+        f"{ledger['images_rejected']} rejected{_left_out(ledger, 'images')}"
     ]
     if ledger["rows_read"]:
         lines.append(
             f"rows     {ledger['rows_read']} read = {ledger['rows_used']} used + "
             f"{ledger['rows_repeated']} repeated + {ledger['rows_unmatched']} without an image + "
-            f"{ledger['rows_rejected']} rejected"
+            f"{ledger['rows_rejected']} rejected{_left_out(ledger, 'rows')}"
         )
     return lines
+
+
+def _left_out(ledger: Mapping[str, int], what: str) -> str:
+    count = ledger.get(f"{what}_left_out", 0)
+    return f" + {count} left out (--keys)" if count else ""
 
 
 def _split_lines(splits: Mapping[str, Any], unit: str) -> list[str]:

@@ -35,7 +35,8 @@ class AddTotals(beam.PTransform):
     5,000 bundles with 100,000 labels each are 9 GB.
 
     Raises in the job:
-        LabelsError: labels contradict each other, see `decide_kind`.
+        LabelsError: labels contradict each other, see `decide_kind`, or are new classes that
+            `--new_classes` refuses.
     """
 
     def __init__(self, rules: LabelRules | None = None) -> None:
@@ -83,6 +84,7 @@ def _sum(parts: Iterable[PlanTotals]) -> PlanTotals:
 def _decided(totals: PlanTotals, rules: LabelRules | None) -> PlanTotals:
     if rules is None:
         return totals
+    rules.check(totals.labels)
     return dataclasses.replace(totals, label_kind=rules.decide(totals.cells))
 
 

@@ -32,6 +32,7 @@ from transforms.original_images import originals_root
 from transforms.plan_rows import PlanRows, ReadRows, TableReader
 from transforms.plan_shards import PlanShards, TotalLabels
 from transforms.publish_dataset import PublishDataset
+from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
 from transforms.shard_converter import Converter, Planned
 from transforms.write_report import WriteReport
@@ -49,6 +50,7 @@ class ImageSource(NamedTuple):
         label_from: see `JoinLabels`.
         assigner: gives images their splits and their order.
         requirements: the requirements of the layout for rows.
+        keys: of the images to keep; None for all.
     """
 
     globs: Sequence[str]
@@ -58,6 +60,7 @@ class ImageSource(NamedTuple):
     label_from: str
     assigner: SplitAssigner
     requirements: RowRequirements = ONE_LABEL
+    keys: KeyReader | None = None
 
 
 class DatasetTarget(NamedTuple):
@@ -109,10 +112,13 @@ class FindLabelledImages(beam.PTransform):
         self._source = source
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
-        globs, finder, csv_paths, reader, label_from, assigner, requirements = self._source
-        inputs = begin | "Read inputs" >> ReadInputs(globs, finder, csv_paths, reader)
+        globs, finder, csv_paths, reader, label_from, assigner, requirements, keys = self._source
+        inputs = begin | "Read inputs" >> ReadInputs(globs, finder, csv_paths, reader, keys)
         joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
-            label_from=label_from, assigner=assigner, requirements=requirements
+            label_from=label_from,
+            assigner=assigner,
+            requirements=requirements,
+            selects=keys is not None,
         )
         return JoinedImages(
             joined.images,

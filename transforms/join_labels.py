@@ -1,4 +1,4 @@
-"""ReadInputs and JoinLabels: read images and label rows, and join each image with its label."""
+"""ReadInputs and JoinLabels: read images, rows and keys, and join each image with its label."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import join_group
 from transforms.core.planning.name_ranges import LISTED_NAMES
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
+from transforms.core.planning.selected_keys import join_selected
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
@@ -23,6 +24,7 @@ from transforms.find_images import ImageFinder
 from transforms.look_up_images import LookedUp, LookUpImages
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
+from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
 from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
@@ -51,17 +53,18 @@ JoinGroup = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
 
 
 class _Input(NamedTuple):
-    """A glob of images, or a label file."""
+    """A glob of images, a label file, or a file of keys."""
 
     part: NameRange
     is_images: bool
+    is_keys: bool = False
 
 
 class Inputs(NamedTuple):
     """The outputs of `ReadInputs`.
 
     Attributes:
-        sides: images and rows with their keys.
+        sides: images and rows with their keys, and the keys to keep.
         rejections: images and rows that are left out.
         counts: of images and rows.
         labels: counts of the label cells, or of the labels in paths.
@@ -74,7 +77,7 @@ class Inputs(NamedTuple):
 
 
 class _ReadInputFn(beam.DoFn):
-    """Lists a glob or a range of its names, or reads a label file.
+    """Lists a glob or a range of its names, or reads a label file or a file of keys.
 
     The following metrics are maintained: `images_found`, files that globs matched; `rows_read`,
     rows without headers and blank lines.
@@ -87,6 +90,7 @@ class _ReadInputFn(beam.DoFn):
         limit: int = 0,
         *,
         looks_up: bool = True,
+        keys: KeyReader | None = None,
     ) -> None:
         """Sets what to do here.
 
@@ -95,9 +99,11 @@ class _ReadInputFn(beam.DoFn):
             reader: reads label files.
             limit: the names of a glob after which the rest is cut into ranges; 0 for all.
             looks_up: whether to look up the images that rows list.
+            keys: reads the keys of the images to keep.
         """
         self._finder = finder
         self._reader = reader
+        self._keys = keys
         self._limit = limit
         self._looks_up = looks_up
         self._counters = {
@@ -126,7 +132,7 @@ class _ReadInputFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
             elif isinstance(result, LabelCells):
                 yield beam.pvalue.TaggedOutput(_LABELS, result)
-            elif not (source.is_images or self._looks_up):
+            elif not (source.is_images or source.is_keys or self._looks_up):
                 # A row, with the cell that names its image.
                 yield beam.pvalue.TaggedOutput(_ROWS, result)
             else:
@@ -140,6 +146,8 @@ class _ReadInputFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
 
     def _read(self, source: _Input) -> Iterator[Any]:
+        if source.is_keys and self._keys:
+            return self._keys.read()
         if source.is_images or not self._reader:
             return self._finder.find(source.part, self._limit)
         if not self._looks_up:
@@ -167,6 +175,7 @@ class ReadInputs(beam.PTransform):
         finder: ImageFinder,
         csv_paths: Sequence[str | os.PathLike[str]],
         reader: RowReader | None,
+        keys: KeyReader | None = None,
     ) -> None:
         super().__init__()
         # One of them may be empty: rows can list the images, and images need no rows.
@@ -174,15 +183,19 @@ class ReadInputs(beam.PTransform):
         self._csv_paths = path_texts("csv_paths", csv_paths) if csv_paths else []
         self._finder = finder
         self._reader = reader
+        self._keys = keys
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
         inputs = [_Input(NameRange(glob), True) for glob in self._globs]
         inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
+        inputs += [_Input(NameRange(keys.path), False, True) for keys in (self._keys,) if keys]
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
         images = self._reader.images if self._reader else None
         if runs_in_process(begin.pipeline):
             images = None
-        read_input = _ReadInputFn(self._finder, self._reader, limit, looks_up=images is None)
+        read_input = _ReadInputFn(
+            self._finder, self._reader, limit, looks_up=images is None, keys=self._keys
+        )
         further = [*[_REST][:limit], *([_ROWS] if images else [])]
         read = (
             begin
@@ -263,18 +276,27 @@ class _JoinFn(beam.DoFn):
 class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
-    Input: `(key, JoinSide)` of both. Output: `JoinedImages`. Only names cross the shuffle, with
+    With `selects`, only images whose key is also listed are kept.
+
+    Input: `(key, JoinSide)` of all. Output: `JoinedImages`. Only names cross the shuffle, with
     label texts and the cells that the layout needs.
     """
 
     def __init__(
-        self, *, label_from: str, assigner: SplitAssigner, requirements: RowRequirements = ONE_LABEL
+        self,
+        *,
+        label_from: str,
+        assigner: SplitAssigner,
+        requirements: RowRequirements = ONE_LABEL,
+        selects: bool = False,
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
         self._join: JoinGroup = functools.partial(
             join_group, label_from=label_from, assigner=assigner, requirements=requirements
         )
+        if selects:
+            self._join = functools.partial(join_selected, join=self._join)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
         joined = (

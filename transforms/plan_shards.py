@@ -56,7 +56,7 @@ class TotalLabels(beam.PTransform):
     Input: `LabelledImage`. Output: one `PlanTotals`.
 
     Raises in the job:
-        LabelsError: labels contradict each other, see `decide_kind`.
+        LabelsError: see `AddTotals`.
     """
 
     def __init__(

@@ -162,6 +162,8 @@ class _PublishFn(beam.DoFn):
             return
         ledger = gathered.ledger
         ledger.check()
+        if unselected := gathered.unselected:
+            self._fail("nothing_selected", unselected)
         if gathered.unlisted or not self._max_rejected.allows(*gathered.failed):
             self._refuse(gathered)
         dataset = self._described(gathered)
@@ -174,8 +176,8 @@ class _PublishFn(beam.DoFn):
     def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
         """Checks that the finished dataset in the output folder is complete and of these inputs."""
         # A rejected image that was removed leaves no trace in the bytes of a shard.
-        matched = gathered.ledger.images_matched
-        if manifest["recipe"] != recipe or manifest["ledger"].get("images_matched") != matched:
+        selected = Ledger(**manifest["ledger"]).images_selected
+        if manifest["recipe"] != recipe or selected != gathered.ledger.images_selected:
             others = changed_libraries(manifest) if "pixels" in manifest else []
             written = f"; it was written with {'; '.join(others)}" if others else ""
             self._fail(

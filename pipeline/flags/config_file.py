@@ -254,7 +254,8 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if "--csv_delimiter" not in given:
         # Each file may have its own.
         values.pop("csv_delimiter", None)
-    values |= {name: inputs[name] for name in ("model", "model_weights") if inputs.get(name)}
+    named = ("keys", "model", "model_weights")
+    values |= {name: inputs[name] for name in named if inputs.get(name)}
     if inputs["images"]:
         values["images"] = inputs["images"]
     if inputs["labels"]:

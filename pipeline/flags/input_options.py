@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pipeline.flags.flag_values import label_regex, not_blank, not_empty
-from pipeline.flags.option import Conflict, Need, Option, Parameter
+from pipeline.flags.option import NOT_RECORDED, Conflict, Need, Option, Parameter
 from transforms.core.features.box_columns import parse_box_columns
 from transforms.core.features.boxes import FORMS, ORIENTATIONS, UNITS
 from transforms.core.labels.label_kinds import LABEL_KINDS
+from transforms.core.labels.vocabulary import NEW_CLASSES
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.tables.csv_starts import delimiter_text, parse_delimiter
 from transforms.core.tables.key_cells import KEY_CELLS
@@ -127,6 +128,17 @@ IMAGES_AND_LABELS = (
         parameter=Parameter("Root folder", GCS_PATH),
     ),
     Option(
+        name="keys",
+        metavar="FILE",
+        parse=not_empty,
+        help="keep only images with these keys, one per line; - for standard input",
+        is_path=True,
+        of_images=True,
+        parameter=Parameter(
+            "Keys to keep", GCS_PATH, help="keep only images with these keys, one per line"
+        ),
+    ),
+    Option(
         name="key_cells",
         choices=KEY_CELLS,
         default="auto",
@@ -167,9 +179,10 @@ IMAGES_AND_LABELS = (
     ),
     Option(
         name="class_names",
-        metavar="FILE",
+        metavar="FILE|DATASET",
         parse=not_empty,
-        help="class names in the order of their ids, one per line",
+        help="class names in the order of their ids, one per line; or the folder of a dataset, "
+        "whose ids are kept",
         is_path=True,
         of_images=True,
         conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
@@ -177,6 +190,16 @@ IMAGES_AND_LABELS = (
             list(config.class_names) if config.class_names is not None else None
         ),
         parameter=Parameter("Class names", GCS_PATH),
+    ),
+    Option(
+        name="new_classes",
+        choices=NEW_CLASSES,
+        help="labels that --class_names lacks: new classes after the known ones (append), or an "
+        "error (refuse); if omitted, their images are rejected",
+        of_images=True,
+        needs=(Need("--class_names FILE|DATASET"),),
+        recorded=lambda config: "append" if config.new_classes == "append" else NOT_RECORDED,
+        parameter=Parameter("New classes"),
     ),
 )
 

@@ -42,6 +42,7 @@ _SYNONYMS = {
         "path_column"
     ),
     "--label_from directory": "class_mode infer_labels labels_from from_folders from_directory",
+    "--keys FILE": "key_file key_list keys_file only only_keys select subset include ids id_file",
     "--class_names FILE": "classes class_list class_file class_map label_map label_names names",
     "--splits NAME=SHARE,...": (
         "split split_ratio split_ratios train_split val_split test_split train_size test_size "

@@ -26,6 +26,8 @@ def left_out(flags: argparse.Namespace) -> tuple[LeftOut, list[Decision]]:
             paths += [f.uri for f in list_inputs(each, "--labels")] if is_glob else [each]
     if isinstance(flags.class_names, str):
         paths.append(flags.class_names)
+    if isinstance(flags.keys, str):
+        paths.append(flags.keys)
     if is_layout_file(flags.layout):
         paths.append(flags.layout)
     globs = [storage_of(pattern).absolute(pattern) for pattern in flags.images or ()]

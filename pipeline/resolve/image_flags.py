@@ -9,7 +9,9 @@ from typing import NamedTuple
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
 from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
+from pipeline.inputs.known_classes import KnownClasses, known_classes
 from pipeline.inputs.left_out import left_out
+from pipeline.inputs.listed_keys import key_decisions, read_keys
 from pipeline.resolve.box_orientation import Locate
 from pipeline.resolve.decided import decide, extensions
 from pipeline.resolve.label_flags import (
@@ -19,7 +21,6 @@ from pipeline.resolve.label_flags import (
     label_files,
     label_rows,
     label_source,
-    read_classes,
 )
 from pipeline.resolve.layout_flags import Layout, read_layout
 from pipeline.resolve.listing_flags import ListedImages, read_listing
@@ -66,7 +67,7 @@ class _Labels(NamedTuple):
         key: how rows identify images.
         layout: the layout, completed from the columns.
         files: the label files, if there are any.
-        class_names: the names from `--class_names`.
+        classes: the classes of `--class_names`.
     """
 
     label_from: str
@@ -74,7 +75,7 @@ class _Labels(NamedTuple):
     key: str
     layout: Layout
     files: LabelFiles | None
-    class_names: tuple[str, ...] | None
+    classes: KnownClasses
 
 
 def image_config(flags: argparse.Namespace) -> ConvertConfig:
@@ -92,6 +93,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     labels = _labels(images, pixels)
     found, layout = labels.files, labels.layout
     config = _config(images, labels, pixels)
+    labels.classes.check_ids(config.label_rules)
     warnings = check_splits(
         flags,
         images.sample,
@@ -102,9 +104,10 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     )
     boxes = (*extensions(images.sample), *(layout.chosen.decisions if layout.chosen else ()))
     decided = decide(flags, config, boxes=boxes, types=layout.types)
+    kept = key_decisions(config.keys)
     return dataclasses.replace(
         config,
-        decisions=(*decided, *images.ignoring),
+        decisions=(*decided, *labels.classes.decisions, *kept, *images.ignoring),
         warnings=warnings,
         left_out=images.left_out,
         sampled=images.sample.size,
@@ -137,11 +140,11 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
         path = found.paths[0]
         layout = layout.resolved(rows, path, _locate(flags, sample, key, path))
         found = found._replace(columns=columns)
-    class_names = read_classes(flags.class_names)
-    check_dense_names(flags, class_names)
+    classes = known_classes(flags.class_names)
+    check_dense_names(flags, classes.names)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
     check_label_kind(flags, sample, rules, found, layout.label_separator)
-    return _Labels(label_from, split_from, key, layout, found, class_names)
+    return _Labels(label_from, split_from, key, layout, found, classes)
 
 
 def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertConfig:
@@ -156,7 +159,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         csv_paths=found.paths if found else (),
         columns=found.columns if found else None,
         key=labels.key,
-        class_names=labels.class_names,
+        class_names=labels.classes.names,
         quarantine=_quarantine(flags, sample),
         pixels=pixels,
         embedding=check_model(flags),
@@ -171,6 +174,8 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         label_kind=flags.label_kind,
         key_cells=flags.key_cells,
         dense_labels=flags.dense_labels,
+        new_classes=flags.new_classes or "",
+        keys=read_keys(flags, sample, labels.key),
     )
 
 

@@ -14,7 +14,7 @@ from pipeline.flags.options import is_given
 from pipeline.inputs.image_samples import ImageSample, list_inputs, plain_globs, why_empty
 from pipeline.inputs.key_hints import key_hint
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
-from pipeline.resolve.path_flags import check_path, read_flag_file
+from pipeline.resolve.path_flags import check_path
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.labels.label_kinds import (
     LabelCounter,
@@ -24,7 +24,6 @@ from transforms.core.labels.label_kinds import (
     missing_labels,
 )
 from transforms.core.labels.path_labels import PathRules
-from transforms.core.labels.vocabulary import read_class_names
 from transforms.core.planning.image_lists import listed_path
 from transforms.core.planning.keys import relative_path, row_key
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
@@ -273,17 +272,3 @@ def _check_any_match(
         f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
         f"{cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
     )
-
-
-def read_classes(source: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The names of `--class_names`, in its file or listed in that of `--config`.
-
-    Raises:
-        UsageError: it cannot be read.
-        LabelsError: it has no class name, or the same name twice.
-    """
-    if source is None:
-        return None
-    if isinstance(source, tuple):
-        return read_class_names("\n".join(source))
-    return read_class_names(read_flag_file("--class_names", source))

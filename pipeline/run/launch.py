@@ -55,6 +55,7 @@ _OUTCOMES = {
     "too_many_rejected": RejectedError,
     "inputs_differ": UsageError,
     "warned": UsageError,
+    "nothing_selected": UsageError,
     "damaged": UsageError,
 }
 
@@ -80,6 +81,11 @@ def is_local_runner(options: PipelineOptions) -> bool:
     """Whether the workers are on this machine."""
     runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
     return runner.rpartition(".")[2] in _LOCAL_RUNNERS
+
+
+def has_local_workers(beam_flags: Sequence[str]) -> bool:
+    """Whether these options of Beam run a job on this machine."""
+    return is_local_runner(PipelineOptions(list(beam_flags)))
 
 
 def run_pipeline(
@@ -320,7 +326,7 @@ def convert(
         )
     # Without a lock, only the job itself knows. Not every runner has counters.
     verdict = counters.pop(UP_TO_DATE, 0) > 0 if counters else is_finished
-    is_local = is_local_runner(PipelineOptions(list(beam_flags)))
+    is_local = has_local_workers(beam_flags)
     return Converted(manifest, {} if is_local else counters, verdict)
 
 
@@ -343,7 +349,7 @@ def _convert(
         if text is None:
             raise
         result = json.loads(text)
-        if result["status"] in ("too_many_rejected", "warned"):
+        if result["status"] in ("too_many_rejected", "warned", "nothing_selected"):
             storage.remove(outcome)
         else:
             # Staged files are not needed once the dataset is finished.

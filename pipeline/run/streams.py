@@ -32,6 +32,21 @@ def _has_colors(stream: TextIO) -> bool:
     return wanted and stream.isatty()
 
 
+def keep_standard_input() -> None:
+    """Replaces a pipe as standard input by a file with its content, which can be read again."""
+    # Commands that do not need these start without them.
+    import shutil
+    import tempfile
+
+    open_standard_streams()
+    if sys.stdin.seekable():
+        return
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.seek(0)
+        os.dup2(file.fileno(), sys.stdin.fileno())
+
+
 def open_standard_streams() -> None:
     """Opens each closed standard stream on the null device.
 

@@ -56,6 +56,7 @@ VALUES = {
     "images": PATHS,
     "labels": PATHS,
     "class_names": PATHS,
+    "keys": PATHS,
     "root": PATHS._replace(wrong=[""]),
     "output": PATHS,
     "layout": Values(

@@ -54,6 +54,7 @@ CONVERSIONS = {
     "no labels": Conversion({"label_from": "none"}, "folders"),
     "label by regex": Conversion({"label_regex": r"-(\d)\."}, "folders"),
     "class names": Conversion({"class_names": "classes.txt"}, "folders"),
+    "new classes": Conversion({"class_names": "foxes.txt", "new_classes": "append"}, "folders"),
     "csv": Conversion({**_PHOTOS, **_ALL, "labels": "packed.csv.gz", "strict": True}),
     "other label column": Conversion({"label_column": "kind"}, "csv"),
     "other key column": Conversion({"label_key": "other"}, "csv"),
@@ -64,6 +65,7 @@ CONVERSIONS = {
     "integers": Conversion({"labels": "numbers.csv"}, "csv"),
     "integers as text": Conversion({"label_kind": "text"}, "integers"),
     "dense integers": Conversion({"dense_labels": True}, "integers"),
+    "keys": Conversion({"keys": "keys.txt", "strict": None}, "csv"),
     # images that rows list
     "listed, automl": Conversion({"labels": "automl.csv", "seed": 7}),
     "listed": Conversion({"labels": "rows/listed.csv", **_ALL}),

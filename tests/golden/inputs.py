@@ -128,6 +128,8 @@ def _tables() -> dict[str, list[str]]:
             "/nowhere/1.jpg,cat",
         ],
         "classes.txt": ["fox", "dog", "cat", "wolf"],
+        "foxes.txt": ["wolf", "fox"],
+        "keys.txt": ["fox-1", "absent"],
         "boxes.csv": [
             "id,label,xmin,ymin,xmax,ymax,a,b,c,d,is_crowd",
             *(_row_of_box(stem, each) for at, stem in rows for each in range(at, at + 1 + at % 3)),

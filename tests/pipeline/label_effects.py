@@ -64,6 +64,11 @@ def _root(without: Made, made: Made) -> None:
     assert sorted(filenames(made.dataset))[0] == "photos/cat/cat-0.jpg"
 
 
+def _keys(without: Made, made: Made) -> None:
+    assert set(labels(without.dataset)) == {"cat-0", "cat-1", "dog-0", "dog-1"}
+    assert set(labels(made.dataset)) == {"cat-1", "dog-0"}
+
+
 def _csv_encoding(without: Made, made: Made) -> None:
     assert without.ran.code == 2 and "--csv_encoding cp949" in without.ran.error()
     assert set(labels(made.dataset).values()) == {"고양이"}
@@ -72,6 +77,12 @@ def _csv_encoding(without: Made, made: Made) -> None:
 def _class_names(without: Made, made: Made) -> None:
     assert label_ids(without.dataset) == {"cat-0": 0, "cat-1": 0, "dog-0": 1, "dog-1": 1}
     assert label_ids(made.dataset) == {"cat-0": 1, "cat-1": 1, "dog-0": 0, "dog-1": 0}
+
+
+def _new_classes(without: Made, made: Made) -> None:
+    assert label_ids(without.dataset) == {"dog-0": 0, "dog-1": 0}
+    assert reasons(without) == ["unknown_label", "unknown_label"]
+    assert label_ids(made.dataset) == {"dog-0": 0, "dog-1": 0, "cat-0": 1, "cat-1": 1}
 
 
 def _csv_delimiter(without: Made, made: Made) -> None:
@@ -100,6 +111,7 @@ LABEL_ROWS = {
     "--dense_labels": Row(True, _dense_labels, {"labels": "{in}/numbers.csv", "max_rejected": 1}),
     "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
     "--root": Row("{in}", _root),
+    "--keys": Row("{in}/keys.txt", _keys),
     "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),
     "--csv_delimiter": Row("~", _csv_delimiter, {"labels": "{in}/tildes.csv"}),
     "--key_cells": Row("as_is", _key_cells, {"labels": "{in}/old.csv", "key": "path", **ALL}),
@@ -107,4 +119,5 @@ LABEL_ROWS = {
         True, _allow_outside, {"images": None, "labels": "{in}/outside.csv", **ALL}
     ),
     "--class_names": Row("{in}/classes.txt", _class_names),
+    "--new_classes": Row("append", _new_classes, {"class_names": "{in}/dogs.txt", **ALL}),
 }

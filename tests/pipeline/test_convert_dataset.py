@@ -29,6 +29,10 @@ ONLY_WHOLE = {
     "allow_outside": "listed",
     # FindImages takes the cells as they are, but for what every key gets
     "key_cells": "as_is",
+    # a caller filters the images before LabelImages
+    "keys": "filter",
+    # a caller that knows the new classes gives their names
+    "new_classes": "class_names",
 }
 
 

@@ -14,7 +14,7 @@ class JoinSide(NamedTuple):
         size: bytes of the image file.
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
-        where: `CSV:LINE` of a label row.
+        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`.
         split: the split of the row or the image's folder, from `split_text`.
         group: the row's group; images of one group share a split.
         cells: the cells that the layout needs, see `row_cells`; empty if it needs none.

@@ -1,6 +1,7 @@
 """The fixed list of reasons why an image or a CSV row did not become a record.
 
-Every image and row that is left out is one `Rejection`, one line of `rejected.jsonl`.
+Every image and row that is left out, and every key that no image has, is one `Rejection`, one line
+of `rejected.jsonl`.
 """
 
 import enum
@@ -49,6 +50,8 @@ class Reason(enum.StrEnum):
     # rows
     ROW_WITHOUT_IMAGE = "row_without_image"
     MALFORMED_ROW = "malformed_row"
+    # keys of --keys
+    KEY_NOT_FOUND = "key_not_found"
 
 
 HELP: dict[Reason, str] = {
@@ -82,6 +85,7 @@ HELP: dict[Reason, str] = {
     Reason.SPLIT_CONFLICT: "its rows name different splits or groups; make them agree",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label, see detail; correct it",
+    Reason.KEY_NOT_FOUND: "no image has this key of --keys; correct it, or try another --key",
 }
 
 # Advice for the reasons where it depends on the options.
@@ -112,10 +116,10 @@ class Rejection(NamedTuple):
     """One image or CSV row that is left out.
 
     Attributes:
-        subject: `image` or `row`.
+        subject: `image`, `row`, or `key` for a line of `--keys`.
         reason: the code, a value of `Reason`.
         detail: what exactly is wrong, in one line.
-        path: the image's path as listed, or `CSV:LINE` of the row.
+        path: the image's path as listed, or `FILE:LINE` of the row or the key.
         key: the join key, empty when there is none.
     """
 

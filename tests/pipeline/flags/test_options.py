@@ -60,6 +60,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "korean.csv": ["id,label", *(f"{stem},고양이" for stem in stems)],
         "numbers.csv": ["id,label", "cat-0,7", "cat-1,100000", "dog-0,10", "dog-1,nan"],
         "classes.txt": ["dog", "cat"],
+        "dogs.txt": ["dog"],
+        "keys.txt": ["dog/dog-0.jpg", "cat/cat-1.jpg"],
         "seed.yaml": ["seed: 5"],
         "many.csv": ["id,label", "cat-0,a", "cat-1,b", "dog-0,a|b", "dog-1,b"],
         "many.yaml": ["features: {image: image.bytes, classes: label.ids}"],

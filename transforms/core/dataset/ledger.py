@@ -154,6 +154,10 @@ class ShardSummary:
             return None
 
 
+LEFT_OUT_COUNTS = frozenset({"images_left_out", "rows_left_out"})
+"""The counts of a ledger that a manifest has only with `--keys`."""
+
+
 class LedgerError(RuntimeError):
     """The counts do not add up: an item was lost or counted twice."""
 
@@ -173,6 +177,8 @@ class Ledger:
         rows_rejected: rows that are malformed, that contradict each other, or that name
             several images at once.
         rows_written: rows that became a record each, without an image.
+        images_left_out: images whose key `--keys` does not list.
+        rows_left_out: rows with such a key.
     """
 
     images_matched: int
@@ -184,6 +190,20 @@ class Ledger:
     rows_unmatched: int
     rows_rejected: int
     rows_written: int = 0
+    images_left_out: int = 0
+    rows_left_out: int = 0
+
+    @property
+    def images_selected(self) -> int:
+        """The images that were not left out."""
+        return self.images_matched - self.images_left_out
+
+    def to_manifest(self) -> dict[str, int]:
+        """The entry `ledger` of the manifest: what is left out, only if something is."""
+        counts: dict[str, int] = dataclasses.asdict(self)
+        return {
+            name: count for name, count in counts.items() if count or name not in LEFT_OUT_COUNTS
+        }
 
     def check(self) -> None:
         """Checks that nothing was lost.
@@ -192,16 +212,18 @@ class Ledger:
             LedgerError: inputs and outputs do not balance.
         """
         written = self.records_written - self.rows_written
-        images_out = written + self.images_rejected
+        images_out = written + self.images_rejected + self.images_left_out
         if self.images_matched != images_out:
+            left = f" + {self.images_left_out} left out" if self.images_left_out else ""
             raise LedgerError(
                 f"the ledger does not balance: {self.images_matched} images matched, but "
-                f"{written} written + {self.images_rejected} rejected = {images_out}"
+                f"{written} written + {self.images_rejected} rejected{left} = {images_out}"
             )
         rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched
-        rows_out += self.rows_rejected + self.rows_written
+        rows_out += self.rows_rejected + self.rows_written + self.rows_left_out
         if self.rows_read != rows_out:
             alone = f" + {self.rows_written} written" if self.rows_written else ""
+            alone += f" + {self.rows_left_out} left out" if self.rows_left_out else ""
             raise LedgerError(
                 f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
                 f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "

@@ -198,7 +198,7 @@ def build_manifest(
         "labels": label_kind,
         "decided": decisions.to_manifest(dataset.decisions),
         "warnings": dataset_warnings.to_manifest(dataset.warnings),
-        "ledger": dataclasses.asdict(ledger),
+        "ledger": ledger.to_manifest(),
         "rejected": dict(rejected),
         **({"pixels": changes} if changes else {}),
         "splits": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ from transforms.core.rejections import Reason, Rejection
 
 MAX_LISTED = 1_000_000
 """Rejections before the shards that the publishing worker holds as a list; 827 bytes each."""
+
+# Maximum number of keys in a warning.
+_MAX_KEYS = 3
 
 # The beginning of the names of `rejection_counts`.
 _REJECTED = "rejected"
@@ -65,12 +69,22 @@ class Gathered(NamedTuple):
         if self.of_rows:
             return ledger.rows_rejected, ledger.rows_read
         dropped = self.reasons["image", Reason.DUPLICATE_IMAGE.value]
-        return ledger.images_rejected - dropped, ledger.images_matched
+        return ledger.images_rejected - dropped, ledger.images_selected
 
     @property
     def unlisted(self) -> int:
         """The number of rejections that were too many for a list."""
         return self.reasons.total() - len(self.rejections)
+
+    @property
+    def unselected(self) -> str:
+        """Why a run whose images are all left out is not published; empty if some are kept."""
+        ledger = self.ledger
+        if not ledger.images_left_out or ledger.images_selected:
+            return ""
+        left = ledger.images_left_out
+        images = f"all {left} images were" if left > 1 else "the only image was"
+        return f"no image has a key in --keys: {images} left out; nothing published"
 
     def refusal(self, limit: RejectionLimit, lines: str) -> str:
         """Why a run with too many rejections is not published, and what to do.
@@ -106,13 +120,29 @@ class Gathered(NamedTuple):
             records[ShardName.parse(shard.file).split] += shard.records
         texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
         empty = [DatasetWarning("empty_shards", text) for text in texts if text]
-        return empty + split_warnings(
-            records,
-            split_classes(self.shards),
-            planned=self.totals.images,
-            options=options,
-            what="row" if self.of_rows else "image",
+        return (
+            self._absent_keys()
+            + empty
+            + split_warnings(
+                records,
+                split_classes(self.shards),
+                planned=self.totals.images,
+                options=options,
+                what="row" if self.of_rows else "image",
+            )
         )
+
+    def _absent_keys(self) -> list[DatasetWarning]:
+        """The warning about keys of `--keys` that no image has."""
+        reason = Reason.KEY_NOT_FOUND.value
+        count = self.reasons["key", reason]
+        if not count:
+            return []
+        names = (repr(each.key[:80]) for each in self.rejections if each.reason == reason)
+        shown = ", ".join(itertools.islice(names, _MAX_KEYS))
+        keys = f"{count} key{'' if count == 1 else 's'}"
+        text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
+        return [DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them")]
 
     @property
     def ledger(self) -> Ledger:
@@ -130,6 +160,8 @@ class Gathered(NamedTuple):
             rows_unmatched=unmatched,
             rows_rejected=rows.total() + self.counts["rows_rejected"],
             rows_written=records if self.of_rows else 0,
+            images_left_out=self.counts["images_left_out"],
+            rows_left_out=self.counts["rows_left_out"],
         )
 
 

@@ -31,7 +31,20 @@ def label_decisions(
     missing, unknown = _missing(cells), _unknown(vocabulary, labels, rules)
     kind = [_kind(vocabulary, cells, rules)] if vocabulary.lines() or unknown else []
     ids = [_ids(vocabulary, rules)] if vocabulary.lines() else []
-    return [*kind, *ids, *missing, *unknown]
+    return [*kind, *ids, *_new(labels, rules), *missing, *unknown]
+
+
+def _new(labels: Mapping[str, int], rules: LabelRules) -> list[Decision]:
+    """The classes that the class names lack and that are added."""
+    if rules.new_classes != "append":
+        return []
+    new = rules.added(labels)
+    value = f"{len(new)} class{'' if len(new) == 1 else 'es'}"
+    shown = ", ".join(f"{label[:40]!r}" for label in new[:_MAX_SHOWN])
+    if len(new) > _MAX_SHOWN:
+        shown += f" and {len(new) - _MAX_SHOWN} more"
+    because = f"{shown}: after the known ones, sorted" if new else "all labels are known"
+    return [Decision("new classes", value, because, "--new_classes")]
 
 
 def _missing(cells: LabelCells) -> list[Decision]:
@@ -60,6 +73,8 @@ def _unknown(
         flag, wrong = "--label_kind", "is not an integer" if is_one else "are not integers"
     else:
         flag, wrong = "--class_names", f"{'is' if is_one else 'are'} not in the file"
+        if rules.new_classes == "append":
+            wrong = "cannot be a new class" if is_one else "cannot be new classes"
     images = "its image is" if count == 1 else "their images are"
     because = f"{shown} {wrong}: {images} rejected"
     return [Decision("unknown labels", f"{count} of {sum(named.values())}", because, flag)]

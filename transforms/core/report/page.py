@@ -178,7 +178,11 @@ def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
         written[_MAX_TARGETS - 1 :] = [
             (f"{len(written) - _MAX_TARGETS + 1} more splits", more, "kept")
         ]
-    images = [*written, ("rejected", ledger.get("images_rejected", 0), "left_out")]
+    images = [
+        *written,
+        ("rejected", ledger.get("images_rejected", 0), "left_out"),
+        ("not in --keys", ledger.get("images_left_out", 0), "left_out"),
+    ]
     rows = [
         (name, ledger.get(f"rows_{key}", 0), kind)
         for key, name, kind in (
@@ -187,6 +191,7 @@ def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
             ("repeated", "repeated", "kept"),
             ("unmatched", "without an image", "left_out"),
             ("rejected", "rejected", "left_out"),
+            ("left_out", "not in --keys", "left_out"),
         )
     ]
     flows = [

@@ -136,6 +136,21 @@ def test_rows_without_images_are_written_or_rejected(
         ledger.check()
 
 
+def test_what_is_left_out_balances_and_is_listed_only_then() -> None:
+    assert not {"images_left_out", "rows_left_out"} & set(LEDGER.to_manifest())
+    assert LEDGER.to_manifest()["rows_written"] == 0
+    left = dataclasses.replace(
+        LEDGER, images_matched=15, images_left_out=5, rows_read=17, rows_left_out=2
+    )
+    left.check()
+    assert Ledger(**left.to_manifest()) == left
+    assert (left.images_selected, LEDGER.images_selected) == (10, 10)
+    with pytest.raises(LedgerError, match=r" 7 written \+ 3 rejected \+ 5 left out = 15$"):
+        dataclasses.replace(left, images_matched=16).check()
+    with pytest.raises(LedgerError, match=r" 1 rejected \+ 2 left out = 17$"):
+        dataclasses.replace(left, rows_read=16).check()
+
+
 def test_the_message_shows_the_sum() -> None:
     with pytest.raises(LedgerError) as caught:
         dataclasses.replace(LEDGER, rows_read=99).check()

@@ -79,7 +79,7 @@ def test_the_manifest_describes_the_dataset() -> None:
         "labels": "text",
         "decided": [{"what": "key", "value": "stem", "because": "default", "flag": "--key"}],
         "warnings": [{"code": "empty_split", "text": "the split 'test' is empty"}],
-        "ledger": dataclasses.asdict(LEDGER),
+        "ledger": LEDGER.to_manifest(),
         "rejected": {"empty_file": 1},
         "splits": {
             "train": {

@@ -154,3 +154,18 @@ def test_missing_labels_are_said_without_any_other() -> None:
         Vocabulary.build([]), {}, LabelCells(missing=2, spellings='["NA"]'), LabelRules()
     )
     assert (missing.what, missing.value) == ("missing labels", "2 cells")
+
+
+def test_new_classes_are_named() -> None:
+    rules = LabelRules(class_names=("dog",), new_classes="append")
+    labels = {"dog": 3, "e": 1, "d": 1, "c": 1, "b": 2, "7": 1}
+    *_, new, unknown = label_decisions(
+        rules.vocabulary(labels, "text"), labels, LabelCells(1, 8, odd=ODD), rules
+    )
+    because = "'b', 'c', 'd' and 1 more: after the known ones, sorted"
+    assert new == Decision("new classes", "4 classes", because, "--new_classes")
+    because = "'7' cannot be a new class: its image is rejected"
+    assert unknown == Decision("unknown labels", "1 of 9", because, "--class_names")
+    known = {"dog": 3}
+    *_, new = label_decisions(rules.vocabulary(known, "text"), known, LabelCells(0, 3), rules)
+    assert new[1:3] == ("0 classes", "all labels are known")

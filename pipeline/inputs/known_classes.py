@@ -1,0 +1,134 @@
+"""The classes of `--class_names`: names in a file, or the classes of a dataset and their ids."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pipeline.errors import UsageError, input_error
+from pipeline.open_dataset import open_dataset
+from pipeline.resolve.path_flags import read_flag_file
+from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.output_names import LABELS, MANIFEST
+from transforms.core.decisions import Decision
+from transforms.core.file_errors import TooLargeError
+from transforms.core.label_errors import LabelsError
+from transforms.core.labels.vocabulary import LabelRules, parse_labels, read_class_names
+from transforms.storage.files import join, storage_of
+
+_FLAG = "--class_names"
+
+
+class KnownClasses(NamedTuple):
+    """The classes of `--class_names`.
+
+    Attributes:
+        names: in the order of their ids; None without the flag.
+        ids: of the names in a dataset, which they keep; None for a file.
+        source: the dataset's folder; empty for a file.
+    """
+
+    names: tuple[str, ...] | None = None
+    ids: Mapping[str, int] | None = None
+    source: str = ""
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What was decided, for the block "Decided"."""
+        if self.ids is None:
+            return ()
+        count = f"{len(self.ids)} class{'' if len(self.ids) == 1 else 'es'}"
+        return (Decision("known classes", count, f"keep their ids in {self.source}", _FLAG),)
+
+    def check_ids(self, rules: LabelRules) -> None:
+        """Checks that the classes of a dataset keep their ids under the other flags.
+
+        Raises:
+            UsageError: they do not; the message names a flag.
+            LabelsError: see `Vocabulary.build`.
+        """
+        if self.ids is None:
+            return
+        now = _ids(rules)
+        if now == self.ids:
+            return
+        others = {
+            "add --dense_labels": rules._replace(dense=True),
+            "leave out --dense_labels": rules._replace(dense=False),
+            "add --label_kind text": rules._replace(kind="text"),
+            "leave out --label_kind text": rules._replace(kind="auto"),
+        }
+        hints = [hint for hint, other in others.items() if self._are_ids_of(other)]
+        hint = "only ids of --layout detection begin at 1: use the same layout"
+        name = next(name for name, class_id in self.ids.items() if now.get(name) != class_id)
+        raise UsageError(
+            f"{_FLAG} {self.source}: its class ids cannot be kept: {name[:40]!r} is "
+            f"{self.ids[name]} there, and would be {now.get(name, 'unknown')}; "
+            f"{hints[0] if hints else hint}"
+        )
+
+    def _are_ids_of(self, rules: LabelRules) -> bool:
+        with contextlib.suppress(LabelsError):
+            return _ids(rules) == self.ids
+        return False
+
+
+def _ids(rules: LabelRules) -> Mapping[str, int]:
+    known = rules.vocabulary((), rules.kind)
+    return dict(zip(known.lines(), known.ids, strict=True))
+
+
+def known_classes(source: str | tuple[str, ...] | None) -> KnownClasses:
+    """Reads the classes.
+
+    Args:
+        source: a file; the folder of a dataset; or the names, listed in the file of `--config`.
+
+    Raises:
+        UsageError: they cannot be read, or the folder holds no dataset with classes.
+        LabelsError: the file has no class name, or the same name twice.
+    """
+    if source is None:
+        return KnownClasses()
+    if isinstance(source, tuple):
+        return KnownClasses(read_class_names("\n".join(source)))
+    try:
+        storage = storage_of(source)
+        is_dataset = storage.find(source) is None and storage.is_folder(source)
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot read {_FLAG} {source}", error) from error
+    if is_dataset:
+        return _of_dataset(source.rstrip("/") or "/")
+    return KnownClasses(read_class_names(read_flag_file(_FLAG, source)))
+
+
+def _of_dataset(folder: str) -> KnownClasses:
+    try:
+        manifest = open_dataset(folder)
+    except UsageError as error:
+        raise UsageError(f"{_FLAG}: {error}") from error
+    if manifest["labels"] == "none":
+        raise UsageError(f"{_FLAG} {folder}: this dataset has no labels")
+    path, listed = join(folder, LABELS), manifest["files"][LABELS]
+    data: bytes | None = None
+    try:
+        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=listed["bytes"])
+    except TooLargeError:
+        pass
+    except OSError as error:
+        raise input_error(f"cannot read {_FLAG} {path}", error) from error
+    if data is None or crc32c_hex(data) != listed["crc32c"]:
+        raise UsageError(
+            f"{_FLAG}: {path} was changed, its checksum is not that in {MANIFEST}: restore it, or "
+            "copy the names to a file"
+        )
+    classes = parse_labels(data.decode())
+    if not classes:
+        raise UsageError(
+            f"{_FLAG} {folder}: its {LABELS} is empty, since its integer labels are ids that it "
+            "cannot list; they are kept without the flag"
+        )
+    return KnownClasses(
+        tuple(classes.values()), {name: number for number, name in classes.items()}, folder
+    )

@@ -1,0 +1,192 @@
+"""`--keys` keeps only the listed images, of any source, and accounts for all others."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.commands import (
+    ROOT,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    run_process,
+)
+from tests.pipeline.reading import labels
+from tests.servers.gcs import GcsServer
+from transforms import join_labels
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Puts a text on standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def write_keys(folder: Path, *keys: str) -> Path:
+    path = folder / "keys.txt"
+    path.write_text("\n".join(keys))
+    return path
+
+
+def test_listed_images_are_kept_and_the_others_are_counted(
+    photos: Path, stems: dict[str, str], tmp_path: Path
+) -> None:
+    rows = "".join(f"{stem},{label}\n" for stem, label in stems.items())
+    (tmp_path / "labels.csv").write_text(f"id,label\n{rows}cow-1,cow\ngnu-1,gnu\n")
+    keys = write_keys(tmp_path, "fox-2", "cow-1", "cat-0", "fox-2", "cow-2")
+    flags: dict[str, Any] = {
+        "images": f"{photos}/*/*.jpg",
+        "labels": tmp_path / "labels.csv",
+        "keys": keys,
+    }
+    planned = plan(**flags, output=tmp_path / "out")
+    ran = convert(**flags, output=tmp_path / "out")
+    assert ran.code == 0, ran.err
+    dataset = make_dataset(tmp_path / "out", **flags)
+    check_sound(dataset.folder)
+    assert labels(dataset) == {"cat-0": "cat", "fox-2": "fox"}
+    assert dataset.ledger == {
+        "images_matched": 18,
+        "records_written": 2,
+        "images_left_out": 16,
+        "rows_read": 20,
+        "rows_used": 2,
+        "rows_unmatched": 1,
+        "rows_left_out": 17,
+    }
+    assert [(line["subject"], line["reason"], line["path"]) for line in dataset.rejected] == [
+        ("key", "key_not_found", f"{keys}:2"),
+        ("key", "key_not_found", f"{keys}:5"),
+        ("row", "row_without_image", f"{tmp_path}/labels.csv:20"),
+    ]
+    warning = (
+        "2 keys in --keys are of no image, such as 'cow-1', 'cow-2'; rejected.jsonl lists them"
+    )
+    for out, written in ((planned.out, "to convert"), (ran.out, "written")):
+        assert f"images   18 matched = 2 {written} + 0 rejected + 16 left out (--keys)" in out
+        assert "1 without an image + 0 rejected + 17 left out (--keys)" in out
+        assert f"warning  {warning}" in out
+        assert f"images kept    those in {keys} given [--keys]" in out
+    assert "not in --keys" in (dataset.folder / "report.html").read_text()
+    assert plan(**flags, strict=True, output=tmp_path / "strict").code == 2
+
+    # Images that are not listed may come and go; the manifest repeats the run.
+    config = json.loads((dataset.folder / "manifest.json").read_text())
+    assert config["inputs"]["keys"] == str(keys)
+    again = make_dataset(tmp_path / "again", config=dataset.folder / "manifest.json")
+    described = {"manifest.json": "", "report.html": ""}
+    assert {**digests(again.folder), **described} == {**digests(dataset.folder), **described}
+    fewer = {**flags, "images": f"{photos}/[cf]*/*.jpg", "root": photos}
+    assert "up to date" in convert(**fewer, output=tmp_path / "out").out
+    write_keys(tmp_path, "fox-2")
+    assert "holds a dataset of other inputs" in convert(**flags, output=tmp_path / "out").error()
+
+
+def test_a_subset_is_what_a_run_over_these_images_alone_makes(photos: Path, tmp_path: Path) -> None:
+    keys = write_keys(tmp_path, *(f"fox/fox-{number}.jpg" for number in range(6)))
+    kept = make_dataset(tmp_path / "kept", images=f"{photos}/*/*.jpg", keys=keys)
+    alone = make_dataset(
+        tmp_path / "alone", images=f"{photos}/fox/*.jpg", root=photos, label_from="directory"
+    )
+    assert kept.shards() == alone.shards()
+    for name in kept.shards():
+        assert (kept.folder / name).read_bytes() == (alone.folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_keys_of_images_that_rows_list(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
+) -> None:
+    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: in_process)
+    rows = "".join(f"{photos}/cat/cat-{number}.jpg,{number}\n" for number in range(3))
+    (tmp_path / "list.csv").write_text(f"image_uri,label\n{rows}/absent.jpg,x\n")
+    keys = write_keys(tmp_path, f"{photos}/cat/cat-1.jpg")
+    dataset = make_dataset(tmp_path / "out", labels=tmp_path / "list.csv", keys=keys)
+    assert labels(dataset) == {"cat-1": "1"}
+    # That a file is missing does not matter.
+    assert dataset.rejected == []
+    write_keys(tmp_path, "nothing")
+    ran = convert(labels=tmp_path / "list.csv", keys=keys, output=tmp_path / "none")
+    assert ran.code == 2
+    assert ran.error() == (
+        "convert: no image has a key in --keys: all 4 images were left out; nothing published"
+    )
+
+
+def test_keys_from_standard_input(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = {"images": f"{photos}/*/*.jpg", "keys": "-"}
+    typed(monkeypatch, "cat/cat-1.jpg\n")
+    assert "17 left out (--keys)" in plan(**flags, output=tmp_path / "out").out
+    typed(monkeypatch, "cat/cat-1.jpg\nfox/fox-1.jpg\nabsent\n")
+    dataset = make_dataset(tmp_path / "out", **flags)
+    assert set(labels(dataset)) == {"cat-1", "fox-1"}
+    assert [line["path"] for line in dataset.rejected] == ["-:3"]
+    assert dataset.manifest["inputs"]["keys"] == "-"
+    ran = convert(**flags, runner="FlinkRunner", output=tmp_path / "far")
+    assert ran.code == 2 and "give a file in a bucket" in ran.error()
+
+
+@pytest.mark.slow
+def test_piped_keys(photos: Path, tmp_path: Path) -> None:
+    """The process that reads them is a child of the command, and may have to be started again."""
+    command = [sys.executable, "-m", "pipeline.convert", "--keys", "-", "--workers=2"]
+    command += [f"--images={photos}/*/*.jpg", f"--output={tmp_path}/out"]
+    with subprocess.Popen(["printf", "cat/cat-1.jpg"], stdout=subprocess.PIPE) as keys:
+        done = subprocess.run(command, cwd=ROOT, stdin=keys.stdout, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "18 matched = 1 written + 0 rejected + 17 left out (--keys)" in done.stdout
+    assert run_process("pipeline.verify", f"{tmp_path}/out", progress=None).code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "no such file: --keys {keys}"),
+        (b"\n \n", "--keys {keys} lists no key: write one per line"),
+        (b"\xff\n", "--keys {keys}:1 is not UTF-8: write one key per line"),
+        (
+            b"cat-1\ncat-2\n",
+            "no image has a key in --keys {keys}, such as 'cat-1'; images have keys like "
+            "'cat/cat-0.jpg' (--key path); try --key stem",
+        ),
+        (
+            b"cow",
+            "no image has a key in --keys {keys}, such as 'cow'; images have keys like "
+            "'cat/cat-0.jpg' (--key path); check the file",
+        ),
+    ],
+)
+def test_files_without_a_usable_key(
+    photos: Path, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    keys = tmp_path / "keys.txt"
+    if content is not None:
+        keys.write_bytes(content)
+    ran = convert(images=f"{photos}/*/*.jpg", keys=keys, output=tmp_path / "out")
+    assert (ran.code, ran.error()) == (2, f"convert: {says.format(keys=keys)}")
+
+
+def test_keys_in_a_bucket(photos: Path, tmp_path: Path, gcs: GcsServer) -> None:
+    gcs.make_bucket("lists")
+    gcs.put("lists", "keys.txt", b"cat/cat-1.jpg\n")
+    flags = {"images": f"{photos}/*/*.jpg", "keys": "gs://lists/keys.txt"}
+    assert set(labels(make_dataset(tmp_path / "out", **flags))) == {"cat-1"}
+    ran = convert(**{**flags, "keys": "gs://lists/absent"}, output=tmp_path / "other")
+    assert (ran.code, ran.error()) == (2, "convert: no such file: --keys gs://lists/absent")
+
+
+def test_rows_without_images_have_no_keys(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("id,x\na,1\n")
+    keys = write_keys(tmp_path, "a")
+    ran = convert(labels=tmp_path / "table.csv", layout="rows", keys=keys, output=tmp_path / "out")
+    assert ran.code == 2 and "--keys" in ran.error()

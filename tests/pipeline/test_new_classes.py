@@ -1,0 +1,82 @@
+"""Classes keep their ids from one version of a dataset to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import draw
+from tests.pipeline.commands import convert, digests, make_dataset, plan
+from tests.pipeline.reading import label_ids
+from tests.servers.gcs import GcsServer
+
+
+def test_day_by_day(tmp_path: Path) -> None:
+    draw(tmp_path / "in" / "dog" / "d.jpg", seed=1)
+    draw(tmp_path / "in" / "fox" / "f.jpg", seed=2)
+    images = f"{tmp_path}/in/*/*.jpg"
+    first = make_dataset(tmp_path / "1", images=images)
+    draw(tmp_path / "in" / "cat" / "c.jpg", seed=3)
+    draw(tmp_path / "in" / "ant" / "a.jpg", seed=4)
+    known = {"images": images, "class_names": first.folder}
+
+    refused = convert(**known, new_classes="refuse", output=tmp_path / "2")
+    assert refused.code == 2
+    assert refused.error() == (
+        "convert: 2 labels are not in --class_names, with the number of images: 'ant' (1), 'cat' "
+        "(1). Correct them, or use --new_classes append; nothing published"
+    )
+    assert plan(**known, new_classes="refuse", output=tmp_path / "2").code == 2
+
+    planned = plan(**known, new_classes="append", output=tmp_path / "2")
+    assert "known classes  2 classes            keep their ids in" in planned.out
+    assert "new classes    2 classes            'ant', 'cat': after the known" in planned.out
+    second = make_dataset(tmp_path / "2", **known, new_classes="append")
+    assert label_ids(second) == {"d": 0, "f": 1, "a": 2, "c": 3}
+    assert second.classes == ["dog", "fox", "ant", "cat"]
+    assert second.manifest["options"]["new_classes"] == "append"
+
+    # Images of a class may go; its id stays.
+    (tmp_path / "in" / "dog" / "d.jpg").unlink()
+    third = make_dataset(
+        tmp_path / "3", images=images, class_names=second.folder, new_classes="append"
+    )
+    assert label_ids(third) == {"f": 1, "a": 2, "c": 3}
+    refusing = {"class_names": second.folder, "new_classes": "refuse"}
+    assert (
+        "new_classes"
+        not in make_dataset(tmp_path / "4", images=images, **refusing).manifest["options"]
+    )
+
+    # The manifest has the names: the earlier version may be gone.
+    config = tmp_path / "3" / "manifest.json"
+    again = make_dataset(tmp_path / "5", config=config)
+    described = {"manifest.json": "", "report.html": ""}
+    assert {**digests(again.folder), **described} == {**digests(third.folder), **described}
+
+
+def test_without_the_flag_other_labels_are_rejected(tmp_path: Path) -> None:
+    draw(tmp_path / "in" / "dog" / "d.jpg", seed=1)
+    draw(tmp_path / "in" / "fox" / "f.jpg", seed=2)
+    first = make_dataset(tmp_path / "1", images=f"{tmp_path}/in/d*/*.jpg", label_from="directory")
+    second = make_dataset(
+        tmp_path / "2", images=f"{tmp_path}/in/*/*.jpg", class_names=first.folder, max_rejected=1
+    )
+    assert [line["reason"] for line in second.rejected] == ["unknown_label"]
+    assert "new_classes" not in second.manifest["options"]
+
+
+def test_the_classes_of_a_dataset_in_a_bucket(tmp_path: Path, gcs: GcsServer) -> None:
+    draw(tmp_path / "fox" / "f.jpg", seed=2)
+    draw(tmp_path / "ant" / "a.jpg", seed=1)
+    gcs.make_bucket("base")
+    names = {"images": f"{tmp_path}/*/*.jpg", "output": "gs://base/1"}
+    assert convert(**{**names, "images": f"{tmp_path}/f*/*.jpg"}, label_from="directory").code == 0
+    second = make_dataset(
+        tmp_path / "2",
+        images=names["images"],
+        class_names="gs://base/1",
+        new_classes="append",
+    )
+    assert label_ids(second) == {"f": 0, "a": 1}
+    missing = convert(**names | {"class_names": "gs://base/0"})
+    assert missing.error() == "convert: no such file: --class_names gs://base/0"
