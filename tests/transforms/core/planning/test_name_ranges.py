@@ -11,20 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.marks import rest_slow
+from tests.servers.listed_names import (
+    PAGE,
+    Names,
+    hashed,
+    in_classes,
+    listing_rounds,
+    numbered,
+    rest_of,
+    uneven,
+)
 from transforms.core.planning.name_ranges import LISTED_NAMES, MAX_RANGES, range_starts
-
-PAGE = 1000
-
-
-class Names(NamedTuple):
-    """Sorted names that are computed, not stored."""
-
-    count: int
-    name: Callable[[int], str]
-
-    def at(self, text: str) -> int:
-        """The position of the first name at or after a text."""
-        return bisect.bisect_left(range(self.count), text, key=self.name)
 
 
 class Listing(NamedTuple):
@@ -47,71 +44,15 @@ class Listing(NamedTuple):
 
 def listing(names: Names) -> Listing:
     """Simulates the rounds of a listing, each range by its own worker."""
-    ranges = [("", names.count)]
-    pages, probes, in_turn, widest = [], [0], 0, 1
-    for limit in (*LISTED_NAMES, names.count):
-        handed_on: list[tuple[str, int]] = []
-        longest = 0
-        for start, end in ranges:
-            at = names.at(start)
-            listed = min(limit, end - at)
-            pages.append(max(1, -(-listed // PAGE)))
-            longest = max(longest, pages[-1])
-            if at + listed < end:
-                cut, sent = rest_of(names, names.name(at + listed - 1), end)
-                handed_on += cut
-                probes.append(sent)
-        in_turn += longest
-        widest = max(widest, len(handed_on))
-        ranges = handed_on
-    assert not ranges
-    return Listing(sum(pages), sum(probes), in_turn, max(probes), widest)
-
-
-def rest_of(names: Names, start: str, end: int) -> tuple[list[tuple[str, int]], int]:
-    """The ranges of a list from a text on, and the requests that cut it."""
-    sent = 0
-
-    def first_at(text: str) -> str:
-        nonlocal sent
-        sent += 1
-        at = names.at(text)
-        return names.name(at) if at < end else ""
-
-    starts = range_starts(first_at, start)
-    ends = [*(names.at(text) for text in starts[1:]), end]
-    return list(zip(starts, ends, strict=True)), sent
-
-
-def numbered(count: int) -> Names:
-    """The names of a flat folder."""
-    return Names(count, lambda at: f"photos/img_{at:09}.jpg")
-
-
-def hashed(count: int) -> Names:
-    """The names that are digests."""
-    return Names(count, lambda at: f"{at * (16**12 // count):012x}.jpg")
-
-
-def in_classes(count: int) -> Names:
-    """A thousand folders."""
-    each = count // 1000
-    return Names(count, lambda at: f"train/n{at // each * 7 + 1440764:08}/{at % each:06}.JPEG")
-
-
-def uneven(count: int) -> Names:
-    """Nine of ten names are in one of a hundred folders."""
-    few = count // 1000
-
-    def name(at: int) -> str:
-        if at < 50 * few:
-            return f"p/{at // few:02}/{at % few:08}.jpg"
-        if at < 951 * few:
-            return f"p/50/{at - 50 * few:08}.jpg"
-        at -= 951 * few
-        return f"p/{51 + at // few:02}/{at % few:08}.jpg"
-
-    return Names(count - count % few, name)
+    rounds = listing_rounds(names)
+    each = [listed for ranges in rounds for listed in ranges]
+    return Listing(
+        pages=sum(listed.pages for listed in each),
+        probes=sum(listed.probes for listed in each),
+        in_turn=sum(max(listed.pages for listed in ranges) for ranges in rounds),
+        cut=max(listed.probes for listed in each),
+        widest=max(map(len, rounds)),
+    )
 
 
 # Computing the names takes seconds for the largest.

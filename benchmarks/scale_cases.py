@@ -1,0 +1,274 @@
+"""Graphs of large datasets whose images do not exist: `scale_cases.py CASE COUNT WORKERS DIR`.
+
+Each case is a process of its own, because peak memory is that of a process. The last line is JSON.
+The inputs are made before, by `inputs` in `scale_memory.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+    from cluster_runner import Ran
+
+    from transforms.core.records import FingerprintBatch
+
+# A shard of 150 MB has this many images of 110 KB.
+SHARD_IMAGES = 1364
+_CLASSES = 1000
+_IMAGE_BYTES = 110_000
+
+
+def rows(count: int, work: Path) -> Ran:
+    """Rows that no image has, as with a wrong key: all of them are left out."""
+    from pipeline.graph import build
+
+    folder = work / "rows"
+    flags = ["--images", f"{folder}/photos/*.jpg", "--labels", f"{folder}/labels.csv"]
+    flags += ["--label_key", "id", "--label_column", "label", "--output", f"{folder}/out"]
+    config = _config("convert", flags)
+    return _run(lambda pipeline: build(pipeline, config))
+
+
+def names(count: int, work: Path) -> Ran:
+    """Small images in ten folders of a bucket, which are planned and not opened."""
+    return _planned(count, work)
+
+
+def classes(count: int, work: Path) -> Ran:
+    """As many classes as `count`, with two images each."""
+    return _planned(2 * count, work)
+
+
+def _planned(count: int, work: Path) -> Ran:
+    from pipeline import dry_run
+
+    taken: list[Ran] = []
+
+    def run_here(
+        construct: Callable[[beam.Pipeline], Any], *_: object, **__: object
+    ) -> dict[str, int]:
+        taken.append(_run(construct))
+        return {}
+
+    flags = ["--images", "gs://many/photos/*/*.jpg", "--label_from", "directory"]
+    flags += ["--num_shards", str(-(-count // SHARD_IMAGES)), "--output", f"{work}/none"]
+    summary = work / "plan.json"
+    with mock.patch.object(dry_run, "run_pipeline", run_here):
+        dry_run.plan_dataset(_config("plan", flags), str(summary), [], progress="off")
+    planned = json.loads(summary.read_text())["splits"]["train"]["images"]
+    assert planned == count, f"{planned} of {count} names planned"
+    return taken[0]
+
+
+def equal(count: int, work: Path) -> Ran:
+    """Images of one content, of which only the fingerprints exist."""
+    import apache_beam as beam
+
+    from transforms.drop_duplicates import FindEqualImages
+    from transforms.gather import Gather
+
+    shards = -(-count // SHARD_IMAGES)
+    names = [f"train-{at:05d}-of-{shards:05d}.tfrecord" for at in range(shards)]
+
+    def construct(pipeline: beam.Pipeline) -> None:
+        found = (
+            pipeline
+            | "Shards" >> beam.Create(names)
+            | "Spread shards" >> beam.Reshuffle()
+            | "Fingerprints" >> beam.FlatMap(_fingerprints).with_output_types(_batch_type())
+            | FindEqualImages()
+        )
+        _ = {"duplicates": found} | "Gather" >> Gather()
+
+    return _run(construct)
+
+
+def _batch_type() -> Any:
+    from transforms.core.records import FingerprintBatch
+
+    return tuple[int, FingerprintBatch]
+
+
+def _fingerprints(file: str) -> Iterable[tuple[int, FingerprintBatch]]:
+    from transforms.core.duplicates.fingerprints import ShardIndex
+
+    index = ShardIndex(
+        keys=[""] * SHARD_IMAGES,
+        paths=[""] * SHARD_IMAGES,
+        classes=[["cat"]] * SHARD_IMAGES,
+        lengths=[_IMAGE_BYTES] * SHARD_IMAGES,
+        contents=["0123456789abcdef" * 2] * SHARD_IMAGES,
+        perceptual_hashes=["0123456789abcdef"] * SHARD_IMAGES,
+    )
+    return index.fingerprint_batches(file)
+
+
+def shards(count: int, work: Path) -> Ran:
+    """Staged shards of 1,364 images in 1,000 classes, with tiny files, which are published."""
+    import apache_beam as beam
+
+    from transforms.core.dataset.ledger import PlanTotals
+    from transforms.core.dataset.manifest import Dataset
+    from transforms.core.features.layouts import LAYOUTS
+    from transforms.core.labels.vocabulary import LabelRules
+    from transforms.core.planning.rejection_limit import RejectionLimit
+    from transforms.core.records import Count
+    from transforms.core.rejections import Rejection
+    from transforms.publish_dataset import PublishDataset
+
+    output = work / "shards"
+    (output / ".staging").mkdir(parents=True)
+    images = count * SHARD_IMAGES
+    totals = PlanTotals(label_kind="text")
+    totals.images["train"] = images
+    totals.bytes["train"] = images * _IMAGE_BYTES
+    totals.labels.update({name: number * count for name, number in _shard_labels().items()})
+    dataset = Dataset({"dedupe": "off"}, {}, "/photos", LAYOUTS["slim"], ("train",))
+    publish = {
+        "max_rejected": RejectionLimit.parse("0"),
+        "rules": LabelRules(),
+        "overwrite": False,
+    }
+
+    def construct(pipeline: beam.Pipeline) -> None:
+        def made(name: str, element: Any) -> Any:
+            return pipeline | name >> beam.Create([element]).with_output_types(type(element))
+
+        staged = (
+            pipeline
+            | "Shards" >> beam.Create(range(count))
+            | "Spread shards" >> beam.Reshuffle()
+            | "Stage" >> beam.Map(_staged, count, str(output)).with_output_types(_summary_type())
+        )
+        rejections = pipeline | "No rejection" >> beam.Create([]).with_output_types(Rejection)
+        _ = staged | PublishDataset(
+            str(output),
+            dataset,
+            totals=made("Totals", totals),
+            rejections=rejections,
+            counts=made("Counts", Count("images_found", images)),
+            **publish,
+        )
+
+    taken = _run(construct)
+    manifest = json.loads((output / "manifest.json").read_text())
+    assert manifest["ledger"]["records_written"] == images
+    return taken
+
+
+def _summary_type() -> Any:
+    from transforms.core.dataset.ledger import ShardSummary
+
+    return ShardSummary
+
+
+def _shard_labels() -> dict[str, int]:
+    return {f"class {at:04}": (SHARD_IMAGES + at) // _CLASSES for at in range(_CLASSES)}
+
+
+def _staged(number: int, count: int, output: str) -> Any:
+    """Writes the files of a staged shard, with statistics as large as those of real images."""
+    from transforms.core.dataset.image_statistics import Sample, Statistics
+    from transforms.core.dataset.ledger import ShardSummary
+    from transforms.core.dataset.manifest import crc32c_hex
+    from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
+    from transforms.storage.files import sidecar_path
+
+    file = f"train-{number:05d}-of-{count:05d}.tfrecord"
+    recipe, data = f"{number:032x}", f"{number:016}".encode()
+    labels, statistics = _shard_labels(), Statistics()
+    for at in range(32):
+        sizes = {"height": 300 + 7 * at, "width": 400 + 9 * at, "size": 60_000 + 4000 * at}
+        statistics.add("jpeg", orientation=0, **sizes)
+    for record, label in enumerate(labels):
+        statistics.samples.add(label, Sample(number * SHARD_IMAGES + record, file, record))
+    statistics.samples.shrink()
+    summary = ShardSummary(
+        file,
+        recipe,
+        records=SHARD_IMAGES,
+        bytes=len(data),
+        crc32c=crc32c_hex(data),
+        image_bytes=SHARD_IMAGES * _IMAGE_BYTES,
+        labels=labels,
+        statistics=statistics.to_json(),
+    )
+    # The samples are in the first shard; the others' indexes are not read.
+    records = 0 if number else SHARD_IMAGES
+    index = ShardIndex(
+        keys=[str(record) for record in range(records)],
+        paths=[""] * records,
+        classes=[["cat"]] * records,
+        lengths=[_IMAGE_BYTES] * records,
+    )
+    Path(output, ".staging", f"{file}.{recipe}").write_bytes(data)
+    sidecar = Sidecar(ShardSummary(file, recipe).to_text(), index).to_text()
+    Path(sidecar_path(output, file, recipe)).write_text(sidecar)
+    return summary
+
+
+CASES: dict[str, Callable[[int, Path], Ran]] = {
+    "rows": rows,
+    "equal": equal,
+    "classes": classes,
+    "shards": shards,
+    "names": names,
+}
+
+_workers = 0
+
+
+def _run(construct: Callable[[beam.Pipeline], Any]) -> Ran:
+    from cluster_runner import run_graph
+
+    return run_graph(construct, workers=_workers)
+
+
+def _config(command: str, flags: list[str]) -> Any:
+    from pipeline import preflight
+    from pipeline.flags.options import parse_flags
+
+    parsed, _ = parse_flags(command, [*flags, "--progress", "off"])
+    return preflight.check_flags(parsed)
+
+
+def run_case(name: str, count: int, workers: int, work: Path) -> Ran:
+    """Runs a case here.
+
+    Args:
+        name: of `CASES`.
+        count: its elements.
+        workers: processes; 0 for this one.
+        work: a folder for its files.
+    """
+    global _workers
+    _workers = workers
+    from transforms.storage.gcs_client import client
+
+    # That of another case has another server.
+    client.cache_clear()
+    return CASES[name](count, work)
+
+
+def main() -> None:
+    """Runs the case of the command line."""
+    from pipeline.run.beam_import import import_beam
+
+    # A worker process imports what this one imports.
+    import_beam([])
+    name, count, workers, work = sys.argv[1:]
+    ran = run_case(name, int(count), int(workers), Path(work))
+    print(json.dumps({**ran._asdict(), "crossed": [tuple(each) for each in ran.crossed]}))
+
+
+if __name__ == "__main__":
+    main()

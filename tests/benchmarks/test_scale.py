@@ -1,0 +1,93 @@
+"""The parts of `scale.py`: what crosses a shuffle is counted, and tables follow from numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dataflow_costs
+import pytest
+import scale
+import simulation
+from scale_memory import CASES, measure
+from simulation import Elements, Stage, run_stage
+
+from tests.marks import rest_slow
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("case", rest_slow(CASES, quick=2))
+def test_what_crosses_a_shuffle_stays_small(case: str, tmp_path: Path) -> None:
+    """In this process, with the steps that several machines use."""
+    count = 30 if case == "shards" else 500
+    crossed = [step for step in measure(case, count, 0, tmp_path).crossed if step.elements]
+    assert crossed
+    for step in crossed:
+        assert 0 < step.largest_element <= step.largest_group <= step.bytes
+        assert step.groups <= step.elements
+    # For so few elements; Beam's limits are 100 and 1,000 times as much.
+    assert max(step.largest_element for step in crossed) < 1_000_000
+    assert max(step.largest_group for step in crossed) < 1_000_000
+
+
+@pytest.mark.slow
+def test_a_listing_in_ranges_finds_the_same_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--part", "listing", "--workers", "2", "--share", "0.03", "--latency_ms", "5"]
+    assert scale.main([*flags, "--work", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "in ranges, 2 worker processes" in out
+
+
+@pytest.mark.parametrize(
+    ("elements", "vcpus", "seconds", "alone", "bound"),
+    [
+        ([Elements(10, 2.0)], 1, 20.0, 20.0, "vCPUs"),
+        ([Elements(10, 2.0)], 4, 6.0, 0.0, "vCPUs"),
+        ([Elements(1, 7.0)], 4, 7.0, 7.0, "largest element"),
+        ([Elements(8, 1.0), Elements(1, 9.0)], 5, 9.0, 7.0, "largest element"),
+        ([Elements(1, 1.0, requests=10)], 1, 2.0, 2.0, "vCPUs"),
+        ([Elements(1, 1.0, ahead=5)], 1, 1.0, 1.0, "vCPUs"),
+        ([Elements(1, 1.0, ahead=30)], 1, 3.0, 3.0, "vCPUs"),
+    ],
+)
+def test_a_stage_ends_with_its_last_element(
+    elements: list[Elements], vcpus: int, seconds: float, alone: float, bound: str
+) -> None:
+    timed = run_stage(Stage("stage", tuple(elements)), vcpus, 0.1)
+    assert timed.seconds == pytest.approx(seconds)
+    assert timed.alone == pytest.approx(alone)
+    assert timed.bound == bound
+
+
+def test_a_stage_that_one_worker_does_alone_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert scale.main(["--part", "simulation", "--share", "0.01"]) == 0
+    assert "Simulation, not a measurement" in capsys.readouterr().out
+    monkeypatch.setattr(simulation, "MAX_ALONE", 0.5)
+    assert scale.main(["--part", "simulation", "--share", "0.01"]) == 1
+    assert "FAILED: list, round 1: one worker alone for" in capsys.readouterr().out
+
+
+def test_a_bucket_allows_more_reads_after_a_while() -> None:
+    assert simulation.bucket_seconds(5000) == pytest.approx(1)
+    assert simulation.bucket_seconds(6_000_000 + 10_000) == pytest.approx(1201)
+
+
+def test_the_documented_costs_are_those_of_the_function() -> None:
+    text = (ROOT / "docs" / "dataflow.md").read_text("utf-8")
+    assert dataflow_costs.costs_table() in text
+    assert dataflow_costs.PRICES_OF in text
+    for price in ("0.056", "0.003557", "0.000054", "0.011"):
+        assert f"${price}" in text
+
+
+def test_the_prices_of_dataflow_are_those_of_beam() -> None:
+    from apache_beam.testing.load_tests import dataflow_cost_consts as beams
+
+    assert dataflow_costs.VCPU_HOUR == beams.VCPU_PER_HR_BATCH
+    assert dataflow_costs.GB_HOUR == beams.MEM_PER_GB_HR_BATCH
+    assert dataflow_costs.DISK_GB_HOUR == beams.PD_PER_GB_HR
+    assert dataflow_costs.SHUFFLE_GB == beams.SHUFFLE_PER_GB_BATCH
