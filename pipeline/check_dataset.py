@@ -7,17 +7,15 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
-
-from pipeline.errors import DatasetError, UsageError, one_line
-from pipeline.run.launch import is_local_runner, run_pipeline
+from pipeline.errors import DatasetError, one_line
+from pipeline.run.launch import run_pipeline
+from pipeline.run.results_folder import results_folder
 from transforms.core.dataset.manifest import content_digest, manifest_shards
 from transforms.core.dataset.output_names import LABELS, MANIFEST, REJECTED
 from transforms.core.dataset.record_checks import (
     Problem,
     RecordVerifier,
     Verified,
-    class_problems,
     ledger_problems,
     rejected_problems,
 )
@@ -35,7 +33,9 @@ def check_dataset(
     beam_flags: Sequence[str] = (),
     progress: str = "off",
 ) -> tuple[list[Problem], dict[str, Verified]]:
-    """Lists all differences between a folder and its manifest, and what each split contains.
+    """Lists the differences between a folder and its manifest, and what each split contains.
+
+    Of very many problems in a split, `Verified.more` counts those that are not listed.
 
     Args:
         output: the folder.
@@ -59,7 +59,7 @@ def check_dataset(
         path = join(output, MANIFEST)
         raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
     with scratch_folder() as scratch:
-        results = join(_results_folder(scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
+        results = join(results_folder("verify", scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
         records = sum(split["records"] for split in manifest["splits"].values())
         transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
         run_pipeline(
@@ -70,12 +70,8 @@ def check_dataset(
         )
         splits = merge_splits(read_results(results), manifest["splits"])
         storage_of(results).remove(results)
-    for name, split in splits.items():
+    for split in splits.values():
         problems += split.problems
-        if not fast and not split.damaged and verifier.tells_classes:
-            listed = manifest["splits"][name]["classes"]
-            for detail in class_problems(name, split.labels, listed):
-                problems.append(Problem(MANIFEST, None, detail))
     return problems, splits
 
 
@@ -86,19 +82,6 @@ def _labels(output: str) -> dict[int, str]:
     except (OSError, UnicodeDecodeError):
         return {}
     return parse_labels(text)
-
-
-def _results_folder(scratch: str, beam_flags: Sequence[str]) -> str:
-    options = PipelineOptions(list(beam_flags))
-    if is_local_runner(options):
-        return scratch
-    folder = options.view_as(GoogleCloudOptions).temp_location
-    if not folder:
-        raise UsageError(
-            "verify needs --temp_location with this --runner: a folder for results, which "
-            "the workers and this machine can access"
-        )
-    return str(folder)
 
 
 def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -51,10 +51,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         progress=progress_style(flags),
     )
     table = () if flags.quiet else table_lines(manifest, splits, problems)
-    for line in (*table, *_shortened(problems)):
+    for line in (*table, *_shortened(problems, splits)):
         print(printable(line))
     if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        number = len(problems) + sum(split.more for split in splits.values())
+        count = "1 problem" if number == 1 else f"{number} problems"
         raise DatasetError(f"{flags.output} differs from its manifest: {count}")
     shards = sum(split.shards for split in splits.values())
     records = sum(split.records for split in splits.values())
@@ -103,11 +104,18 @@ def table_lines(
     yield f"{'other files':<12} {len(small):>7} {'':>9} {size:>10}  {status}"
 
 
-def _shortened(problems: Sequence[Problem]) -> Iterator[str]:
+def _shortened(problems: Sequence[Problem], splits: Mapping[str, Verified]) -> Iterator[str]:
     yield from map(str, problems[:_MAX_LINES])
     rest = problems[_MAX_LINES:]
     if rest:
-        yield f"... and {len(rest)} more problems in {len({each.file for each in rest})} files"
+        number = len(rest) + sum(split.more for split in splits.values())
+        files = len({each.file for each in rest})
+        # All shards whose problems are not listed.
+        files += sum(
+            max(0, split.damaged - len({each.file for each in split.problems}))
+            for split in splits.values()
+        )
+        yield f"... and {number} more problems in {files} files"
 
 
 def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:

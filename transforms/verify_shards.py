@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 
 from transforms.core.dataset.output_names import MANIFEST
-from transforms.core.dataset.record_checks import Problem, RecordCheck, RecordVerifier, Verified
+from transforms.core.dataset.record_checks import (
+    Problem,
+    RecordCheck,
+    RecordVerifier,
+    Verified,
+    class_problems,
+)
 from transforms.core.examples.tfrecord import TFRecordError
 from transforms.core.file_errors import check_final
 from transforms.core.guard.decoder_guard import DecoderGuard
@@ -18,6 +24,7 @@ from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS
 from transforms.name_inputs import NameInputs
+from transforms.runners import runs_in_process
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import Stored
 from transforms.storage.read_ahead import ReadAhead
@@ -32,6 +39,12 @@ _MAX_DETAIL = 500
 # Bytes of shards that are verified in one call. A large shard goes alone; files of single images
 # would cost more to distribute than to read.
 _GROUP_BYTES = 64 << 20
+
+# Places in which several machines merge results before one merges the rest.
+_FANOUT = 16
+
+# What was found in each split.
+_Splits: TypeAlias = dict[str, Verified]
 
 
 def group_shards(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -53,8 +66,9 @@ class VerifyShards(beam.PTransform):
     """Compares shards with their entries in the manifest.
 
     Input: the pipeline's begin. Output: one path, of the file that holds a line of
-    `Verified.to_text` for each group of shards. A worker reads the manifest, which may be larger
-    than a graph can be; each shard is read once, and again in a retry.
+    `Verified.to_text` for each split, without its classes, which a worker compares. Workers read
+    the manifest, which may be larger than a graph can be; each shard is read once, and again in a
+    retry.
     """
 
     def __init__(
@@ -72,7 +86,9 @@ class VerifyShards(beam.PTransform):
         super().__init__()
         self._fn = _VerifyFn(output, verifier, fast=fast, records=records)
         self._output = output
-        self._results = results
+        self._writer = _ResultWriter(
+            results, output, has_classes=verifier.tells_classes and not fast
+        )
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         manifest = begin | "Name the manifest" >> NameInputs([join(self._output, MANIFEST)])
@@ -82,24 +98,77 @@ class VerifyShards(beam.PTransform):
             | "Spread the shards" >> beam.Reshuffle()
             | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
         )
-        return (
-            {"manifest": manifest, "lines": verified}
-            | "Gather results" >> Gather()
-            | "Write results" >> beam.Map(_write_lines, self._results).with_output_types(str)
-        )
+        if runs_in_process(begin.pipeline):
+            gathered = {"manifest": manifest, "lines": verified} | "Gather results" >> Gather()
+            write = beam.Map(self._writer.write_lines)
+            return gathered | "Write results" >> write.with_output_types(str)
+        # The classes of 73,000 groups are gigabytes.
+        combine = beam.CombineGlobally(MergeResults()).with_fanout(_FANOUT)
+        combined = verified | "Combine results" >> combine
+        return combined | "Write results" >> beam.Map(self._writer.write).with_output_types(str)
 
 
 def _groups_of(path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    yield from group_shards(_read_manifest(path))
+
+
+def _read_manifest(path: str) -> dict[str, Any]:
     manifest = read_manifest(path)
     if manifest is None:
         raise FileNotFoundError(errno.ENOENT, "it was removed meanwhile", path)
-    yield from group_shards(manifest)
+    return manifest
 
 
-def _write_lines(everything: Everything, path: str) -> str:
-    lines = (f"{line}\n" for line in everything["lines"])
-    storage_of(path).write_whole(path, "".join(lines).encode())
-    return path
+class MergeResults(beam.CombineFn):
+    """Merges results by split, where shards are verified."""
+
+    def create_accumulator(self) -> _Splits:
+        return {}
+
+    def add_input(self, accumulator: _Splits, line: str) -> _Splits:
+        found = Verified.from_text(line)
+        accumulator.setdefault(found.split, Verified(found.split)).merge(found)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[_Splits]) -> _Splits:
+        merged: _Splits = {}
+        for accumulator in accumulators:
+            for split, found in accumulator.items():
+                merged.setdefault(split, Verified(split)).merge(found)
+        return merged
+
+    def extract_output(self, accumulator: _Splits) -> _Splits:
+        return accumulator
+
+
+class _ResultWriter:
+    """Compares the classes of splits with the manifest, and writes what the launcher prints."""
+
+    def __init__(self, path: str, output: str, *, has_classes: bool) -> None:
+        self._path = path
+        self._output = output
+        self._has_classes = has_classes
+
+    def write_lines(self, everything: Everything) -> str:
+        """Like `write`, for gathered lines of groups."""
+        merge = MergeResults()
+        splits = merge.create_accumulator()
+        for line in everything["lines"]:
+            splits = merge.add_input(splits, line)
+        return self.write(splits)
+
+    def write(self, splits: _Splits) -> str:
+        """Writes a line for each split; the path of the file."""
+        manifest = _read_manifest(join(self._output, MANIFEST)) if self._has_classes else {}
+        for name, found in splits.items():
+            if self._has_classes and not found.damaged:
+                listed = manifest["splits"][name].get("classes", {})
+                details = class_problems(name, found.labels, listed)
+                found.add_problems(Problem(MANIFEST, None, detail) for detail in details)
+            found.labels.clear()
+        lines = (f"{found.to_text()}\n" for found in splits.values())
+        storage_of(self._path).write_whole(self._path, "".join(lines).encode())
+        return self._path
 
 
 class _VerifyFn(beam.DoFn):
@@ -269,5 +338,5 @@ def merge_splits(found: Iterable[Verified], splits: Iterable[str]) -> dict[str, 
     for each in found:
         merged[each.split].merge(each)
     for each in merged.values():
-        each.problems.sort(key=lambda problem: (problem.file, problem.record is None))
+        each.sort_problems()
     return merged

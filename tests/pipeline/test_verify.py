@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import pipeline.check_dataset
+import transforms.verify_shards
 from pipeline import convert, verify
 from pipeline.check_dataset import check_dataset
 from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.open_dataset import open_dataset
 from tests.marks import rest_slow
+from transforms.core.dataset import record_checks
 from transforms.core.dataset.manifest import crc32c_hex, manifest_shards, to_text
-from transforms.core.dataset.record_checks import RecordVerifier
+from transforms.core.dataset.record_checks import RecordVerifier, Verified
 from transforms.core.guard.decoder_guard import DecoderGuard
-from transforms.verify_shards import verify_shard
+from transforms.verify_shards import read_results, verify_shard
 
 
 def _draw(folder: Path) -> None:
@@ -122,6 +125,50 @@ def test_classes_that_do_not_add_up(dataset: Path) -> None:
     splits["train"]["classes"] = {"cat": 5, "dog": 3}
     _edit(dataset, splits=splits)
     assert "has 4 records of class 'cat', the manifest says 5" in _problems(dataset)[0]
+
+
+@pytest.mark.parametrize("damage", ["classes", "bytes"])
+def test_several_machines_report_the_same_and_hand_back_no_classes(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """A worker compares the classes: those of all groups would be gigabytes."""
+    if damage == "classes":
+        splits = open_dataset(str(dataset))["splits"]
+        splits["train"]["classes"] = {"cat": 5, "dog": 2, "bird": 1}
+        _edit(dataset, splits=splits)
+    else:
+        for shard in dataset.glob("train-0000*"):
+            shard.write_bytes(shard.read_bytes()[:100])
+    handed_back: list[Verified] = []
+
+    def read(path: str) -> list[Verified]:
+        found = read_results(path)
+        handed_back.extend(found)
+        return found
+
+    monkeypatch.setattr(pipeline.check_dataset, "read_results", read)
+    here = _problems(dataset)
+    assert len(here) >= 3
+    monkeypatch.setattr(transforms.verify_shards, "runs_in_process", lambda _: False)
+    assert _problems(dataset) == here
+    assert [(each.split, each.shards, each.labels) for each in handed_back] == [
+        ("train", 2, {})
+    ] * 2
+
+
+def test_very_many_problems_are_counted(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (dataset / "labels.txt").write_text("wolf\nwolf\n")
+    outputs = []
+    for kept in (1000, 6):
+        monkeypatch.setattr(record_checks, "MAX_PROBLEMS", kept)
+        monkeypatch.setattr(verify, "_MAX_LINES", 2)
+        assert run_command(lambda: verify.main([str(dataset)]), "verify") == 1
+        outputs.append(capsys.readouterr())
+    assert outputs[0] == outputs[1]
+    assert outputs[0].out.splitlines()[-1] == "... and 7 more problems in 2 files"
+    assert "its manifest: 9 problems" in outputs[0].err
 
 
 def test_features_and_sizes_are_compared(dataset: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from transforms.core.dataset import record_checks
 from transforms.core.dataset.record_checks import Problem, Verified
 from transforms.core.file_errors import TransientError
 from transforms.storage.local_storage import LocalStorage
@@ -43,6 +45,22 @@ def test_results_survive_their_line_and_are_merged() -> None:
     assert merged["empty"] == Verified("empty")
     problems = [Problem("a", None, "is gone"), Problem("b", 3, "is\nbad")]
     assert merged["train"] == Verified("train", 3, 2, 15, 100, problems, Counter(개=3, cat=1))
+
+
+def test_of_very_many_problems_the_first_files_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order groups are merged: workers and the launcher hold a bounded number."""
+    monkeypatch.setattr(record_checks, "MAX_PROBLEMS", 3)
+    names = ["d", "b", "a", "c"]
+    merged = []
+    for order in itertools.permutations(names):
+        total = Verified("train")
+        for name in order:
+            problems = [Problem(name, 4, "x"), Problem(name, 2, "y"), Problem(name, None, "z")]
+            total.merge(Verified("train", 1, 1, 5, 9, problems[: 2 + (name > "b")]))
+        total.sort_problems()
+        merged.append(total)
+    expected = [Problem("a", 4, "x"), Problem("a", 2, "y"), Problem("b", 4, "x")]
+    assert merged == [Verified("train", 4, 4, 20, 36, expected, more=7)] * 24
 
 
 class Failing(io.BytesIO):

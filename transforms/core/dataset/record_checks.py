@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,6 +30,9 @@ from transforms.core.images.embeddings import read_bfloat16
 from transforms.core.json_text import parse_json
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.rejections import RejectedImageError
+
+MAX_PROBLEMS = 1000
+"""Problems of a split that are kept; the others are counted."""
 
 _Held = Mapping[str, Sequence[Any]]  # the values of a record by their source
 
@@ -74,8 +77,9 @@ class Verified:
         damaged: how many of them have a problem.
         records: records that could be read.
         bytes: bytes of the files.
-        problems: the first problems of each shard.
+        problems: the first problems of each shard; of very many, those of the first files.
         labels: records of each class.
+        more: problems that are not kept.
     """
 
     split: str = ""
@@ -85,6 +89,7 @@ class Verified:
     bytes: int = 0
     problems: list[Problem] = dataclasses.field(default_factory=list)
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
+    more: int = 0
 
     def merge(self, other: Verified) -> None:
         """Adds the results of other shards."""
@@ -92,8 +97,21 @@ class Verified:
         self.damaged += other.damaged
         self.records += other.records
         self.bytes += other.bytes
-        self.problems += other.problems
         self.labels.update(other.labels)
+        self.more += other.more
+        self.add_problems(other.problems)
+
+    def add_problems(self, problems: Iterable[Problem]) -> None:
+        """Adds problems; no more than `MAX_PROBLEMS` are kept, whatever the order of merging."""
+        self.problems += problems
+        if len(self.problems) > MAX_PROBLEMS:
+            self.sort_problems()
+            self.more += len(self.problems) - MAX_PROBLEMS
+            del self.problems[MAX_PROBLEMS:]
+
+    def sort_problems(self) -> None:
+        """Sorts problems by file, those of a file last; those of records stay in their order."""
+        self.problems.sort(key=lambda problem: (problem.file, problem.record is None))
 
     def to_text(self) -> str:
         """One line that `from_text` reads."""
