@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import apache_beam as beam
 
 from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
 from pipeline.run.launch import run_pipeline
+from transforms.bound_rejections import BoundRejections
 from transforms.core import decisions
 from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.ledger import ShardSummary, count_reasons
@@ -23,12 +24,17 @@ from transforms.core.planning.row_cells import class_texts
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import ShardImage, ShardRow, planned
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.flow import Plan
 from transforms.gather import Everything, Gather
+from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
 
 # Reasons for rejecting an image or a row because of its cells, and how many are shown.
 _OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
 _MAX_SHOWN = 3
+
+# Places in which several machines add up shards before one adds up the sums.
+_FANOUT = 16
 
 
 class _MeasureShardFn(beam.DoFn):
@@ -132,28 +138,86 @@ class _SumUpFn(beam.DoFn):
         }
 
 
+# The shards of each split, added up: any name, records, bytes of images, and labels.
+_Added: TypeAlias = dict[str, tuple[str, int, int, Counter[str]]]
+
+
+class AddShards(beam.CombineFn):
+    """Adds up the shards of each split, without their rejections."""
+
+    def create_accumulator(self) -> _Added:
+        return {}
+
+    def add_input(self, accumulator: _Added, shard: ShardSummary) -> _Added:
+        _add(accumulator, (shard.file, shard.records, shard.image_bytes, shard.labels))
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[_Added]) -> _Added:
+        merged: _Added = {}
+        for accumulator in accumulators:
+            for added in accumulator.values():
+                _add(merged, added)
+        return merged
+
+    def extract_output(self, accumulator: _Added) -> list[ShardSummary]:
+        return [
+            ShardSummary(file, "", records=records, image_bytes=size, labels=labels)
+            for file, records, size, labels in accumulator.values()
+        ]
+
+
+def _add(splits: _Added, shards: tuple[str, int, int, Mapping[str, int]]) -> None:
+    file, records, size, labels = shards
+    split = ShardName.parse(file).split
+    first, more_records, more_size, all_labels = splits.get(split, (file, 0, 0, Counter()))
+    all_labels.update(labels)
+    splits[split] = (first, records + more_records, size + more_size, all_labels)
+
+
+def _each(shards: list[ShardSummary]) -> list[ShardSummary]:
+    return shards
+
+
+def _rejections(shard: ShardSummary) -> tuple[Rejection, ...]:
+    return shard.rejections
+
+
+def _planned(plan: Plan, config: ConvertConfig) -> dict[str, beam.PCollection[Any]]:
+    """What `_SumUpFn` gathers; on several machines, no more than one can hold."""
+    shards = plan.shards | "Measure shards" >> beam.ParDo(
+        _MeasureShardFn(config)
+    ).with_output_types(ShardSummary)
+    rejections, counts = plan.rejections, plan.counts
+    if not runs_in_process(shards.pipeline):
+        of_shards = shards | "Rejections of shards" >> beam.FlatMap(_rejections).with_output_types(
+            Rejection
+        )
+        every = (rejections, of_shards) | "All rejections" >> beam.Flatten()
+        bounded = every | "Bound rejections" >> BoundRejections()
+        rejections = bounded.listed
+        counts = (counts, bounded.counts) | "Counts with reasons" >> beam.Flatten()
+        shards = (
+            shards
+            | "Add up shards" >> beam.CombineGlobally(AddShards()).with_fanout(_FANOUT)
+            | "Splits alone" >> beam.FlatMap(_each).with_output_types(ShardSummary)
+        )
+    return {"totals": plan.totals, "shards": shards, "rejections": rejections, "counts": counts}
+
+
 def plan_dataset(
     config: ConvertConfig, path: str, beam_flags: Sequence[str], *, progress: str
 ) -> None:
-    """Plans in this process, and writes the result to `path` as JSON.
+    """Plans on the given runner, and writes the result to `path` as JSON.
 
     Raises:
         DatasetError: it fails for a reason that fits in one line.
     """
 
     def construct(pipeline: beam.Pipeline) -> None:
-        plan = build_plan(pipeline, config)
-        measured = plan.shards | "Measure shards" >> beam.ParDo(_MeasureShardFn(config))
-        of_plan = {
-            "totals": plan.totals,
-            "shards": measured,
-            "rejections": plan.rejections,
-            "counts": plan.counts,
-        }
         _ = (
-            of_plan
+            _planned(build_plan(pipeline, config), config)
             | "Gather what is planned" >> Gather()
             | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
         )
 
-    run_pipeline(construct, beam_flags, progress=progress, in_process=True)
+    run_pipeline(construct, beam_flags, progress=progress)

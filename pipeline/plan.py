@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from pipeline.command_line import start
@@ -21,7 +21,7 @@ from transforms.core.shown_text import format_bytes, printable
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Plans in this process and prints the plan.
+    """Plans on the given runner, by default in this process, and prints the plan.
 
     Raises:
         DatasetError: see `pipeline.errors`.
@@ -35,12 +35,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.dry_run import plan_dataset
     from pipeline.inputs.listed_keys import standard_input_kept
     from pipeline.preflight import check_flags
+    from pipeline.run.launch import has_local_workers
+    from pipeline.run.results_folder import results_folder
+    from transforms.storage.files import join, storage_of
 
-    with standard_input_kept(flags, is_local=True), scratch_folder() as scratch:
+    is_local = has_local_workers(beam_flags)
+    with standard_input_kept(flags, is_local=is_local), scratch_folder() as scratch:
         config = check_flags(flags)
-        path = Path(scratch, "plan.json")
-        plan_dataset(config, str(path), beam_flags, progress=progress_style(flags))
-        plan = json.loads(path.read_text())
+        folder = results_folder("plan", scratch, beam_flags)
+        path = join(folder, f"plan-{uuid.uuid4().hex}.json")
+        plan_dataset(config, path, beam_flags, progress=progress_style(flags))
+        plan = json.loads(storage_of(path).read_bytes(path))
+        storage_of(path).remove(path)
     lines = list(plan_lines(plan, flags.output))
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))

@@ -93,7 +93,6 @@ def run_pipeline(
     beam_flags: Sequence[str],
     *,
     progress: str,
-    in_process: bool = False,
     left: str = "nothing published",
     workers: int = 1,
 ) -> dict[str, int]:
@@ -103,7 +102,6 @@ def run_pipeline(
         construct: applies the transforms.
         beam_flags: options of Beam.
         progress: see `show_progress`.
-        in_process: whether to run here, regardless of the runner in the flags.
         left: what a failure message says about the output.
         workers: processes of the default runner; 1 for none other than this.
 
@@ -114,11 +112,11 @@ def run_pipeline(
         DatasetError: it fails for a reason that fits in one line.
     """
     with scratch_folder() as scratch:
-        options = _options(beam_flags, in_process=in_process, workers=workers)
+        options = _options(beam_flags, workers=workers)
         return _run_in(scratch, construct, options, progress=progress, left=left, workers=workers)
 
 
-def _options(beam_flags: Sequence[str], *, in_process: bool, workers: int) -> PipelineOptions:
+def _options(beam_flags: Sequence[str], *, workers: int) -> PipelineOptions:
     """The options of Beam.
 
     Raises:
@@ -126,7 +124,7 @@ def _options(beam_flags: Sequence[str], *, in_process: bool, workers: int) -> Pi
     """
     options = JobOptions(list(beam_flags))
     standard = options.view_as(StandardOptions)
-    if in_process or not standard.runner:
+    if not standard.runner:
         standard.runner = DEFAULT_RUNNER
     if workers > 1:
         options.view_as(DirectOptions).direct_num_workers = workers

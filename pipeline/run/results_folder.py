@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 
 from pipeline.errors import UsageError
-from pipeline.run.launch import is_local_runner
+from pipeline.run.launch import has_local_workers
 
 
 def results_folder(command: str, scratch: str, beam_flags: Sequence[str]) -> str:
@@ -21,9 +21,9 @@ def results_folder(command: str, scratch: str, beam_flags: Sequence[str]) -> str
     Raises:
         UsageError: there is none.
     """
-    options = PipelineOptions(list(beam_flags))
-    if is_local_runner(options):
+    if has_local_workers(beam_flags):
         return scratch
+    options = PipelineOptions(list(beam_flags))
     folder = options.view_as(GoogleCloudOptions).temp_location
     if not folder:
         raise UsageError(

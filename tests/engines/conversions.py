@@ -39,6 +39,22 @@ def start(*words: str) -> subprocess.Popen[str]:
     )
 
 
+def plan(inputs: Path, output: Path, *words: str) -> tuple[str, str]:
+    """What `plan` prints for the dataset with the flags of an engine, and its errors."""
+    command = [sys.executable, "-m", "pipeline.plan", *dataset.flags(inputs, output), *words]
+    ran = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return ran.stdout, ran.stderr
+
+
 def convert(inputs: Path, output: Path, *words: str) -> Conversion:
     """Runs `convert` on the dataset with the flags of an engine."""
     started = time.monotonic()

@@ -11,7 +11,7 @@ import pytest
 from tests.dataflow.submitting import copy_tree, run
 from tests.engines import dataset, environments, table
 from tests.engines.conftest import CheckEngine, Portable, made
-from tests.engines.conversions import Conversion, convert
+from tests.engines.conversions import Conversion, convert, plan
 from tests.engines.engines import DATAFLOW, ENGINES, PORTABLE, PRISM, REFERENCE
 from tests.pipeline.commands import Dataset, digests
 from tests.servers.dataflow import serve_dataflow
@@ -52,6 +52,21 @@ def test_a_job_service_with_a_worker_pool(
         f"--environment_config=localhost:{portable.pool_port}",
     ]
     check(PORTABLE, convert(inputs, tmp_path / "out", *ENGINES[PORTABLE].flags, *where))
+
+
+@pytest.mark.cluster
+def test_plan_on_a_job_service(portable: Portable, inputs: Path, tmp_path: Path) -> None:
+    where = [
+        f"--job_endpoint=localhost:{portable.job_port}",
+        f"--environment_config=localhost:{portable.pool_port}",
+        f"--temp_location={tmp_path}",
+    ]
+    there, _ = plan(inputs, tmp_path / "out", *ENGINES[PORTABLE].flags, *where)
+    here, error = plan(inputs, tmp_path / "out", *ENGINES[REFERENCE].flags)
+    assert error == ""
+    assert there == here
+    assert here.endswith(f"nothing written; convert would write {tmp_path / 'out'}\n")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.cluster

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from pipeline import dry_run
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, make_dataset, plan, snapshot
 from tests.pipeline.decided_table import block
+from transforms import add_totals, join_labels, plan_shards
 
 
 def table(ran: Ran) -> dict[str, list[str]]:
@@ -101,7 +103,46 @@ def test_plan_needs_no_writable_output(photos: Path, tmp_path: Path) -> None:
     assert plan(**flags).code == 0
 
 
-@pytest.mark.slow
-def test_plan_runs_here_whatever_the_runner(photos: Path, tmp_path: Path) -> None:
+def test_plan_is_the_same_on_several_machines(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags: dict[str, Any] = {
+        "images": f"{sample}/images/*/*",
+        "labels": sample / "labels.csv",
+        "splits": "train=0.7,validation=0.2,test=0.1",
+        "num_shards": 3,
+        "output": tmp_path / "out",
+    }
+    here = plan(**flags)
+    for module in (add_totals, dry_run, join_labels, plan_shards):
+        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    assert plan(**flags) == here
+    assert here.code == 0
+
+
+def test_cells_that_reject_are_shown_on_several_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"row{number},{number if number % 3 else 'x'}" for number in range(40)]
+    (tmp_path / "table.csv").write_text("\n".join(["id,size", *rows]))
+    (tmp_path / "layout.yaml").write_text(
+        "features:\n  size: {source: csv.size, type: int64}\n  id: csv.id\n"
+    )
+    flags: dict[str, Any] = {
+        "labels": tmp_path / "table.csv",
+        "layout": tmp_path / "layout.yaml",
+        "label_key": "id",
+        "output": tmp_path / "out",
+    }
+    here = plan(**flags)
+    monkeypatch.setattr(dry_run, "runs_in_process", lambda _: False)
+    assert plan(**flags) == here
+    assert "14 bad_cell: " in here.out
+    assert here.out.count("'x' is not of type int64") == 3
+
+
+def test_plan_elsewhere_needs_a_folder_for_its_result(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out"}
-    assert plan("--runner=DataflowRunner", **flags).out == plan(**flags).out
+    ran = plan("--runner=DataflowRunner", **flags)
+    assert ran.code == 2
+    assert "plan needs --temp_location with this --runner: a folder for results" in ran.error()

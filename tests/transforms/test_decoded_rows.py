@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pytest
 
+from pipeline import dry_run
 from tests.engines import dataset
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
@@ -22,6 +23,7 @@ from transforms import (
     join_labels,
     plan_shards,
     publish_dataset,
+    verify_shards,
     write_shards,
 )
 from transforms.core.records import JoinSide
@@ -91,11 +93,13 @@ def elsewhere(inputs: Path, output: Path) -> Ran:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (
-            *(add_totals, drop_duplicates, join_labels, plan_shards, publish_dataset),
-            write_shards,
+            *(add_totals, drop_duplicates, dry_run, join_labels, plan_shards, publish_dataset),
+            *(verify_shards, write_shards),
         ):
             patch.setattr(module, "runs_in_process", lambda _: False)
-        return of_a_list(inputs, output)
+        ran = of_a_list(inputs, output), verify(output), plan_of_rows(inputs, output / "planned")
+    out, err = ("".join(getattr(each, name) for each in ran) for name in ("out", "err"))
+    return Ran(max(each.code for each in ran), out, err)
 
 
 def given(inputs: Path, output: Path) -> Ran:
