@@ -27,14 +27,15 @@ def convert_bare(argv: Sequence[str]) -> None:
     from pipeline.run.beam_import import import_beam
 
     import_beam(argv)
-    from transforms import convert_images, describe_dataset, write_report
+    from transforms import describe_dataset, write_report
     from transforms.core.dataset.image_statistics import Samples, Statistics
+    from transforms.core.examples import decoded_image
 
     def nothing(*args: object, **kwargs: object) -> None:
         return None
 
     Statistics.add = Samples.add = nothing  # type: ignore[method-assign, assignment]
-    convert_images.orientation_tag = lambda data, format_: 0  # type: ignore[attr-defined]
+    decoded_image.orientation_tag = lambda data, format_: 0  # type: ignore[attr-defined]
     describe_dataset.DatasetDescriber.describe = lambda *args: b"{}\n"  # type: ignore[method-assign]
     write_report.write_report = lambda *args: 0
 

@@ -106,7 +106,7 @@ def load_embedding(model: str, weights: str | None, dtype: str) -> Embedding:
     Args:
         model: path or URL of a model, or a name in `keras.applications`.
         weights: path or URL of the weights of a name.
-        dtype: one of `DTYPES`.
+        dtype: one of `choices.EMBED_DTYPES`.
 
     Raises:
         ModelFileError: a file cannot be read.

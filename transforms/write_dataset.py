@@ -23,7 +23,6 @@ from transforms.core.arguments import (
 )
 from transforms.core.dataset.image_file_names import FILES
 from transforms.core.dataset.manifest import Dataset
-from transforms.core.duplicates.equal_images import MODES as DEDUPE_MODES
 from transforms.core.features.feature_sources import Needs
 from transforms.core.features.layout_files import parse_layout
 from transforms.core.features.layouts import (
@@ -36,8 +35,9 @@ from transforms.core.features.layouts import (
     with_pixels,
 )
 from transforms.core.features.row_features import RowValues, row_requirements
-from transforms.core.images.check import DEFAULT_LIMITS, MODES, Limits
-from transforms.core.images.embeddings import DTYPES, Embedding, ModelError, is_application
+from transforms.core.images.check import DEFAULT_LIMITS, Limits
+from transforms.core.images.choices import CHECK_MODES, DEDUPE_MODES, EMBED_DTYPES
+from transforms.core.images.embeddings import Embedding, ModelError, is_application
 from transforms.core.images.pixel_options import Resize, given_pixels
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
 from transforms.core.planning.staged_images import MEMORY
@@ -157,7 +157,7 @@ class WriteDataset(beam.PTransform):
         size = self._pixels.resize
         if size and size.rule == "exact" and size.height * size.width > max_pixels:
             raise ValueError(f"resize {size} is more than max_pixels {max_pixels}")
-        self._check = one_of("check", check, MODES)
+        self._check = one_of("check", check, CHECK_MODES)
         self._labelled = truth("labelled", labelled)
         features = _features(layout, self._labelled)
         features = with_pixels(features, self._pixels.fixed_shape)
@@ -311,7 +311,7 @@ def _embedding(
         raise ValueError(f"layout {layout} needs model: a Keras file, a SavedModel or a name")
     if is_application(path) != (own is not None):
         raise ValueError("model_weights goes with a model of keras.applications, and no other")
-    dtype = one_of("embed_dtype", "float32" if dtype is None else dtype, DTYPES)
+    dtype = one_of("embed_dtype", "float32" if dtype is None else dtype, EMBED_DTYPES)
     # This imports Beam's inference, which other datasets do not need.
     from transforms.embed_images import ModelFileError, load_embedding
 

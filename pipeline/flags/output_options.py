@@ -17,9 +17,8 @@ from pipeline.flags.input_options import COLUMN, GCS_PATH, LABELS
 from pipeline.flags.option import NOT_RECORDED, Conflict, Option, Parameter
 from pipeline.flags.sizes import parse_shard_size, parse_size
 from transforms.core.dataset.image_file_names import FILES
-from transforms.core.duplicates.equal_images import MODES as DEDUPE_MODES
-from transforms.core.images.check import DEFAULT_LIMITS, MODES
-from transforms.core.images.embeddings import DTYPES
+from transforms.core.images.choices import CHECK_MODES, DEDUPE_MODES, EMBED_DTYPES
+from transforms.core.images.image_limits import DEFAULT_LIMITS
 from transforms.core.images.pixel_options import (
     COLORS,
     DEFAULT_QUALITY,
@@ -237,7 +236,7 @@ EMBEDDINGS = (
     ),
     Option(
         name="embed_dtype",
-        choices=DTYPES,
+        choices=EMBED_DTYPES,
         help="type of the embeddings; bfloat16 takes half the size; if omitted: float32",
         of_images=True,
         recorded=lambda config: config.embedding.dtype if config.embedding else NOT_RECORDED,
@@ -248,7 +247,7 @@ EMBEDDINGS = (
 CHECKS = (
     Option(
         name="check",
-        choices=MODES,
+        choices=CHECK_MODES,
         default="full",
         help="decode every pixel, or read only the headers",
         of_images=True,

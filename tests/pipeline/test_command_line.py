@@ -253,3 +253,19 @@ def test_the_entry_point_is_declared() -> None:
     assert declared("entry_points") == {
         "console_scripts": ["image-tfrecords=pipeline.command_line:main"]
     }
+
+
+def test_a_command_starts_no_threads_for_linear_algebra() -> None:
+    code = (
+        "import os, sys\n"
+        "import pipeline.convert\n"
+        "from pipeline.command_line import start\n"
+        "def main():\n"
+        "    assert 'numpy' not in sys.modules\n"
+        "    import numpy\n"
+        "    print(len(os.listdir('/proc/self/task')))\n"
+        "sys.exit(start('plan', main))\n"
+    )
+    env = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "1\n")

@@ -6,8 +6,9 @@ import collections
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, NamedTuple
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
@@ -25,6 +26,12 @@ _AHEAD_OF_THREAD = 2
 _MAX_BYTES = 64 << 20
 _CORE_BYTES = 16 << 20
 
+# Files and bytes that a thread gets at once, where it seldom waits: it tells the consumer once for
+# all of them, which costs as much Python as checking one. More would leave a thread without work
+# while another one has the last files of a shard.
+_TOGETHER = 4
+_TOGETHER_BYTES = 1 << 20
+
 
 def reading_threads(root: str, *, waits: bool = False) -> int:
     """The number of threads that keep the cores busy; more for remote files, which are waited for.
@@ -35,6 +42,11 @@ def reading_threads(root: str, *, waits: bool = False) -> int:
     """
     waits = waits or storage_of(root).is_remote
     return max(READERS, process_cores()) if waits else process_cores()
+
+
+def read_together(root: str, *, waits: bool = False) -> int:
+    """The files that a thread gets at once: one if it waits for each; see `reading_threads`."""
+    return 1 if waits or storage_of(root).is_remote else _TOGETHER
 
 
 def read_ahead_bytes(processes: int, cores: int) -> int:
@@ -84,11 +96,15 @@ class ReadAhead:
         max_bytes: bytes that all consumers of the process may have in flight at once; an item
             larger than a consumer's share is read alone. None for `read_ahead_bytes`.
         threads: threads of the pool, or None for the process's share of the cores.
+        together: items that a thread gets at once, see `read_together`.
     """
 
-    def __init__(self, *, max_bytes: int | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, *, max_bytes: int | None = None, threads: int | None = None, together: int = 1
+    ) -> None:
         cores = process_cores()
         self._threads = threads or cores
+        self._together = together
         self._max_items = max(_AHEAD_OF_CORE * cores, _AHEAD_OF_THREAD * self._threads)
         self._max_bytes = max_bytes or read_ahead_bytes(process_count(), cores)
 
@@ -107,26 +123,77 @@ class ReadAhead:
             size: bytes of an item's result; by default, too few to count.
         """
         pool = _shared_pool(self._threads)
-        waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
-        in_flight = 0
+        waiting: collections.deque[tuple[Future[_Done[Result]], int, int]] = collections.deque()
+        held_items = held_bytes = 0
+        stopped = threading.Event()
         shut = GATE.shut_seconds
         with _CONSUMERS.one_more():
             try:
-                for item in items:
-                    item_bytes = size(item)
+                for group, group_bytes in self._groups(items, size):
                     while waiting and (
-                        len(waiting) >= self._max_items
-                        or in_flight + item_bytes > self._max_bytes // _CONSUMERS.count
+                        held_items + len(group) > self._max_items
+                        or held_bytes + group_bytes > self._max_bytes // _CONSUMERS.count
                     ):
-                        future, future_bytes = waiting.popleft()
-                        yield future.result()
-                        in_flight -= future_bytes
-                    waiting.append((pool.submit(function, item), item_bytes))
-                    in_flight += item_bytes
+                        future, future_items, future_bytes = waiting.popleft()
+                        yield from future.result().each()
+                        held_items -= future_items
+                        held_bytes -= future_bytes
+                    future = pool.submit(_apply, function, group, stopped)
+                    waiting.append((future, len(group), group_bytes))
+                    held_items += len(group)
+                    held_bytes += group_bytes
                 while waiting:
-                    yield waiting.popleft()[0].result()
+                    yield from waiting.popleft()[0].result().each()
             finally:
-                for future, _ in waiting:
+                stopped.set()
+                for future, _, _ in waiting:
                     future.cancel()
                 # Beam's counters belong to the thread that runs the step, not to the pool's.
                 count_since(shut)
+
+    def _groups(
+        self, items: Iterable[Item], size: Callable[[Item], int]
+    ) -> Iterator[tuple[list[Item], int]]:
+        """Items for one thread, and their bytes."""
+        group: list[Item] = []
+        group_bytes = 0
+        for item in items:
+            item_bytes = size(item)
+            if group and group_bytes + item_bytes > min(_TOGETHER_BYTES, self._max_bytes):
+                yield group, group_bytes
+                group, group_bytes = [], 0
+            group.append(item)
+            group_bytes += item_bytes
+            if len(group) >= self._together:
+                yield group, group_bytes
+                group, group_bytes = [], 0
+        if group:
+            yield group, group_bytes
+
+
+class _Done(NamedTuple, Generic[Result]):
+    """Results of the first items of a group, and the error of the next one."""
+
+    results: list[Result]
+    error: BaseException | None
+
+    def each(self) -> Iterator[Result]:
+        """The results; then raises the error."""
+        yield from self.results
+        if self.error is not None:
+            raise self.error
+
+
+def _apply(
+    function: Callable[[Item], Result], items: Sequence[Item], stopped: threading.Event
+) -> _Done[Result]:
+    """Applies a function to items, up to one that fails or until nobody wants the results."""
+    results: list[Result] = []
+    for item in items:
+        if stopped.is_set():
+            break
+        try:
+            results.append(function(item))
+        except BaseException as error:  # raised where the results are wanted
+            return _Done(results, error)
+    return _Done(results, None)

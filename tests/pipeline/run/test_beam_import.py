@@ -89,6 +89,22 @@ def test_the_signature_of_a_step_is_what_it_was() -> None:
     assert out.splitlines() == ["True", "(element, side) ()", "True"]
 
 
+def test_a_stage_does_not_wait_for_the_next_sample_of_its_steps() -> None:
+    # Joining the thread that samples takes up to one period.
+    out = run(
+        "from pipeline.run.beam_import import import_beam\n"
+        "import_beam([])\n"
+        "from apache_beam.runners.worker.statesampler import StateSampler\n"
+        "from pipeline.run.beam_import import end_stages_soon\n"
+        "print(StateSampler('stage', None).sampling_period_ms)\n"
+        "StateSampler.__init__.__defaults__ = (300,)\n"
+        "end_stages_soon()\n"
+        "print(StateSampler('stage', None).sampling_period_ms)"
+    )
+    # A Beam with another default is left alone.
+    assert out.splitlines() == ["5", "300"]
+
+
 @pytest.mark.slow
 def test_reading_options_of_beam_does_not_set_up_logging() -> None:
     # With a handler, every warning of a package is a line on stderr next to our own.

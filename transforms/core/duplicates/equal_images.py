@@ -20,8 +20,6 @@ from transforms.core.duplicates.fingerprints import (
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import BucketDuplicates, FingerprintBatch
 
-MODES = ("off", "report", "drop")
-
 # Limits for the lists in `statistics.json`.
 MAX_GROUPS = 100
 MAX_PAIRS = 100

@@ -10,7 +10,8 @@ import functools
 
 from transforms.core.features.feature_sources import PIXELS, Role
 from transforms.core.features.layouts import Feature
-from transforms.core.images.check import ImageInfo, Limits, examine_image
+from transforms.core.formats.exif import orientation_tag
+from transforms.core.images.check import ImageInfo, Limits, checked_header, examine_image
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import AS_THEY_ARE, Original, PixelOptions
 from transforms.core.rejections import Reason, RejectedImageError
@@ -48,6 +49,11 @@ class Decoding:
         roles = {feature.role for feature in self.features}
         return Role.IMAGE in roles or Role.PIXELS not in roles
 
+    @functools.cached_property
+    def changes_nothing(self) -> bool:
+        """Whether files are stored as they are; their records then have the orientation's tag."""
+        return self.stores_files and self.pixels.changes_nothing
+
 
 def decode_image(data: bytes, decoding: Decoding) -> CheckedImage:
     """Decodes a file; the rest of the record is empty.
@@ -61,8 +67,8 @@ def decode_image(data: bytes, decoding: Decoding) -> CheckedImage:
             with reason `BAD_SHAPE` when its pixels are not of the shape of their feature.
     """
     stored = _stored(data, decoding)
-    _check_shape(decoding, stored.info)
     if decoding.stores_pixels:
+        _check_shape(decoding, stored.info)
         shown = stored
         if decoding.stores_files:
             from transforms.core.images.pixels import raw_pixels
@@ -84,11 +90,16 @@ def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
         from transforms.core.images.pixels import raw_pixels
 
         return raw_pixels(data, pixels, limits=limits)
-    if pixels.changes_nothing:
+    if decoding.changes_nothing:
+        header = checked_header(data, limits)
         info, perceptual_hash = examine_image(
-            data, limits=limits, mode=decoding.check, with_hash=decoding.with_hash
+            data, header, mode=decoding.check, with_hash=decoding.with_hash
         )
-        return CheckedImage(data, info, Original(info.height, info.width, 1), (), perceptual_hash)
+        # Most JPEGs have no block for a tag, which the walk over their markers for the size shows.
+        has_tag = header.has_app1 or header.format != "jpeg"
+        orientation = orientation_tag(data, header.format) if has_tag else 0
+        original = Original(info.height, info.width, 1)
+        return CheckedImage(data, info, original, (), perceptual_hash, orientation)
     # This imports Pillow, which other runs do not need.
     from transforms.core.images.pixels import change_pixels
 

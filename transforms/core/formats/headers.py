@@ -42,8 +42,8 @@ _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SOF_PLAIN = frozenset({0xC0, 0xC1, 0xC2})
 _SOF_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
-_SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
-_FRAME_OR_SCAN = _SOF | {_SOI, _EOI, _SOS}
+_SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
+_NEEDED = _SOF | {_SOI, _EOI, _SOS, _APP1}
 # Horizontal and vertical sampling of a component, in 4 bits each.
 _PLAIN_FACTORS = frozenset(wide << 4 | high for wide in (1, 2, 4) for high in (1, 2, 4))
 # A marker that a segment may follow; not a stuffed zero, a restart or a fill byte.
@@ -63,6 +63,7 @@ class Header(NamedTuple):
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
         planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count.
+        has_app1: whether a JPEG has a block that may hold EXIF or XMP.
     """
 
     format: str
@@ -72,6 +73,7 @@ class Header(NamedTuple):
     frames: int = 1
     plain: bool = False
     planes: int = 1
+    has_app1: bool = False
 
     @property
     def pixels(self) -> int:
@@ -112,8 +114,8 @@ def read_header(data: bytes, format_: str) -> Header:
     r"""Reads the header of `data`, which begins like `format_` (see `image_format`).
 
     >>> bmp = b"BM" + bytes(16) + b"\x02\0\0\0\x03\0\0\0\x01\0\x18\0" + bytes(40)
-    >>> read_header(bmp, "bmp")
-    Header(format='bmp', height=3, width=2, channels=3, frames=1, plain=False, planes=1)
+    >>> read_header(bmp, "bmp")[:4]
+    ('bmp', 3, 2, 3)
 
     Raises:
         BrokenHeaderError: the header ends too soon or contradicts its format.
@@ -132,16 +134,20 @@ def read_header(data: bytes, format_: str) -> Header:
 
 def _read_jpeg(data: bytes) -> Header:
     """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
-    markers = jpeg_markers(data, _FRAME_OR_SCAN, most=MAX_PARTS)
+    markers = jpeg_markers(data, _NEEDED, most=MAX_PARTS)
+    has_app1 = False
     for marker, position in markers:
         if marker in (_SOI, _EOI, _SOS):
             raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
         (length,) = struct.unpack_from(">H", data, position)
-        if marker in _SOF:
+        if marker == _APP1:
+            has_app1 = True
+        elif marker in _SOF:
             body = data[position + 2 : position + length]
             header = _jpeg_frame(marker, body, length)
-            _count_scans(data, markers, components=body[5], several=marker in _SOF_PROGRESSIVE)
-            return header
+            is_progressive = marker in _SOF_PROGRESSIVE
+            has_app1 |= _count_scans(data, markers, components=body[5], several=is_progressive)
+            return header._replace(has_app1=True) if has_app1 else header
     raise BrokenHeaderError("no frame header")
 
 
@@ -172,23 +178,30 @@ def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[
 
 def _count_scans(
     data: bytes, markers: Iterator[tuple[int, int]], *, components: int, several: bool
-) -> None:
+) -> bool:
     """Counts the scans up to the end of the image; one of all components is the only one.
+
+    Returns:
+        Whether there is an APP1 block among them.
 
     Raises:
         CostlyImageError: there are more than `MAX_SCANS`.
     """
     scans = 0
+    has_app1 = False
     for marker, position in markers:
-        if marker == _EOI:
-            return
-        if marker == _SOS:
+        if marker == _APP1:
+            has_app1 = True
+        elif marker == _EOI:
+            break
+        elif marker == _SOS:
             scans += 1
             several = several or data[position + 2 : position + 3] != bytes([components])
             if not several:
-                return
+                break
             if scans > MAX_SCANS:
                 raise CostlyImageError(f"more than {MAX_SCANS} scans")
+    return has_app1
 
 
 def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:

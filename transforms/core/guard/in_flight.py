@@ -210,18 +210,26 @@ class InFlight:
             (longest,) = _PATIENCE.unpack_from(self._notes, _NOTE * _THREADS)
             _PATIENCE.pack_into(self._notes, _NOTE * _THREADS, max(longest, seconds))
 
+    def begin(self, note: bytes) -> int:
+        """Keeps the note of an image until `end`, and returns its place."""
+        at = self._slot() * _NOTE
+        if at < _NOTE * _THREADS:
+            self._notes[at : at + _NOTE] = note
+        return at
+
+    def end(self, at: int) -> None:
+        """Removes the note at a place."""
+        if at < _NOTE * _THREADS:
+            self._notes[at : at + _NOTE] = _NOTHING
+
     @contextlib.contextmanager
     def noted(self, note: bytes) -> Iterator[None]:
         """Keeps the note of an image until the block ends."""
-        at = self._slot() * _NOTE
-        if at >= _NOTE * _THREADS:
-            yield
-            return
-        self._notes[at : at + _NOTE] = note
+        at = self.begin(note)
         try:
             yield
         finally:
-            self._notes[at : at + _NOTE] = _NOTHING
+            self.end(at)
 
     def _slot(self) -> int:
         slot: int | None = getattr(self._slots, "number", None)

@@ -26,13 +26,12 @@ import simplejpeg
 
 from transforms.core.formats import headers
 from transforms.core.formats.signatures import describe_start
+from transforms.core.images.choices import CHECK_MODES
 from transforms.core.images.image_limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from transforms.core.images.image_limits import Limits as Limits
 from transforms.core.images.perceptual_hash import grey_scale, hash_of_grey, hash_of_pixels
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import shown_size
-
-MODES = ("full", "header")
 
 _DETAIL_LENGTH = 200
 
@@ -105,19 +104,28 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
             `TOO_MANY_PIXELS`, `TOO_COSTLY` or `CORRUPT_IMAGE`.
         ValueError: `mode` is neither.
     """
-    return examine_image(data, limits=limits, mode=mode, with_hash=False)[0]
+    if mode not in CHECK_MODES:
+        raise ValueError(f"mode must be one of {', '.join(CHECK_MODES)}, not {mode!r}")
+    header = checked_header(data, limits)
+    return examine_image(data, header, mode=mode, with_hash=False)[0]
 
 
 def examine_image(
-    data: bytes, *, limits: Limits, mode: str, with_hash: bool
+    data: bytes, header: headers.Header, *, mode: str, with_hash: bool
 ) -> tuple[ImageInfo, int | None]:
     """Like `check_image`; `with_hash` adds the perceptual hash of pixels that are decoded anyway.
 
     There is no hash for a PNG that does not need TensorFlow (it is only inflated), or for headers.
+
+    Args:
+        data: the file, whole.
+        header: the result of `checked_header`.
+        mode: as `check_image` takes it.
+        with_hash: whether to compute the hash.
+
+    Raises:
+        RejectedImageError: as `check_image`.
     """
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
-    header = checked_header(data, limits)
     info = ImageInfo(header.format, header.height, header.width, header.channels)
     if mode == "header":
         return info, None

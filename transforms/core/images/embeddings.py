@@ -16,14 +16,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from transforms.core.images.check import decode_pixels, import_tensorflow
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import first_line
-
-DTYPES = ("float32", "bfloat16")
 
 # Images in one call of the model. The number is fixed: the last call of a shard is padded
 # with zeros, since a batch of another size may give different last bits.
@@ -42,7 +39,7 @@ class Embedding(NamedTuple):
     Attributes:
         model: path of a Keras model or SavedModel, or a name in `keras.applications`.
         weights: path of that application's weights; None with a path.
-        dtype: one of `DTYPES`.
+        dtype: one of `choices.EMBED_DTYPES`.
         digests: of the content of the files of `model` (empty for a name) and `weights` (or empty).
         input_shape: height, width and channels of the images that the model takes.
         shape: of its output for one image.
@@ -271,12 +268,19 @@ def stored_embedding(values: _Array, dtype: str) -> bytes:
 
     Args:
         values: float32, finite.
-        dtype: one of `DTYPES`; bfloat16 is the nearest, ties to even.
+        dtype: one of `choices.EMBED_DTYPES`; bfloat16 is the nearest, ties to even.
 
     >>> stored_embedding(np.array([1.0], np.float32), "bfloat16").hex()
     '803f'
     """
-    return values.astype("<f4" if dtype == "float32" else ml_dtypes.bfloat16).tobytes()
+    return values.astype("<f4" if dtype == "float32" else _bfloat16()).tobytes()
+
+
+def _bfloat16() -> Any:
+    # Imported here: it takes 15 ms of every start, and few runs have a model.
+    import ml_dtypes
+
+    return ml_dtypes.bfloat16
 
 
 def read_bfloat16(data: bytes) -> _Array:
@@ -285,4 +289,4 @@ def read_bfloat16(data: bytes) -> _Array:
     >>> read_bfloat16(bytes.fromhex("803f"))
     array([1.], dtype=float32)
     """
-    return np.frombuffer(data, ml_dtypes.bfloat16).astype(np.float32)
+    return np.frombuffer(data, _bfloat16()).astype(np.float32)

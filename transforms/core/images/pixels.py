@@ -90,7 +90,7 @@ def change_pixels(
     header, orientation, opened = _examine(data, options, limits)
     target = _target(header, orientation, options)
     if opened is None and _is_right(header, target, options):
-        info, perceptual_hash = examine_image(data, limits=limits, mode=check, with_hash=with_hash)
+        info, perceptual_hash = examine_image(data, header, mode=check, with_hash=with_hash)
         return CheckedImage(
             data, info, Original(info.height, info.width, 1), UNTOUCHED, perceptual_hash
         )

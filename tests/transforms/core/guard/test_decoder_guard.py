@@ -102,7 +102,7 @@ def test_an_image_that_ends_the_child_stays_a_suspect(
 
 
 def test_threads_that_wait_take_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_guard, "_DECODING", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(decoder_guard, "_DECODING", decoder_guard.turns(2))
     guard = DecoderGuard(LIMITS.max_pixels)
     own = guard._in_flight = InFlight()
     go_on, decoding = threading.Event(), threading.Semaphore(0)

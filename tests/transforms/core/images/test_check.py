@@ -18,6 +18,7 @@ from tests import images
 from tests.marks import rest_slow
 from transforms.core.images import check
 from transforms.core.images.check import ImageInfo, Limits, check_image
+from transforms.core.images.choices import CHECK_MODES
 from transforms.core.rejections import Reason, RejectedImageError
 
 ROOT = pathlib.Path(__file__).parents[4]
@@ -169,7 +170,7 @@ def test_info_names_format_height_width_channels() -> None:
     assert check_image(WHOLE["png_4_8"], limits=LIMITS) == ImageInfo("png", 21, 19, 2)
 
 
-@pytest.mark.parametrize("mode", check.MODES)
+@pytest.mark.parametrize("mode", CHECK_MODES)
 @pytest.mark.parametrize(
     ("reason", "data", "limits", "detail"),
     [
@@ -252,7 +253,7 @@ def bombs() -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("mode", check.MODES)
+@pytest.mark.parametrize("mode", CHECK_MODES)
 def test_bombs_are_refused_by_their_header(mode: str) -> None:
     planted = bombs()
     tracemalloc.start()
@@ -280,7 +281,7 @@ def test_a_png_that_hides_its_size_in_its_pixels_is_not_inflated_whole() -> None
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("mode", check.MODES)
+@pytest.mark.parametrize("mode", CHECK_MODES)
 def test_an_animated_webp_without_alpha_never_reaches_tensorflow(mode: str) -> None:
     rejected = rejection(images.webp_animation(alpha=False), mode=mode)
     assert rejected.reason is Reason.CORRUPT_IMAGE

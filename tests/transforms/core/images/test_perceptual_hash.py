@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.images import saved, scene
 from transforms.core.duplicates.equal_images import MAX_DISTANCE
-from transforms.core.images.check import Limits, examine_image
+from transforms.core.images.check import ImageInfo, Limits, checked_header, examine_image
 from transforms.core.images.perceptual_hash import hash_of_pixels
 from transforms.core.images.pixel_options import PixelOptions, Resize
 from transforms.core.images.pixels import change_pixels
@@ -18,8 +18,14 @@ from transforms.core.images.pixels import change_pixels
 LIMITS = Limits(10**8, 10**8)
 
 
+def examined(
+    data: bytes, *, mode: str = "full", with_hash: bool = True
+) -> tuple[ImageInfo, int | None]:
+    return examine_image(data, checked_header(data, LIMITS), mode=mode, with_hash=with_hash)
+
+
 def hash_of(data: bytes) -> int:
-    found = examine_image(data, limits=LIMITS, mode="full", with_hash=True)[1]
+    found = examined(data)[1]
     assert found is not None
     return found
 
@@ -59,7 +65,7 @@ def test_small_images_have_looks_too() -> None:
         <= MAX_DISTANCE
     )
     tiny = original.resize((5, 4))
-    assert examine_image(jpeg(tiny), limits=LIMITS, mode="full", with_hash=True)[1] is not None
+    assert examined(jpeg(tiny))[1] is not None
 
 
 def test_cells_that_are_equally_bright_are_no_steps() -> None:
@@ -81,14 +87,14 @@ def test_what_is_transparent_is_white() -> None:
 @pytest.mark.parametrize("mode", ["L", "RGB"])
 def test_a_blank_picture_has_no_hash(mode: str) -> None:
     data = saved(Image.new(mode, (200, 100), 200), "JPEG")
-    assert examine_image(data, limits=LIMITS, mode="full", with_hash=True)[1] is None
+    assert examined(data)[1] is None
 
 
 def test_what_is_not_decoded_has_no_hash() -> None:
     png, photo = saved(scene(1), "PNG"), jpeg(scene(1))
-    assert examine_image(png, limits=LIMITS, mode="full", with_hash=True)[1] is None
-    assert examine_image(photo, limits=LIMITS, mode="header", with_hash=True)[1] is None
-    assert examine_image(photo, limits=LIMITS, mode="full", with_hash=False)[1] is None
+    assert examined(png)[1] is None
+    assert examined(photo, mode="header")[1] is None
+    assert examined(photo, with_hash=False)[1] is None
 
 
 def test_changed_images_have_the_look_of_what_is_stored() -> None:
