@@ -8,12 +8,15 @@ import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, NamedTuple
+from typing import TypeAlias
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
 from transforms.storage.gcs_retry import GATE, count_since
 from transforms.storage.interface import READERS, Item, Result
+
+# Results of the first items of a group, and the error of the next one.
+_Done: TypeAlias = tuple[list[Result], BaseException | None]
 
 # Files in flight per core, so that no thread is idle while the consumer works on a batch.
 _AHEAD_OF_CORE = 16
@@ -135,7 +138,7 @@ class ReadAhead:
                         or held_bytes + group_bytes > self._max_bytes // _CONSUMERS.count
                     ):
                         future, future_items, future_bytes = waiting.popleft()
-                        yield from future.result().each()
+                        yield from _each(*future.result())
                         held_items -= future_items
                         held_bytes -= future_bytes
                     future = pool.submit(_apply, function, group, stopped)
@@ -143,7 +146,7 @@ class ReadAhead:
                     held_items += len(group)
                     held_bytes += group_bytes
                 while waiting:
-                    yield from waiting.popleft()[0].result().each()
+                    yield from _each(*waiting.popleft()[0].result())
             finally:
                 stopped.set()
                 for future, _, _ in waiting:
@@ -171,17 +174,11 @@ class ReadAhead:
             yield group, group_bytes
 
 
-class _Done(NamedTuple, Generic[Result]):
-    """Results of the first items of a group, and the error of the next one."""
-
-    results: list[Result]
-    error: BaseException | None
-
-    def each(self) -> Iterator[Result]:
-        """The results; then raises the error."""
-        yield from self.results
-        if self.error is not None:
-            raise self.error
+def _each(results: list[Result], error: BaseException | None) -> Iterator[Result]:
+    """Results of the first items of a group; then raises the error of the next one."""
+    yield from results
+    if error is not None:
+        raise error
 
 
 def _apply(
@@ -195,5 +192,5 @@ def _apply(
         try:
             results.append(function(item))
         except BaseException as error:  # raised where the results are wanted
-            return _Done(results, error)
-    return _Done(results, None)
+            return results, error
+    return results, None

@@ -125,6 +125,60 @@ def test_a_failure_surfaces_in_its_place() -> None:
     assert list(read_ahead().map(str, range(3), size=one_byte)) == ["0", "1", "2"]
 
 
+def in_groups(max_bytes: int = 10**9) -> ReadAhead:
+    return ReadAhead(max_bytes=max_bytes, threads=THREADS, together=4)
+
+
+def test_items_of_a_group_keep_their_order_and_fail_in_their_place() -> None:
+    def fail(item: int) -> int:
+        if item == 6:
+            raise KeyError("broken")
+        return item
+
+    assert list(in_groups().map(fail, range(6), size=one_byte)) == list(range(6))
+    taken: list[int] = []
+    with pytest.raises(KeyError, match="broken"):
+        taken.extend(in_groups().map(fail, range(50), size=one_byte))
+    assert taken == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_thread_gets_a_group_but_no_more_bytes_than_allowed() -> None:
+    def groups(ahead: ReadAhead, sizes: list[int]) -> list[list[int]]:
+        return [group for group, _ in ahead._groups(sizes, lambda size: size)]
+
+    assert groups(in_groups(), [1] * 9) == [[1] * 4, [1] * 4, [1]]
+    assert groups(in_groups(10), [6, 4, 5, 20, 1]) == [[6, 4], [5], [20], [1]]
+    # Photos of a few megabytes go one by one, so that none waits for three others.
+    assert groups(in_groups(), [2 << 20] * 2) == [[2 << 20]] * 2
+
+
+def test_groups_stop_with_their_consumer() -> None:
+    go_on = threading.Event()
+    begun: list[int] = []
+
+    def wait(item: int) -> int:
+        begun.append(item)
+        if item >= 4:
+            assert go_on.wait(5)
+        return item
+
+    results = in_groups().map(wait, range(100), size=one_byte)
+    assert next(results) == 0
+    results.close()  # type: ignore[attr-defined]
+    go_on.set()
+    list(read_ahead().map(str, range(AHEAD), size=one_byte))
+    # Each thread had begun one item of its group.
+    assert len(begun) <= 4 + THREADS
+
+
+def test_only_so_many_items_of_groups_wait() -> None:
+    items = Counted(100)
+    most = 0
+    for taken, _ in enumerate(in_groups().map(str, items, size=one_byte)):
+        most = max(most, items.pulled - taken)
+    assert most == AHEAD + 4  # a group is drawn and not yet begun
+
+
 def test_a_failure_of_the_items_surfaces() -> None:
     def items() -> Iterator[int]:
         yield 1
