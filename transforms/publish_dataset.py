@@ -2,70 +2,47 @@
 
 from __future__ import annotations
 
-import dataclasses
-import errno
 import json
-import logging
 import os
-import uuid
-from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import partial
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import apache_beam as beam
 
 from transforms.bound_rejections import BoundRejections
 from transforms.core.arguments import path_text
 from transforms.core.dataset.dataset_warnings import strict_message
-from transforms.core.dataset.label_map import label_map
-from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary, count_reasons
-from transforms.core.dataset.manifest import (
-    DataFile,
-    Dataset,
-    build_manifest,
-    data_files,
-    dataset_recipe,
-    manifest_shards,
-    to_text,
-)
-from transforms.core.dataset.output_names import (
-    FORMER,
-    LABEL_MAP,
-    LABELS,
-    MANIFEST,
-    OUTCOME,
-    REJECTED,
-    SCHEMA,
-    SMALL,
-    STAGING,
-    STATISTICS,
-    is_source,
-    staged_shard,
-    waiting_file,
-)
+from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary
+from transforms.core.dataset.manifest import Dataset, data_files, dataset_recipe, manifest_shards
+from transforms.core.dataset.output_names import MANIFEST, OUTCOME, REJECTED, STAGING
 from transforms.core.dataset.run_counts import Gathered, in_order
-from transforms.core.dataset.tfds_metadata import tfds_files
-from transforms.core.dataset.tfx_schema import schema_text
-from transforms.core.images.pixel_options import stored_shape
-from transforms.core.labels.label_decisions import label_decisions
-from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules, Vocabulary
-from transforms.core.planning.keys import full_uri
+from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.rejection_limit import RejectionLimit
-from transforms.core.planning.shards import ShardName
-from transforms.core.planning.staged_images import MEMORY
-from transforms.core.records import BucketDuplicates, Count
+from transforms.core.records import BucketDuplicates, Count, FileBatch
 from transforms.core.rejections import Rejection
-from transforms.describe_dataset import DatasetDescriber
+from transforms.dataset_files import DatasetFiles
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
-from transforms.original_images import originals_root
+from transforms.publication import Prepared, Publication
 from transforms.runners import runs_in_process
-from transforms.staging import check_output, staged_files
 from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
-from transforms.storage.output_changes import OutputChanges, Put, changes_of, remove_staging
+from transforms.storage.output_changes import Leftover, Put, remove_staging
 
-_LOGGER = logging.getLogger(__name__)
+_LEFTOVERS = "leftovers"
+_PUTS = "puts"
+
+_BATCH = 64
+"""Files of a batch: two rounds of requests by the threads of a worker; 20 kB."""
+
+_ONE_KEY = 0
+
+# The number of the batch that holds what the last step does.
+_LAST_STEP = -1
+
+_Part: TypeAlias = tuple[int, FileBatch]
+
+beam.coders.registry.register_coder(FileBatch, beam.coders.RowCoder)
 
 
 class NotPublishedError(RuntimeError):
@@ -77,7 +54,8 @@ class PublishDataset(beam.PTransform):
 
     Input: `ShardSummary` of every shard; it is gathered with the totals, the rejections, the
     counts and the duplicates (None when nothing was compared). Output: `published` or
-    `up_to_date`. Runs once; a retry finds renamed shards in place.
+    `up_to_date`. A retry of a step finds renamed shards in place. On several machines, all of them
+    move the files: see `_MoveOverWorkers`.
 
     Raises in the job:
         NotPublishedError: more images were rejected than allowed, or the output folder holds
@@ -104,7 +82,7 @@ class PublishDataset(beam.PTransform):
         self._others = {"totals": totals, "rejections": rejections, "counts": counts}
         if duplicates is not None:
             self._others["duplicates"] = duplicates
-        self._fn = _PublishFn(
+        self._publisher = _Publisher(
             output,
             dataset,
             max_rejected=max_rejected,
@@ -115,21 +93,149 @@ class PublishDataset(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
         others = dict(self._others)
-        if not runs_in_process(shards.pipeline):
+        in_process = runs_in_process(shards.pipeline)
+        if not in_process:
             bounded = others["rejections"] | "Bound rejections" >> BoundRejections()
             others["rejections"] = bounded.listed
             others["counts"] = (
                 others["counts"],
                 bounded.counts,
             ) | "Counts with reasons" >> beam.Flatten()
-        return (
-            {"shards": shards, **others}
-            | "Gather what was written" >> Gather()
-            | "Check the ledger and publish" >> beam.ParDo(self._fn).with_output_types(str)
+        gathered = {"shards": shards, **others} | "Gather what was written" >> Gather()
+        if in_process:
+            return gathered | "Check the ledger and publish" >> beam.ParDo(
+                _PublishFn(self._publisher)
+            ).with_output_types(str)
+        return gathered | "Publish over workers" >> _PublishOverWorkers(self._publisher)
+
+
+class _PublishOverWorkers(beam.PTransform):
+    """Publishes with all workers: one decides, all move the files, one moves the manifest.
+
+    Input: `Everything`. Output: `published` or `up_to_date`. Files move in batches, two requests
+    for each. Staged files that are left are removed by all workers, too.
+    """
+
+    def __init__(self, publisher: _Publisher) -> None:
+        super().__init__()
+        self._publisher = publisher
+
+    def expand(self, gathered: beam.PCollection[Everything]) -> beam.PCollection[str]:
+        publication = self._publisher.publication
+        prepared = gathered | "Check the ledger and prepare" >> beam.ParDo(
+            _PrepareFn(self._publisher)
+        ).with_output_types(_Part, **{_PUTS: FileBatch}).with_outputs(_PUTS, main="last")
+        moved = (
+            prepared[_PUTS]
+            | "Spread files" >> beam.Reshuffle()
+            | "Move files" >> beam.ParDo(_MoveFn(publication)).with_output_types(_Part)
         )
+        finished = (
+            (prepared.last, moved)
+            | "All parts" >> beam.Flatten()
+            | "Wait for all files" >> beam.GroupByKey()
+            | "Publish the manifest"
+            >> beam.ParDo(_FinishFn(publication))
+            .with_output_types(str, **{_LEFTOVERS: FileBatch})
+            .with_outputs(_LEFTOVERS, main="published")
+        )
+        _ = (
+            finished[_LEFTOVERS]
+            | "Spread staged files" >> beam.Reshuffle()
+            | "Remove staged files" >> beam.ParDo(_RemoveFn(publication))
+        )
+        return finished.published
 
 
 class _PublishFn(beam.DoFn):
+    def __init__(self, publisher: _Publisher) -> None:
+        self._publisher = publisher
+
+    def process(self, everything: Everything) -> Iterator[str]:
+        decided, publication = self._publisher.decide(everything), self._publisher.publication
+        if decided.prepared is not None:
+            puts = decided.prepared.puts
+            PROGRESS.begin("publishing", len(puts))
+            publication.put_in_place(puts, count=lambda: PROGRESS.count("publishing"))
+            publication.remove(publication.finish(decided.prepared))
+        yield decided.status
+
+
+class _PrepareFn(beam.DoFn):
+    def __init__(self, publisher: _Publisher) -> None:
+        self._publisher = publisher
+
+    def process(self, everything: Everything) -> Iterator[_Part | beam.pvalue.TaggedOutput]:
+        status, prepared = self._publisher.decide(everything)
+        puts = prepared.puts if prepared else []
+        batches = list(_batches(puts))
+        small = prepared.small if prepared else []
+        last = {"status": status, "batches": len(batches), "small": small}
+        yield _ONE_KEY, FileBatch(_LAST_STEP, json.dumps(last))
+        for batch in batches:
+            yield beam.pvalue.TaggedOutput(_PUTS, batch)
+
+
+class _MoveFn(beam.DoFn):
+    def __init__(self, publication: Publication) -> None:
+        self._publication = publication
+
+    def process(self, batch: FileBatch) -> Iterator[_Part]:
+        self._publication.put_in_place(_puts(batch), count=_uncounted)
+        yield _ONE_KEY, FileBatch(batch.number, batch.files)
+
+
+class _FinishFn(beam.DoFn):
+    def __init__(self, publication: Publication) -> None:
+        self._publication = publication
+
+    def process(
+        self, group: tuple[int, Iterable[FileBatch]]
+    ) -> Iterator[str | beam.pvalue.TaggedOutput]:
+        batches = {batch.number: batch for batch in group[1]}
+        last = json.loads(batches.pop(_LAST_STEP).files)
+        # A runner that loses one would publish a dataset without files.
+        if sorted(batches) != list(range(last["batches"])):
+            raise RuntimeError(f"{len(batches)} of {last['batches']} batches of files were moved")
+        if last["small"]:
+            puts = [put for batch in batches.values() for put in _puts(batch)]
+            small = [Put(*each) for each in last["small"]]
+            for batch in _batches(self._publication.finish(Prepared(puts, small))):
+                yield beam.pvalue.TaggedOutput(_LEFTOVERS, batch)
+        yield last["status"]
+
+
+class _RemoveFn(beam.DoFn):
+    def __init__(self, publication: Publication) -> None:
+        self._publication = publication
+
+    def process(self, batch: FileBatch) -> None:
+        self._publication.remove(Leftover(*each) for each in json.loads(batch.files))
+
+
+def _batches(files: Sequence[Put] | Sequence[Leftover]) -> Iterator[FileBatch]:
+    for number, start in enumerate(range(0, len(files), _BATCH)):
+        yield FileBatch(number, json.dumps(files[start : start + _BATCH]))
+
+
+def _puts(batch: FileBatch) -> list[Put]:
+    return [Put(*each) for each in json.loads(batch.files)]
+
+
+def _uncounted() -> None:
+    """A remote job has no bar for these files."""
+
+
+class _Decided(NamedTuple):
+    """Whether a dataset is published, and what is left to do; None if nothing is."""
+
+    status: str
+    prepared: Prepared | None = None
+
+
+class _Publisher:
+    """Checks the results of a run, and decides whether and how its dataset is published."""
+
     def __init__(
         self,
         output: str,
@@ -140,38 +246,49 @@ class _PublishFn(beam.DoFn):
         overwrite: bool,
         run: str,
     ) -> None:
+        self.publication = Publication(output, overwrite=overwrite, run=run)
         self._run = run
         self._output = output
         self._staging = join(output, STAGING)
         self._dataset = dataset
+        self._files = DatasetFiles(output, dataset, rules)
         self._max_rejected = max_rejected
-        self._rules = rules
         self._overwrite = overwrite
 
-    def process(self, everything: Everything) -> Iterable[str]:
+    def decide(self, everything: Everything) -> _Decided:
+        """Checks the ledger, and prepares the output folder for the dataset.
+
+        Raises:
+            NotPublishedError, LedgerError, OSError: nothing is published.
+        """
         duplicates: list[BucketDuplicates] | None = everything.get("duplicates")
         gathered = in_order(self._dataset.splits, everything, of_rows=self._dataset.of_rows)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
-        manifest_path = join(self._output, MANIFEST)
-        published = None if self._overwrite else read_manifest(manifest_path)
+        published = None if self._overwrite else read_manifest(join(self._output, MANIFEST))
         if published is not None:
             self._compare(gathered, recipe, published)
             remove_staging(self._output, self._run)
             counter(UP_TO_DATE).inc()
-            yield "up_to_date"
-            return
+            return _Decided("up_to_date")
         ledger = gathered.ledger
         ledger.check()
         if unselected := gathered.unselected:
             self._fail("nothing_selected", unselected)
         if gathered.unlisted or not self._max_rejected.allows(*gathered.failed):
             self._refuse(gathered)
-        dataset = self._described(gathered)
-        if dataset.is_strict and dataset.warnings:
-            self._fail("warned", strict_message(dataset.warnings))
-        if not self._is_published(gathered, recipe):
-            self._publish(dataset, gathered, ledger, recipe, duplicates)
-        yield "published"
+        described = self._files.described(gathered)
+        if described.is_strict and described.warnings:
+            self._fail("warned", strict_message(described.warnings))
+        if self._is_published(gathered, recipe):
+            return _Decided("published")
+        data = data_files(gathered.shards)
+        files = self._files.make(
+            described, gathered, ledger, data=data, recipe=recipe, duplicates=duplicates
+        )
+        puts = [
+            Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c) for file in data
+        ]
+        return _Decided("published", self.publication.prepare(puts, gathered.shards, files))
 
     def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
         """Checks that the finished dataset in the output folder is complete and of these inputs."""
@@ -212,7 +329,7 @@ class _PublishFn(beam.DoFn):
 
     def _refuse(self, gathered: Gathered) -> NoReturn:
         rejected = join(self._staging, REJECTED)
-        storage_of(rejected).write_whole(rejected, self._rejected_lines(gathered.rejections))
+        storage_of(rejected).write_whole(rejected, self._files.rejected_lines(gathered.rejections))
         self._fail("too_many_rejected", gathered.refusal(self._max_rejected, rejected))
 
     def _fail(self, status: str, message: str) -> NoReturn:
@@ -222,169 +339,3 @@ class _PublishFn(beam.DoFn):
         storage.make_directory(self._staging)
         storage.write_whole(join(self._staging, OUTCOME), outcome.encode())
         raise NotPublishedError(message)
-
-    def _described(self, gathered: Gathered) -> Dataset:
-        """The dataset, completed with the results of the whole run."""
-        totals, options = gathered.totals, self._dataset.options
-        vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
-        decided = label_decisions(vocabulary, totals.labels, totals.cells, self._rules)
-        is_per_image = options.get("files") == "per_image"
-        names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
-        shards = {name: names.count(name) for name in gathered.splits}
-        return dataclasses.replace(
-            self._dataset,
-            splits=gathered.splits,
-            decisions=(*self._dataset.decisions, *decided),
-            warnings=(*self._dataset.warnings, *gathered.warnings(options, shards)),
-        )
-
-    def _publish(
-        self,
-        dataset: Dataset,
-        gathered: Gathered,
-        ledger: Ledger,
-        recipe: str,
-        duplicates: Iterable[BucketDuplicates] | None,
-    ) -> None:
-        labels = gathered.totals.labels
-        vocabulary = self._rules.vocabulary(labels, gathered.totals.label_kind)
-        data = data_files(gathered.shards)
-        small_files = self._small_files(gathered, vocabulary, duplicates, data)
-        kind = "integer" if vocabulary.is_integer else "text"
-        manifest = build_manifest(
-            dataset,
-            gathered.shards,
-            ledger,
-            data=data,
-            recipe=recipe,
-            rejected=count_reasons(gathered.reasons),
-            label_kind=kind if any(labels) else "none",
-            files=small_files,
-        )
-        small_files[MANIFEST] = to_text(manifest).encode()
-        self._put_in_place(data, gathered.shards, small_files)
-
-    def _put_in_place(
-        self,
-        data: Sequence[DataFile],
-        shards: Sequence[ShardSummary],
-        small_files: Mapping[str, bytes],
-    ) -> None:
-        """Makes the dataset appear.
-
-        Args:
-            data: the staged files of records.
-            shards: the shards of these files.
-            small_files: the files next to them, by name; the manifest last.
-        """
-        storage, attempt = storage_of(self._output), uuid.uuid4().hex
-        changes = changes_of(self._output, self._run)
-        waiting = {
-            name: f"{STAGING}/{waiting_file(attempt, number)}"
-            for number, name in enumerate(small_files)
-        }
-        for name, content in small_files.items():
-            storage.write_whole(join(self._output, waiting[name]), content)
-        ours = {(shard.file, shard.recipe) for shard in shards}
-        # The folder was named before it was known whether an image would be changed.
-        ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
-        keep = {file.file for file in data} | set(small_files)
-        changes.begin()
-        path = join(self._output, MANIFEST)
-        if not self._overwrite and changes.exists(MANIFEST):
-            raise FileExistsError(errno.EEXIST, "another run wrote it", path)
-        there = read_manifest(path)
-        left = check_output(self._output, there, keep)
-        # A run that was taken over must not publish its staged files any more.
-        is_other = partial(is_source, shards=ours, attempt=attempt)
-        changes.remove(f"{STAGING}/{name}" for name in left.staged if is_other(name))
-        changes.begin()
-        puts = [
-            Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c) for file in data
-        ]
-        staged = changes.find_staged(puts)
-        self._remove_former(changes, left.names - keep)
-        self._drop_stale(changes, left.shards - ours, keep)
-        changes.write(f"{STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
-        for folder in sorted({file.file.rpartition("/")[0] for file in data} - {""}):
-            storage.make_directory(join(self._output, folder))
-        PROGRESS.begin("publishing", len(data))
-        changes.put_in_place(puts, staged, count=lambda: PROGRESS.count("publishing"))
-        for name in small_files:
-            changes.move(waiting[name], name)
-        changes.remove_staging()
-
-    def _small_files(
-        self,
-        gathered: Gathered,
-        vocabulary: Vocabulary,
-        duplicates: Iterable[BucketDuplicates] | None,
-        data: Sequence[DataFile],
-    ) -> dict[str, bytes]:
-        """The files next to the shards and the manifest, by name."""
-        features, names = self._dataset.features, vocabulary.id_names
-        small_files = {
-            LABELS: vocabulary.labels_text().encode(),
-            REJECTED: self._rejected_lines(gathered.rejections),
-            SCHEMA: schema_text(
-                features,
-                class_names=vocabulary.lines(),
-                id_count=vocabulary.id_count,
-                first_id=self._rules.first_id,
-            ).encode(),
-            **tfds_files(
-                features,
-                gathered.shards,
-                gathered.splits,
-                class_names=names,
-                id_count=vocabulary.id_count,
-                formats=gathered.statistics.formats,
-                image_shape=stored_shape(self._dataset.options),
-            ),
-        }
-        if self._rules.first_id:
-            ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
-            small_files[LABEL_MAP] = label_map(ids).encode()
-        if not self._dataset.of_rows:
-            root = originals_root(self._output, self._dataset.root)
-            describer = DatasetDescriber(self._output, root, gathered.shards, data)
-            small_files[STATISTICS] = describer.describe(gathered.statistics, duplicates)
-        return small_files
-
-    def _remove_former(self, changes: OutputChanges, names: Set[str]) -> None:
-        """Removes the existing dataset: its manifest first, then the files that are not replaced.
-
-        The manifest is kept in the staging folder, so that a rerun still knows those shards.
-        """
-        if changes.exists(MANIFEST):
-            changes.move(MANIFEST, f"{STAGING}/{FORMER}")
-        changes.remove(names)
-
-    def _drop_stale(
-        self, changes: OutputChanges, stale: Set[tuple[str, str]], keep: Set[str]
-    ) -> None:
-        """Removes staged shards of an unfinished run with other inputs or options.
-
-        Some may have their final names already; their sidecars are still staged.
-        """
-        names: set[str] = set()
-        for file, recipe in stale:
-            names |= staged_files(self._output, file, recipe)
-        storage_of(self._output).check_replaced(self._output, names - keep)
-        changes.remove(names - keep)
-        if stale:
-            _LOGGER.warning(
-                "dropped %d shards staged by an earlier run with other inputs or options",
-                len(stale),
-            )
-
-    def _rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
-        """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
-        root = self._dataset.root
-        # The file of an image from memory is removed: its key is its name.
-        has_files = root != MEMORY
-        listed = (
-            r._replace(path=full_uri(root, r.path)) if has_files and r.subject == "image" else r
-            for r in rejections
-        )
-        return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -20,6 +22,7 @@ from tests.pipeline.commands import (
     show,
 )
 from tests.servers.gcs import GcsServer, requester_pays
+from transforms import dataset_files, publish_dataset
 
 IMAGES = "gs://photos/in/*/*.jpg"
 OUTPUT = "gs://datasets/flowers"
@@ -108,6 +111,33 @@ def test_every_image_is_one_request_and_none_at_a_rerun(buckets: GcsServer) -> N
     assert "up to date" in succeeds().out
     assert not [name for name in buckets.media_gets() if name.endswith(".jpg")]
     assert published(buckets) == before
+
+
+def test_workers_move_each_shard_with_two_requests(
+    buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    succeeds(num_shards=3)
+    here = published(buckets)
+    for name in here:
+        buckets.delete("datasets", f"flowers/{name}")
+    buckets.reset()
+    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(publish_dataset, "_BATCH", 4)
+    succeeds(num_shards=3)
+    assert published(buckets) == here
+    shards = sorted(name for name in here if name.endswith(".tfrecord"))
+    assert len(shards) == 6
+    # The report reads the finished shards.
+    log = [(method, unquote(target)) for method, target in buckets.log() if "media" not in target]
+    requests = [(method, target.partition("?")[0]) for method, target in log]
+    of_shards = [(method, target) for method, target in requests if "/o/flowers/t" in target]
+    assert {method for method, _ in of_shards} == {"POST"}
+    assert all("/rewriteTo/" in target for _, target in of_shards)
+    assert sorted(target.rpartition("/")[2] for _, target in of_shards) == shards
+    removed = [target for method, target in requests if method == "DELETE"]
+    staged = re.compile(r".*/\.staging/(t\w+-\d{5}-of-\d{5}\.tfrecord)\.[0-9a-f]{32}")
+    found = [match[1] for match in map(staged.fullmatch, removed) if match]
+    assert sorted(found) == shards
 
 
 @pytest.mark.slow
@@ -234,15 +264,13 @@ def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(
 def test_two_runs_cannot_mix_their_manifests(
     buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transforms import publish_dataset
-
-    to_text = publish_dataset.to_text
+    to_text = dataset_files.to_text
 
     def overtaken(manifest: Any) -> str:
         buckets.put("datasets", "flowers/manifest.json", b"of another run")
         return to_text(manifest)
 
-    monkeypatch.setattr(publish_dataset, "to_text", overtaken)
+    monkeypatch.setattr(dataset_files, "to_text", overtaken)
     ran = convert(**FLAGS)
     assert ran.code == 1
     assert "another run wrote it" in ran.error()

@@ -9,11 +9,13 @@ from apache_beam.portability.api import schema_pb2
 import transforms.drop_duplicates
 import transforms.join_labels
 import transforms.plan_shards
+import transforms.publish_dataset
 import transforms.write_shards  # noqa: F401
 from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.records import (
     BucketDuplicates,
     Count,
+    FileBatch,
     FingerprintBatch,
     JoinSide,
     LabelledImage,
@@ -28,6 +30,7 @@ from transforms.core.rejections import Rejection
     [
         Count,
         BucketDuplicates,
+        FileBatch,
         JoinSide,
         LabelCells,
         LabelledImage,

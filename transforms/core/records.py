@@ -158,3 +158,15 @@ class BucketDuplicates(NamedTuple):
     equal: str
     files: str = "[]"
     hashes: str = ""
+
+
+class FileBatch(NamedTuple):
+    """Files of an output folder that one worker moves or removes together.
+
+    Attributes:
+        number: of the batch.
+        files: an `output_changes.Put` or `Leftover` for each, as JSON.
+    """
+
+    number: int
+    files: str

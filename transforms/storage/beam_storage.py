@@ -75,6 +75,9 @@ class BeamStorage(Storage):
         return stream
 
     def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        # Before the target is removed: another attempt may have moved it there.
+        if not self.exists(source):
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
         # Hadoop does not rename onto an existing file.
         self.remove(target)
         FileSystems.rename([source], [target])

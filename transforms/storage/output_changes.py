@@ -3,9 +3,10 @@
 A local folder is locked for as long as its process lives, suspended or not. A bucket has no such
 lock: a run without a heartbeat for a while is taken over, and may wake up in the middle of
 publishing. So it lists the folder once, checks that the lock still names it, and from then on
-names the generation of each object that it replaces, moves or removes. Its successor removes what
+names the generation of each object that it replaces, moves or removes. Its successor removes
 its staged files and gives every object of its own dataset a new generation, so whatever the sleeper
-does next fails.
+does next fails. The generations are part of each `Put` and `Leftover`: other workers move and
+remove without requesting them again.
 """
 
 from __future__ import annotations
@@ -31,12 +32,23 @@ class Put(NamedTuple):
         target: its final path below the output folder.
         bytes: its size.
         crc32c: its checksum, 8 hexadecimal digits.
+        version: the generation of `source`, see `OutputChanges.find_staged`.
+        former: the generation of the file that it replaces; 0 if there is none.
     """
 
     source: str
     target: str
     bytes: int
     crc32c: str
+    version: int = 0
+    former: int = 0
+
+
+class Leftover(NamedTuple):
+    """A staged file that nothing needs any more: its path below the folder, its generation."""
+
+    name: str
+    version: int
 
 
 class OutputChanges:
@@ -70,6 +82,11 @@ class OutputChanges:
         ends = (join(self.output, source), join(self.output, target))
         self._storage.rename(*ends, is_synced=is_synced)
 
+    def has_content(self, put: Put) -> bool:
+        """Whether the target of a file has its content."""
+        target = join(self.output, put.target)
+        return self._storage.has_checksum(target, put.crc32c, put.bytes)
+
     def is_in_place(self, put: Put) -> bool:
         """Whether an earlier attempt gave a file its final name."""
         return self._storage.has_size(join(self.output, put.target), put.bytes)
@@ -85,44 +102,71 @@ class OutputChanges:
     def _remove(self, name: str) -> None:
         self._storage.remove(join(self.output, name))
 
-    def find_staged(self, puts: Sequence[Put]) -> list[bool]:
-        """Whether each file is still staged, and not yet in place.
+    def find_staged(self, puts: Sequence[Put]) -> list[Put]:
+        """The moves that are left; a file in place gets its own path as its source.
 
         Raises:
-            OSError: one is neither.
+            OSError: a file is neither staged nor in place.
         """
         there = list(self._storage.for_each(lambda put: self.exists(put.source), puts))
         for put, is_staged in zip(puts, there, strict=True):
             if not is_staged and not self.is_in_place(put):
                 target = join(self.output, put.target)
                 raise OSError(f"{target} was written, but is neither staged nor in place")
-        return there
+        return self._moves(zip(puts, there, strict=True))
 
-    def put_in_place(
-        self, puts: Sequence[Put], staged: Sequence[bool], count: Callable[[], None]
-    ) -> None:
+    def _moves(self, puts: Iterable[tuple[Put, bool]]) -> list[Put]:
+        return [put if is_staged else put._replace(source=put.target) for put, is_staged in puts]
+
+    def put_in_place(self, puts: Iterable[Put], count: Callable[[], None]) -> None:
         """Gives staged files their final names, unless an earlier attempt did.
 
+        Needs no `begin`: the files know their generations.
+
         Args:
-            puts: the files.
-            staged: the result of `find_staged` for them.
+            puts: results of `find_staged`.
             count: called for each file once it is in place.
         """
 
-        def place(each: tuple[Put, bool]) -> str:
-            put, is_staged = each
-            source = put.source if is_staged else put.target
-            if is_staged or self.renews:
-                self.move(source, put.target, is_synced=False)
+        def place(put: Put) -> str:
+            self._place(put)
             count()
             return os.path.dirname(join(self.output, put.target))
 
-        placed = zip(puts, staged, strict=True)
-        for changed in sorted(set(self._storage.for_each(place, placed))):
+        for changed in sorted(set(self._storage.for_each(place, puts))):
             self._storage.sync_folder(changed)
 
-    renews = False
-    """Whether a file in place is moved onto itself, to get a generation of this run."""
+    def _place(self, put: Put) -> None:
+        if put.source == put.target:
+            return
+        try:
+            self.move(put.source, put.target, is_synced=False)
+        except FileNotFoundError:
+            # Another attempt may have moved it.
+            if not self.is_in_place(put):
+                raise
+
+    def check_placed(self, puts: Iterable[Put]) -> None:
+        """Checks that all files are in place, where that costs no request for each.
+
+        Raises:
+            OSError: one is not.
+        """
+
+    has_generations = False
+    """Whether changes name generations, so that other workers can make them safely."""
+
+    def leftovers(self) -> list[Leftover]:
+        """The staged files that are left, where there are generations."""
+        return []
+
+    def remove_leftovers(self, leftovers: Iterable[Leftover]) -> None:
+        """Removes files of the given generations."""
+        for _ in self._storage.for_each(self._remove_leftover, leftovers):
+            pass
+
+    def _remove_leftover(self, leftover: Leftover) -> None:
+        self._storage.remove(join(self.output, leftover.name), generation=leftover.version)
 
     def remove_staging(self) -> None:
         """Removes the staging folder."""
@@ -136,7 +180,7 @@ class BucketChanges(OutputChanges):
         run: the name of this run in the lock; empty without a lock.
     """
 
-    renews = True
+    has_generations = True
 
     def __init__(self, output: str, storage: GcsStorage, run: str) -> None:
         super().__init__(output, storage)
@@ -179,6 +223,9 @@ class BucketChanges(OutputChanges):
         there = self._there.get(put.target)
         return there is not None and (there.size, there.crc32c) == (put.bytes, put.crc32c)
 
+    def has_content(self, put: Put) -> bool:
+        return self.is_in_place(put)
+
     def move(self, source: str, target: str, *, is_synced: bool = True) -> None:
         ends = (join(self.output, source), join(self.output, target))
         moved = self._there[source]
@@ -190,17 +237,40 @@ class BucketChanges(OutputChanges):
         if (there := self._there.pop(name, None)) is not None:
             self._objects.remove(join(self.output, name), generation=there.version)
 
-    def put_in_place(
-        self, puts: Sequence[Put], staged: Sequence[bool], count: Callable[[], None]
-    ) -> None:
+    def _moves(self, puts: Iterable[tuple[Put, bool]]) -> list[Put]:
+        # What is in place is moved onto itself, to get a generation of this run.
+        moves = []
+        for put in super()._moves(puts):
+            former = self._there.get(put.target)
+            version = self._there[put.source].version
+            moves.append(put._replace(version=version, former=former.version if former else 0))
+        return moves
+
+    def put_in_place(self, puts: Iterable[Put], count: Callable[[], None]) -> None:
         with throttling_counted():
-            super().put_in_place(puts, staged, count)
+            super().put_in_place(puts, count)
+
+    def _place(self, put: Put) -> None:
+        ends = (join(self.output, put.source), join(self.output, put.target))
+        former = Stored(0, put.former) if put.former else None
+        self._objects.move(*ends, Stored(put.bytes, put.version, put.crc32c), former)
+
+    def check_placed(self, puts: Iterable[Put]) -> None:
+        for put in puts:
+            if not self.is_in_place(put):
+                target = join(self.output, put.target)
+                raise OSError(f"{target} was moved, but is not in place: another run changed it")
+
+    def leftovers(self) -> list[Leftover]:
+        staged = ((n, there) for n, there in self._there.items() if n.startswith(f"{STAGING}/"))
+        return [Leftover(name, there.version) for name, there in staged]
+
+    def remove_leftovers(self, leftovers: Iterable[Leftover]) -> None:
+        with throttling_counted():
+            super().remove_leftovers(leftovers)
 
     def remove_staging(self) -> None:
-        staged = [name for name in self._there if name.startswith(f"{STAGING}/")]
-        with throttling_counted():
-            for _ in self._storage.for_each(self._remove, staged):
-                pass
+        self.remove_leftovers(self.leftovers())
 
 
 def changes_of(output: str, run: str) -> OutputChanges:

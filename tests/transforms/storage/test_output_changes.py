@@ -77,8 +77,10 @@ def test_what_is_in_place_gets_a_generation_of_this_run(bucket: GcsServer) -> No
     stored = GcsStorage().find(f"{OUTPUT}/labels.txt")
     assert stored is not None
     put = put._replace(crc32c=stored.crc32c)
-    assert changes.find_staged([put]) == [False]
-    changes.put_in_place([put], [False], count=lambda: None)
+    moves = changes.find_staged([put])
+    version = int(there["generation"])
+    assert moves == [put._replace(source="labels.txt", version=version, former=version)]
+    changes.put_in_place(moves, count=lambda: None)
     assert bucket.metadata("datasets", "out/labels.txt")["generation"] != there["generation"]
     sleeper.remove(["labels.txt"])
     assert bucket.get("datasets", "out/labels.txt") == b"labels.txt"
@@ -92,8 +94,9 @@ def test_two_requests_move_a_shard_and_one_removes_its_sidecar(bucket: GcsServer
     changes = changes_of(OUTPUT, "")
     changes.begin()
     bucket.reset()
-    changes.put_in_place(puts, changes.find_staged(puts), count=lambda: None)
+    changes.put_in_place(changes.find_staged(puts), count=lambda: None)
     assert bucket.counts() == {"POST rewrite": 40, "DELETE object": 40}
+    changes.begin()
     changes.remove_staging()
     # One is the list of small files.
     assert bucket.counts()["DELETE object"] == 40 + 40 + 1
@@ -135,6 +138,6 @@ def test_a_bucket_that_refuses_is_reported_when_a_dataset_is_published(
     changes.begin()
     bucket.set_faults([{"kind": kind, "status": 429, "count": 1}])
     put = Put(".staging/small_files.json", "small_files.json", 0, "")
-    changes.put_in_place([put], [True], count=lambda: None)
+    changes.put_in_place(changes.find_staged([put]), count=lambda: None)
     changes.remove_staging()
     assert sum(counted) >= 1

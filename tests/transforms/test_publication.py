@@ -1,0 +1,293 @@
+"""The parts of publishing: repeated, run twice at a time, on other workers, or taken over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.gcs import GcsServer
+from tests.transforms.beam import make_config
+from transforms.core.dataset.ledger import Ledger, ShardSummary
+from transforms.core.dataset.manifest import build_manifest, crc32c_hex, data_files, to_text
+from transforms.publication import Prepared, Publication
+from transforms.storage.files import join, storage_of
+from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.local_storage import LocalStorage
+from transforms.storage.output_changes import Put
+
+MOVERS = 2
+PARTS = 2 + MOVERS
+RECIPES = {"former": "0" * 32, "mine": "1" * 32, "other": "2" * 32}
+
+
+class World:
+    """An output folder with a dataset, and the staged files of one that replaces it.
+
+    Attributes:
+        whose: the dataset to publish; its name is part of the content of its files.
+    """
+
+    def __init__(self, output: str, whose: str, count: int) -> None:
+        self.output = output
+        self._storage = storage_of(output)
+        names = [f"train-{number:05d}-of-{count:05d}.tfrecord" for number in range(count)]
+        self._data = {name: f"{whose} {name}".encode() for name in names}
+        self._shards = [
+            ShardSummary(name, RECIPES[whose], 1, len(data), crc32c_hex(data))
+            for name, data in self._data.items()
+        ]
+        files = data_files(self._shards)
+        self._puts = [Put(f".staging/{f.staged}", f.file, f.bytes, f.crc32c) for f in files]
+        small = {"labels.txt": whose.encode(), "rejected.jsonl": b""}
+        manifest = build_manifest(
+            make_config(Path("in"), Path("out"), splits=(("train", 1.0),)).dataset,
+            self._shards,
+            Ledger(count, count, 0, 0, 0, 0, 0, 0),
+            data=files,
+            recipe=RECIPES[whose],
+            rejected={},
+            label_kind="none",
+            files=small,
+        )
+        self._small = {**small, "manifest.json": to_text(manifest).encode()}
+        self.files = {**self._data, **self._small}
+        self._prepared: Prepared | None = None
+
+    def write(self, name: str, data: bytes) -> None:
+        self._storage.make_directory(join(self.output, name).rpartition("/")[0])
+        self._storage.write_whole(join(self.output, name), data)
+
+    def stage(self) -> None:
+        for put, data in zip(self._puts, self._data.values(), strict=True):
+            self.write(put.source, data)
+            self.write(f"{put.source}.json", b"{}")
+
+    def there(self) -> dict[str, bytes]:
+        """The files outside the staging folder."""
+        names = (n for n in self._storage.names_below(self.output) if not n.startswith(".staging/"))
+        return {name: self._storage.read_bytes(join(self.output, name)) for name in names}
+
+    def run(self, part: int, *, is_kept: bool = True) -> None:
+        """Runs a part on a worker of its own: preparing, moving a share of the files, finishing."""
+        publication = Publication(self.output, overwrite=True, run="")
+        if part == 0:
+            prepared = publication.prepare(self._puts, self._shards, self._small)
+            # What crosses a shuffle.
+            puts = [Put(*each) for each in json.loads(json.dumps(prepared.puts))]
+            if is_kept:
+                self._prepared = prepared._replace(puts=puts)
+            return
+        assert self._prepared is not None
+        if part <= MOVERS:
+            publication.put_in_place(self._prepared.puts[part - 1 :: MOVERS], count=lambda: None)
+        else:
+            publication.remove(publication.finish(self._prepared))
+
+    def run_all(self, begin: int = 0) -> None:
+        for part in range(begin, PARTS):
+            self.run(part)
+
+
+Make = Callable[[], World]
+
+
+@pytest.fixture
+def bucket(gcs: GcsServer) -> Make:
+    """Makes folders of a bucket with a dataset, and another one staged."""
+    gcs.make_bucket("datasets")
+    return _maker("gs://datasets")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Make:
+    """The same on disk."""
+    return _maker(str(tmp_path))
+
+
+def _maker(root: str) -> Make:
+    numbers = iter(range(1000))
+
+    def make() -> World:
+        output = f"{root}/{next(numbers)}"
+        former = World(output, "former", 2)
+        for name, data in former.files.items():
+            former.write(name, data)
+        world = World(output, "mine", 3)
+        world.stage()
+        return world
+
+    return make
+
+
+@pytest.fixture(params=["bucket", "folder"])
+def make(request: pytest.FixtureRequest) -> Make:
+    maker: Make = request.getfixturevalue(request.param)
+    return maker
+
+
+class Stopped(Exception):
+    """A worker was stopped."""
+
+
+@contextlib.contextmanager
+def at_change(number: int | None, act: Callable[[], object]) -> Iterator[list[str]]:
+    """Does something before a change to a storage; gives the names of all changes."""
+    changes: list[str] = []
+    is_acting = has_acted = False
+
+    def wrap(function: Callable[..., Any], end: int) -> Callable[..., Any]:
+        def changing(*args: Any, **kwargs: Any) -> Any:
+            nonlocal is_acting, has_acted
+            if not is_acting:
+                if len(changes) == number and not has_acted:
+                    is_acting = has_acted = True
+                    try:
+                        act()
+                    finally:
+                        is_acting = False
+                changes.append(f"{function.__name__} {args[end].rpartition('/')[2]}")
+            return function(*args, **kwargs)
+
+        return changing
+
+    with pytest.MonkeyPatch.context() as patch:
+        for storage, names in (
+            (GcsStorage, ("move", "remove", "write_whole")),
+            (LocalStorage, ("rename", "remove", "remove_staging")),
+        ):
+            for name in names:
+                end = 2 if name in ("move", "rename") else 1
+                patch.setattr(storage, name, wrap(getattr(storage, name), end))
+        yield changes
+
+
+def stop() -> None:
+    raise Stopped
+
+
+@pytest.mark.slow
+def test_a_part_that_stops_at_any_change_is_repeated(make: Make) -> None:
+    with at_change(None, stop) as changes:
+        whole = make()
+        begin = len(changes)
+        whole.run_all()
+    assert whole.there() == whole.files
+    numbers = range(len(changes) - begin)
+    assert len(numbers) >= 12
+    for number in numbers:
+        world, is_stopped = make(), False
+        part = 0
+        with at_change(number, stop):
+            while part < PARTS:
+                try:
+                    world.run(part)
+                    part += 1
+                except Stopped:
+                    is_stopped = True
+                    there = world.there()
+                    if "manifest.json" in there:
+                        former = World(world.output, "former", 2).files
+                        assert there in (former, world.files), changes[begin + number]
+        assert is_stopped
+        assert world.there() == world.files, changes[begin + number]
+
+
+def test_every_part_may_run_again_at_any_later_time(make: Make) -> None:
+    for part in range(PARTS):
+        for later in range(part + 1, PARTS + 1):
+            world = make()
+            for each in range(later):
+                world.run(each)
+            world.run(part, is_kept=False)
+            for each in range(later, PARTS):
+                world.run(each)
+            assert world.there() == world.files, (part, later)
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_given_up_changes_nothing_when_it_goes_on(bucket: Make) -> None:
+    """It sleeps before one of its changes, while another one does its part and all that follow."""
+    for part in range(PARTS):
+        number = 0
+        while True:
+            world = bucket()
+            for each in range(part):
+                world.run(each)
+
+            def others(world: World = world, part: int = part) -> None:
+                world.run_all(part)
+                assert world.there() == world.files
+
+            with at_change(number, others) as changes, contextlib.suppress(OSError):
+                world.run(part, is_kept=False)
+            if len(changes) <= number:
+                break
+            assert world.there() == world.files, (part, changes[number:])
+            number += 1
+        assert number >= 2
+
+
+@pytest.mark.parametrize("done", range(1, PARTS))
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_run_that_was_taken_over_between_two_parts_publishes_nothing(
+    bucket: Make, done: int, is_finished: bool
+) -> None:
+    mine = bucket()
+    for part in range(done):
+        mine.run(part)
+    other = World(mine.output, "other", 4)
+    other.stage()
+    for part in range(PARTS if is_finished else 1):
+        other.run(part)
+    for part in range(done, PARTS):
+        with contextlib.suppress(OSError):
+            mine.run(part)
+        assert ("manifest.json" in other.there()) == is_finished
+    if not is_finished:
+        other.run_all(1)
+    assert other.there() == other.files
+
+
+def test_a_file_that_changed_after_it_was_moved_is_not_published(bucket: Make) -> None:
+    world = bucket()
+    for part in range(PARTS - 1):
+        world.run(part)
+    world.write("train-00001-of-00003.tfrecord", b"another's")
+    with pytest.raises(OSError, match="train-00001-of-00003.tfrecord was moved, but is not in"):
+        world.run(PARTS - 1)
+    assert "manifest.json" not in world.there()
+
+
+def test_a_worker_moves_a_file_with_two_requests(bucket: Make, gcs: GcsServer) -> None:
+    world = bucket()
+    world.run(0)
+    gcs.reset()
+    world.run(1)
+    world.run(2)
+    assert gcs.counts() == {"POST rewrite": 3, "DELETE object": 3}
+    publication = Publication(world.output, overwrite=True, run="")
+    assert world._prepared is not None
+    leftovers = publication.finish(world._prepared)
+    gcs.reset()
+    publication.remove(leftovers)
+    # The sidecars, the names of the small files, and the former manifest.
+    assert gcs.counts() == {"DELETE object": 3 + 2}
+
+
+def test_a_dataset_stays_while_it_is_replaced_by_itself(make: Make) -> None:
+    world = make()
+    world.run_all()
+    world.write("report.html", b"of this dataset")
+    # One of its files was damaged.
+    world.write("train-00001-of-00003.tfrecord", b"damaged")
+    world.stage()
+    for part in range(PARTS):
+        world.run(part)
+        assert world.there().items() >= {"report.html": b"of this dataset"}.items()
+        assert "manifest.json" in world.there()
+    assert world.there() == {**world.files, "report.html": b"of this dataset"}

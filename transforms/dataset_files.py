@@ -1,0 +1,148 @@
+"""DatasetFiles: the content of the manifest and of the other small files of a dataset."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from transforms.core.dataset.label_map import label_map
+from transforms.core.dataset.ledger import Ledger, count_reasons
+from transforms.core.dataset.manifest import DataFile, Dataset, build_manifest, to_text
+from transforms.core.dataset.output_names import (
+    LABEL_MAP,
+    LABELS,
+    MANIFEST,
+    REJECTED,
+    SCHEMA,
+    STATISTICS,
+)
+from transforms.core.dataset.run_counts import Gathered
+from transforms.core.dataset.tfds_metadata import tfds_files
+from transforms.core.dataset.tfx_schema import schema_text
+from transforms.core.images.pixel_options import stored_shape
+from transforms.core.labels.label_decisions import label_decisions
+from transforms.core.labels.vocabulary import LabelRules, Vocabulary
+from transforms.core.planning.keys import full_uri
+from transforms.core.planning.shards import ShardName
+from transforms.core.planning.staged_images import MEMORY
+from transforms.core.records import BucketDuplicates
+from transforms.core.rejections import Rejection
+from transforms.describe_dataset import DatasetDescriber
+from transforms.original_images import originals_root
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetFiles:
+    """Makes the files from the results of a run.
+
+    Attributes:
+        output: the dataset's folder.
+        dataset: its description made before the run.
+        rules: how labels become class ids.
+    """
+
+    output: str
+    dataset: Dataset
+    rules: LabelRules
+
+    def described(self, gathered: Gathered) -> Dataset:
+        """The dataset, completed with the results of the whole run."""
+        totals, options = gathered.totals, self.dataset.options
+        vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
+        decided = label_decisions(vocabulary, totals.labels, totals.cells, self.rules)
+        is_per_image = options.get("files") == "per_image"
+        names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
+        shards = {name: names.count(name) for name in gathered.splits}
+        return dataclasses.replace(
+            self.dataset,
+            splits=gathered.splits,
+            decisions=(*self.dataset.decisions, *decided),
+            warnings=(*self.dataset.warnings, *gathered.warnings(options, shards)),
+        )
+
+    def make(
+        self,
+        described: Dataset,
+        gathered: Gathered,
+        ledger: Ledger,
+        *,
+        data: Sequence[DataFile],
+        recipe: str,
+        duplicates: Iterable[BucketDuplicates] | None,
+    ) -> dict[str, bytes]:
+        """The content of the files by name; the manifest is the last one.
+
+        Args:
+            described: see `described`.
+            gathered: the results of the run.
+            ledger: of the run.
+            data: the files of records.
+            recipe: see `dataset_recipe`.
+            duplicates: None when nothing was compared.
+
+        Raises:
+            OSError: a sidecar is gone.
+        """
+        labels = gathered.totals.labels
+        vocabulary = self.rules.vocabulary(labels, gathered.totals.label_kind)
+        files = self._small_files(gathered, vocabulary, duplicates, data)
+        kind = "integer" if vocabulary.is_integer else "text"
+        manifest = build_manifest(
+            described,
+            gathered.shards,
+            ledger,
+            data=data,
+            recipe=recipe,
+            rejected=count_reasons(gathered.reasons),
+            label_kind=kind if any(labels) else "none",
+            files=files,
+        )
+        return {**files, MANIFEST: to_text(manifest).encode()}
+
+    def _small_files(
+        self,
+        gathered: Gathered,
+        vocabulary: Vocabulary,
+        duplicates: Iterable[BucketDuplicates] | None,
+        data: Sequence[DataFile],
+    ) -> dict[str, bytes]:
+        """The files next to the shards and the manifest, by name."""
+        features, names = self.dataset.features, vocabulary.id_names
+        small_files = {
+            LABELS: vocabulary.labels_text().encode(),
+            REJECTED: self.rejected_lines(gathered.rejections),
+            SCHEMA: schema_text(
+                features,
+                class_names=vocabulary.lines(),
+                id_count=vocabulary.id_count,
+                first_id=self.rules.first_id,
+            ).encode(),
+            **tfds_files(
+                features,
+                gathered.shards,
+                gathered.splits,
+                class_names=names,
+                id_count=vocabulary.id_count,
+                formats=gathered.statistics.formats,
+                image_shape=stored_shape(self.dataset.options),
+            ),
+        }
+        if self.rules.first_id:
+            ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
+            small_files[LABEL_MAP] = label_map(ids).encode()
+        if not self.dataset.of_rows:
+            root = originals_root(self.output, self.dataset.root)
+            describer = DatasetDescriber(self.output, root, gathered.shards, data)
+            small_files[STATISTICS] = describer.describe(gathered.statistics, duplicates)
+        return small_files
+
+    def rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
+        """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
+        root = self.dataset.root
+        # The file of an image from memory is removed: its key is its name.
+        has_files = root != MEMORY
+        listed = (
+            r._replace(path=full_uri(root, r.path)) if has_files and r.subject == "image" else r
+            for r in rejections
+        )
+        return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()

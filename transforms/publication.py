@@ -1,0 +1,191 @@
+"""Publication: puts a staged dataset in place: the former one away, the files, the manifest last.
+
+`prepare`, `put_in_place` and `finish` may run on different workers. A runner may repeat each of
+them, and a worker that it has given up may still be at work: whatever was done before is found
+done, and every name and content is the same in each attempt. So a second `prepare` does not take
+away the manifest that the first one's `finish` has published.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
+from typing import NamedTuple
+
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.output_names import (
+    FORMER,
+    MANIFEST,
+    REPORT,
+    SMALL,
+    STAGING,
+    is_source,
+    staged_shard,
+    waiting_file,
+)
+from transforms.staging import check_output, staged_files
+from transforms.storage.files import join, read_manifest, storage_of
+from transforms.storage.output_changes import Leftover, OutputChanges, Put, changes_of
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Prepared(NamedTuple):
+    """The moves that are left after `Publication.prepare`.
+
+    Attributes:
+        puts: files to move first, in any order.
+        small: files to move then, in this order: the manifest last.
+    """
+
+    puts: list[Put]
+    small: list[Put]
+
+
+class Publication:
+    """Makes a dataset appear in an output folder.
+
+    Attributes:
+        output: the folder.
+        overwrite: whether a dataset in it may be replaced.
+        run: see `changes_of`.
+    """
+
+    def __init__(self, output: str, *, overwrite: bool, run: str) -> None:
+        self._output = output
+        self._overwrite = overwrite
+        self._run = run
+
+    def prepare(
+        self,
+        puts: Sequence[Put],
+        shards: Iterable[ShardSummary],
+        small_files: Mapping[str, bytes],
+    ) -> Prepared:
+        """Stages the small files, and removes the former dataset and other runs' staged files.
+
+        Args:
+            puts: all other files of the dataset.
+            shards: of the dataset.
+            small_files: the files next to them, by name; the manifest last.
+
+        Raises:
+            OSError: another run wrote a dataset or took the output over, or a file is neither
+                staged nor in place.
+        """
+        storage, attempt = storage_of(self._output), _attempt(small_files)
+        small = [
+            Put(f"{STAGING}/{waiting_file(attempt, number)}", name, len(data), crc32c_hex(data))
+            for number, (name, data) in enumerate(small_files.items())
+        ]
+        for put in small:
+            storage.write_whole(join(self._output, put.source), small_files[put.target])
+        ours = {(shard.file, shard.recipe) for shard in shards}
+        # The folder was named before it was known whether an image would be changed.
+        ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
+        keep = {put.target for put in (*puts, *small)}
+        changes = changes_of(self._output, self._run)
+        changes.begin()
+        is_published = changes.has_content(small[-1])
+        if not self._overwrite and not is_published:
+            self._check_unpublished(changes)
+        left = check_output(self._output, read_manifest(join(self._output, MANIFEST)), keep)
+        # A run that was taken over must not publish its staged files any more.
+        is_other = partial(is_source, shards=ours, attempt=attempt)
+        changes.remove(f"{STAGING}/{name}" for name in left.staged if is_other(name))
+        changes.begin()
+        moves = changes.find_staged(puts)
+        if is_published:
+            # Every file is replaced by the same bytes, so the dataset stays whole meanwhile.
+            keep |= {REPORT}
+        elif changes.exists(MANIFEST):
+            # Before its files; kept in the staging folder, so that a rerun still knows them.
+            changes.move(MANIFEST, f"{STAGING}/{FORMER}")
+        changes.remove(left.names - keep)
+        self._drop_stale(changes, left.shards - ours, keep)
+        changes.write(f"{STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
+        for folder in sorted({put.target.rpartition("/")[0] for put in puts} - {""}):
+            storage.make_directory(join(self._output, folder))
+        return Prepared(moves, small)
+
+    def _check_unpublished(self, changes: OutputChanges) -> None:
+        if changes.exists(MANIFEST):
+            path = join(self._output, MANIFEST)
+            raise FileExistsError(errno.EEXIST, "another run wrote it", path)
+
+    def _drop_stale(
+        self, changes: OutputChanges, stale: Set[tuple[str, str]], keep: Set[str]
+    ) -> None:
+        """Removes staged shards of an unfinished run with other inputs or options.
+
+        Some may have their final names already; their sidecars are still staged.
+        """
+        storage = storage_of(self._output)
+        found = storage.for_each(lambda shard: staged_files(self._output, *shard), stale)
+        names = set[str]().union(*found)
+        storage.check_replaced(self._output, names - keep)
+        changes.remove(names - keep)
+        if stale:
+            _LOGGER.warning(
+                "dropped %d shards staged by an earlier run with other inputs or options",
+                len(stale),
+            )
+
+    def put_in_place(self, puts: Sequence[Put], count: Callable[[], None]) -> None:
+        """Moves some files.
+
+        Args:
+            puts: of `Prepared.puts`.
+            count: called for each file once it is in place.
+
+        Raises:
+            OSError: another run changed one.
+        """
+        changes_of(self._output, self._run).put_in_place(puts, count)
+
+    def finish(self, prepared: Prepared) -> list[Leftover]:
+        """Checks the files that were moved, and moves the small ones, the manifest last.
+
+        Args:
+            prepared: the result of `prepare`, after `put_in_place` for all its `puts`.
+
+        Returns:
+            staged files that are left, for `remove`.
+
+        Raises:
+            OSError: another run wrote a dataset or took the output over, or a file is gone.
+        """
+        changes = changes_of(self._output, self._run)
+        changes.begin()
+        if not changes.has_content(prepared.small[-1]):
+            self._check_unpublished(changes)
+        changes.check_placed(prepared.puts)
+        for put in changes.find_staged(prepared.small):
+            if put.source != put.target:
+                changes.move(put.source, put.target)
+        return _left(changes)
+
+    def remove(self, leftovers: Iterable[Leftover]) -> None:
+        """Removes staged files, unless they have changed since."""
+        changes_of(self._output, self._run).remove_leftovers(leftovers)
+
+
+def _left(changes: OutputChanges) -> list[Leftover]:
+    """Staged files that any worker may remove; without generations they are removed at once."""
+    if not changes.has_generations:
+        changes.remove_staging()
+    return changes.leftovers()
+
+
+def _attempt(small_files: Mapping[str, bytes]) -> str:
+    """The name of an attempt at publishing: the same for the same dataset, or it would be a foe."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, data in small_files.items():
+        digest.update(f"{name} {len(data)} ".encode())
+        digest.update(data)
+    return digest.hexdigest()
