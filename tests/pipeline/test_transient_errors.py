@@ -20,6 +20,7 @@ from transforms.storage import gcs_retry, gcs_storage, local_storage
 
 IMAGES = "gs://photos/in/*/*.jpg"
 LOST = "photos/in/dog/dog-4.jpg"
+NO_ANSWER = "no answer in 120 s of retries"
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def photos_bucket(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch)
 def _give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     soon = gcs_retry.retry().with_timeout(0.5).with_delay(0.05, 0.1, 2)
     monkeypatch.setattr(gcs_storage, "retry", lambda: soon)
+    monkeypatch.setattr(gcs_retry, "THROTTLED_SECONDS", 0.5)
     monkeypatch.setattr(gcs_retry, "_FIRST_PAUSE", 0.1)
     monkeypatch.setattr(gcs_retry, "_LONGEST_PAUSE", 0.2)
 
@@ -53,7 +55,8 @@ def test_an_object_that_gives_no_answer_fails_the_run(
     ran = run(tmp_path / "out")
     assert ran.code == 1, ran.out
     error = ran.error()
-    assert f"cannot read gs://{LOST}: no answer in 120 s of retries" in error
+    why = "the bucket refused requests (429) for 10 minutes" if status == 429 else NO_ANSWER
+    assert f"cannot read gs://{LOST}: {why}" in error
     assert "run the same command again; nothing published" in error
     assert not (tmp_path / "out" / "manifest.json").exists()
 
@@ -107,6 +110,21 @@ def test_equal_images_are_not_kept_because_one_gives_no_answer(
     assert f"cannot read gs://{LOST}" in ran.error()
 
 
+def test_a_bucket_that_throttles_for_minutes_ends_the_run_and_a_rerun_goes_on(
+    photos_bucket: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First no image can be read, then a third of the requests are refused."""
+    photos_bucket.set_faults([{"kind": "media", "status": 429}])
+    ran = run(tmp_path / "out")
+    assert ran.code == 1, ran.out
+    assert "the bucket refused requests (429) for 10 minutes: try fewer workers" in ran.error()
+    photos_bucket.set_faults([{"kind": "media", "status": 429, "p": 0.3}])
+    monkeypatch.setattr(gcs_retry, "THROTTLED_SECONDS", 60)
+    dataset = make_dataset(tmp_path / "out", images=IMAGES, num_shards=3, max_rejected="0")
+    assert dataset.ledger["records_written"] == 18
+    assert dataset.rejected == []
+
+
 def test_throttling_is_waited_for_and_counted(photos_bucket: GcsServer, tmp_path: Path) -> None:
     photos_bucket.set_faults([{"kind": "media", "status": 429, "count": 3}])
     config = make_config(Path("unused"), tmp_path / "out", images=(IMAGES,), root="gs://photos/in")
@@ -139,7 +157,7 @@ def test_inputs_that_give_no_answer_before_the_job_are_no_wrong_flags(
     photos_bucket.set_faults([{**fault, "status": 503}])
     ran = run(**{"output": tmp_path / "out", **flags})
     assert ran.code == 1, ran.out
-    assert "no answer in 120 s of retries" in ran.error()
+    assert NO_ANSWER in ran.error()
     assert ran.error().endswith("run the same command again")
 
 

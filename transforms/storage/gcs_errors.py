@@ -12,6 +12,9 @@ from transforms.core.file_errors import ChangedError, FinalError
 # Seconds for which failed requests are retried, with growing pauses.
 RETRY_SECONDS = 120
 
+# Seconds for which a request is sent again that the service refuses because there are too many.
+THROTTLED_SECONDS = 600
+
 # Client errors (4xx) for which a retry may still help.
 _MAY_PASS = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
@@ -48,6 +51,10 @@ def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
         # Without an errno: the error is not about the object, and a retry does not help.
         return OSError("no Google credentials: run `gcloud auth application-default login`")
     if isinstance(error, exceptions.RetryError):
+        if isinstance(error.cause, exceptions.TooManyRequests):
+            minutes = THROTTLED_SECONDS // 60
+            detail = f"the bucket refused requests (429) for {minutes} minutes: try fewer workers"
+            return OSError(errno.EBUSY, detail, uri)
         detail = f"no answer in {RETRY_SECONDS} s of retries: {first_line(error.cause)}"
         return OSError(errno.ETIMEDOUT, detail, uri)
     if isinstance(error, exceptions.ClientError) and error.code not in _MAY_PASS:

@@ -2,7 +2,9 @@
 
 A failed request is retried with growing pauses. After 429 (too many requests) all
 threads of the process pause: if each thread only backed off for its own requests, the others
-would continue, and the service would refuse more and more of them.
+would continue, and the service would refuse more and more of them. A bucket takes minutes to allow
+more, and with many workers a request may be refused several times: its pauses after 429 are no part
+of the time for which other failures are retried.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-from transforms.storage.gcs_errors import RETRY_SECONDS
+from transforms.storage.gcs_errors import RETRY_SECONDS, THROTTLED_SECONDS
 
 # Seconds of the first pause after 429, and of the longest. Each wave of refusals doubles it.
 _FIRST_PAUSE = 1.0
@@ -128,7 +130,7 @@ def throttling_counted() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def retry() -> Any:
-    """The retry policy of Google's client, for `RETRY_SECONDS`.
+    """The retry policy of Google's client, for `RETRY_SECONDS` without pauses after 429.
 
     Every request of `transforms.storage.gcs_storage` names a generation or is idempotent.
     """
@@ -147,20 +149,29 @@ def retry() -> Any:
 
 
 def gated(request: Callable[..., Any], gate: ThrottleGate = GATE) -> Callable[..., Any]:
-    """A request that waits at a gate, and shuts it when the service answers with 429."""
+    """A request that waits at a gate, and shuts it when the service answers with 429.
+
+    It is sent again until it is not refused, for `THROTTLED_SECONDS`.
+    """
 
     @functools.wraps(request)
     def send(*arguments: Any, **keywords: Any) -> Any:
-        sent = gate.wait()
-        try:
-            result = request(*arguments, **keywords)
-        except Exception as error:
-            status, retry_after = _answer(error)
-            if status == HTTPStatus.TOO_MANY_REQUESTS:
+        begun = gate.wait()
+        sent = begun
+        while True:
+            try:
+                result = request(*arguments, **keywords)
+            except Exception as error:
+                status, retry_after = _answer(error)
+                if status != HTTPStatus.TOO_MANY_REQUESTS:
+                    raise
                 gate.refused(sent, retry_after)
-            raise
-        gate.accepted(sent)
-        return result
+                sent = gate.wait()
+                if sent - begun > THROTTLED_SECONDS:
+                    raise
+                continue
+            gate.accepted(sent)
+            return result
 
     return send
 

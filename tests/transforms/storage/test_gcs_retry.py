@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
+import random
 import threading
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from google.api_core.exceptions import NotFound, ServiceUnavailable, TooManyRequests
 
+from transforms.storage.gcs_errors import RETRY_SECONDS, THROTTLED_SECONDS
 from transforms.storage.gcs_retry import ThrottleGate, gated
 
 
@@ -84,19 +88,97 @@ def test_a_refusal_in_one_thread_holds_the_others_back() -> None:
     clock = Clock()
     gate = ThrottleGate(clock=lambda: clock.now, sleep=sleep)
     sent: list[float] = []
+    answers = iter([TooManyRequests("slow down")])
 
-    def refused() -> None:
-        raise TooManyRequests("slow down")
+    def send() -> None:
+        if error := next(answers, None):
+            raise error
+        sent.append(clock.now)
 
-    with pytest.raises(TooManyRequests):
-        gated(refused, gate)()
-    other = threading.Thread(target=lambda: gated(lambda: sent.append(clock.now), gate)())
-    other.start()
+    threads = [threading.Thread(target=gated(send, gate)) for _ in range(2)]
+    threads[0].start()
     assert held.wait(5)
+    threads[1].start()
     assert sent == []
     gone_on.set()
-    other.join()
-    assert sent == [110.0]
+    for thread in threads:
+        thread.join()
+    assert len(sent) == 2
+    assert min(sent) >= 110
+
+
+def test_pauses_are_no_part_of_the_time_for_other_failures(
+    gate: ThrottleGate, clock: Clock
+) -> None:
+    """A request that is refused for five minutes is sent until it is not."""
+    asked = []
+
+    def refuse() -> str:
+        asked.append(clock.now)
+        if clock.now < 400:
+            raise TooManyRequests("x")
+        return "read"
+
+    assert gated(refuse, gate)() == "read"
+    assert 5 < len(asked) < 15
+
+
+def test_a_request_that_is_refused_for_ten_minutes_fails(gate: ThrottleGate, clock: Clock) -> None:
+    def refuse() -> None:
+        raise TooManyRequests("x")
+
+    with pytest.raises(TooManyRequests):
+        gated(refuse, gate)()
+    assert 700 <= clock.now < 770
+
+
+class Process:
+    """A worker process with some reading threads, at a simulated time."""
+
+    def __init__(self, number: int, threads: int) -> None:
+        self.now = 0.0
+        source = random.Random(number)
+        self.spread = source.random
+        self.gate = ThrottleGate(
+            clock=lambda: self.now, sleep=self._sleep, spread=lambda: self.spread()
+        )
+        self.begun = [0.0] * threads
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def passes(self, now: float) -> float:
+        """When a thread that wants to send a request now may do so."""
+        self.now = now
+        return self.gate.wait()
+
+
+def test_many_workers_share_a_bucket_and_none_waits_for_ten_minutes() -> None:
+    """10 processes want thirty times what a bucket allows at first.
+
+    That is an eightieth of 800 vCPUs at a bucket with 5,000 reads a second.
+    """
+    allowed, threads, work, seconds = 62, 32, 0.16, 400
+    processes = [Process(number, threads) for number in range(10)]
+    due = [(0.0, at, thread) for at in range(len(processes)) for thread in range(threads)]
+    served: Counter[int] = Counter()
+    longest = 0.0
+    while due[0][0] < seconds:
+        now, at, thread = heapq.heappop(due)
+        process = processes[at]
+        goes_on = process.passes(now)
+        if goes_on == now and served[int(now)] < allowed:
+            served[int(now)] += 1
+            process.gate.accepted(now)
+            longest = max(longest, now - process.begun[thread])
+            goes_on = process.begun[thread] = now + work
+        elif goes_on == now:
+            process.gate.refused(now)
+            goes_on = process.passes(now)
+        heapq.heappush(due, (goes_on, at, thread))
+    # Without time of their own for pauses, some would have failed.
+    assert RETRY_SECONDS < longest < THROTTLED_SECONDS
+    assert served.total() > 0.7 * allowed * seconds
 
 
 @pytest.mark.parametrize("error", [NotFound("x"), ServiceUnavailable("x"), ConnectionError()])
@@ -109,7 +191,7 @@ def test_other_failures_hold_nobody_back(gate: ThrottleGate, error: Exception) -
     assert gate.shut_seconds == 0
 
 
-def test_the_header_of_an_answer_is_heeded(gate: ThrottleGate) -> None:
+def test_the_header_of_an_answer_is_heeded(gate: ThrottleGate, clock: Clock) -> None:
     class Response:
         headers = {"Retry-After": "7"}
 
@@ -118,4 +200,4 @@ def test_the_header_of_an_answer_is_heeded(gate: ThrottleGate) -> None:
 
     with pytest.raises(TooManyRequests):
         gated(refuse, gate)()
-    assert gate.shut_seconds == 7
+    assert next(iter(clock.slept)) == 7 + 0.5 * 7

@@ -1,0 +1,78 @@
+"""What happens to a long listing: failing ranges, and names that are gone when they are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.commands import convert, digests, make_dataset
+from tests.servers.gcs import GcsServer
+from transforms import join_labels
+from transforms.join_labels import ReadInputs
+from transforms.storage import gcs_retry, gcs_storage
+
+FLAGS: dict[str, Any] = {"images": "gs://photos/in/*/*.jpg", "num_shards": 2}
+OF_A_RANGE = {"kind": "list", "object": "photos", "match": r"startOffset=.*fields=items.*size"}
+
+
+@pytest.fixture
+def ranges(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
+    """Eighteen images, listed in ranges of a few names as on several machines."""
+    gcs.make_bucket("photos")
+    gcs.put_folder("photos", "in/", photos)
+    monkeypatch.setattr(join_labels, "LISTED_NAMES", (4, 2, 4))
+    monkeypatch.setattr(ReadInputs, "_hands_on", lambda *_: True)
+    gcs.reset()
+    gcs.set_page(2)
+    return gcs
+
+
+def retry_for(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = gcs_retry.retry().with_timeout(seconds).with_delay(0.01, 0.02, 2)
+    monkeypatch.setattr(gcs_storage, "retry", lambda: policy)
+
+
+def test_a_range_that_fails_ten_times_is_listed_once(
+    ranges: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retry_for(60, monkeypatch)
+    ranges.set_faults([{**OF_A_RANGE, "status": 503, "count": 10}])
+    dataset = make_dataset(tmp_path / "out", **FLAGS)
+    assert ranges.counts()["fault 503 GET list"] == 10
+    assert dataset.ledger["images_matched"] == dataset.ledger["records_written"] == 18
+    reads = ranges.media_gets()
+    assert Counter(reads.values()) == {1: 18}
+
+
+@pytest.mark.slow
+def test_a_range_that_goes_on_failing_ends_the_run_and_a_rerun_has_all_names(
+    ranges: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retry_for(0.2, monkeypatch)
+    ranges.set_faults([{**OF_A_RANGE, "status": 503}])
+    ran = convert(output=tmp_path / "out", **FLAGS)
+    assert ran.code == 1, ran.out
+    assert "no answer in 120 s of retries" in ran.error()
+    assert not ranges.media_gets()
+    ranges.set_faults([])
+    retry_for(60, monkeypatch)
+    after = make_dataset(tmp_path / "out", **FLAGS)
+    assert after.ledger["records_written"] == 18
+    make_dataset(tmp_path / "undisturbed", **FLAGS)
+    assert digests(tmp_path / "out") == digests(tmp_path / "undisturbed")
+
+
+def test_a_prefix_that_disappears_after_it_was_listed(ranges: GcsServer, tmp_path: Path) -> None:
+    gone = [{"before_media_of": rf"photos/in/dog/dog-{at}\.jpg", "delete": True} for at in range(6)]
+    ranges.set_faults(gone)
+    ran = convert(output=tmp_path / "out", **FLAGS, max_rejected="5")
+    assert ran.code == 3, ran.out
+    assert "6 of 18 images rejected, more than --max_rejected (5); nothing pub" in ran.error()
+    assert "Left out: 6 unreadable" in ran.error()
+    # The same command lists what is left, and all of it is converted.
+    dataset = make_dataset(tmp_path / "out", **FLAGS)
+    assert dataset.ledger["images_matched"] == dataset.ledger["records_written"] == 12
+    assert dataset.rejected == []
