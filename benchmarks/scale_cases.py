@@ -71,45 +71,62 @@ def _planned(count: int, work: Path) -> Ran:
 
 def equal(count: int, work: Path) -> Ran:
     """Images of one content, of which only the fingerprints exist."""
+    return _compared(count, is_equal=True)
+
+
+def distinct(count: int, work: Path) -> Ran:
+    """Images of which no two are equal, of which only the fingerprints exist."""
+    return _compared(count, is_equal=False)
+
+
+def _compared(count: int, *, is_equal: bool) -> Ran:
     import apache_beam as beam
 
+    from transforms.core.dataset.ledger import ShardSummary
+    from transforms.core.records import FingerprintBatch
     from transforms.drop_duplicates import FindEqualImages
     from transforms.gather import Gather
 
     shards = -(-count // SHARD_IMAGES)
-    names = [f"train-{at:05d}-of-{shards:05d}.tfrecord" for at in range(shards)]
+    batch = tuple[int, FingerprintBatch]
 
     def construct(pipeline: beam.Pipeline) -> None:
-        found = (
-            pipeline
-            | "Shards" >> beam.Create(names)
-            | "Spread shards" >> beam.Reshuffle()
-            | "Fingerprints" >> beam.FlatMap(_fingerprints).with_output_types(_batch_type())
-            | FindEqualImages()
-        )
+        numbers = pipeline | "Shards" >> beam.Create(range(shards)) | beam.Reshuffle()
+        prints = beam.FlatMap(_fingerprints, shards, is_equal).with_output_types(batch)
+        summaries = beam.Map(_empty_summary, shards).with_output_types(ShardSummary)
+        find = FindEqualImages(numbers | "Summaries" >> summaries)
+        found = numbers | "Fingerprints" >> prints | "Find duplicates" >> find
         _ = {"duplicates": found} | "Gather" >> Gather()
 
     return _run(construct)
 
 
-def _batch_type() -> Any:
-    from transforms.core.records import FingerprintBatch
-
-    return tuple[int, FingerprintBatch]
+def _name(number: int, shards: int) -> str:
+    return f"train-{number:05d}-of-{shards:05d}.tfrecord"
 
 
-def _fingerprints(file: str) -> Iterable[tuple[int, FingerprintBatch]]:
-    from transforms.core.duplicates.fingerprints import ShardIndex
+def _empty_summary(number: int, shards: int) -> Any:
+    from transforms.core.dataset.ledger import ShardSummary
 
+    return ShardSummary(_name(number, shards), "", records=SHARD_IMAGES)
+
+
+def _fingerprints(
+    number: int, shards: int, is_equal: bool
+) -> Iterable[tuple[int, FingerprintBatch]]:
+    from transforms.core.duplicates.fingerprints import MANY_BUCKETS, ShardIndex, content_hash
+
+    images = range(number * SHARD_IMAGES, (number + 1) * SHARD_IMAGES)
+    contents = [content_hash(b"" if is_equal else str(image).encode()) for image in images]
     index = ShardIndex(
         keys=[""] * SHARD_IMAGES,
         paths=[""] * SHARD_IMAGES,
         classes=[["cat"]] * SHARD_IMAGES,
         lengths=[_IMAGE_BYTES] * SHARD_IMAGES,
-        contents=["0123456789abcdef" * 2] * SHARD_IMAGES,
-        perceptual_hashes=["0123456789abcdef"] * SHARD_IMAGES,
+        contents=contents,
+        perceptual_hashes=[content[:16] for content in contents],
     )
-    return index.fingerprint_batches(file)
+    return index.fingerprint_batches(_name(number, shards), MANY_BUCKETS)
 
 
 def shards(count: int, work: Path) -> Ran:
@@ -219,6 +236,7 @@ def _staged(number: int, count: int, output: str) -> Any:
 CASES: dict[str, Callable[[int, Path], Ran]] = {
     "rows": rows,
     "equal": equal,
+    "distinct": distinct,
     "classes": classes,
     "shards": shards,
     "names": names,

@@ -40,6 +40,7 @@ class Case(NamedTuple):
 CASES = {
     "rows": Case("unmatched rows", 1_000_000),
     "equal": Case("equal images (fingerprints)", 1_000_000),
+    "distinct": Case("distinct images (fingerprints)", 1_000_000),
     "classes": Case("classes", 100_000),
     "shards": Case("shards, published", 50_000),
     "names": Case("small files (planned)", 1_000_000),
