@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from transforms.core.dataset.manifest import parse_manifest
 from transforms.core.dataset.output_names import STAGING
 from transforms.core.duplicates.fingerprints import Sidecar
 from transforms.core.file_errors import TooLargeError
-from transforms.storage.beam_storage import BeamStorage
 from transforms.storage.gcs_client import SCHEME
 from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.interface import Storage
@@ -17,14 +17,22 @@ from transforms.storage.local_storage import LocalStorage
 # The description of a shard grows with its records, 200 bytes each.
 _MAX_SIDECAR_BYTES = 8 << 30
 
-_LOCAL, _GCS, _BEAM = LocalStorage(), GcsStorage(), BeamStorage()
+_LOCAL, _GCS = LocalStorage(), GcsStorage()
 
 
 def storage_of(path: str) -> Storage:
     """The storage of a path or a glob; the only function that reads its scheme."""
     if "://" not in path:
         return _LOCAL
-    return _GCS if path.startswith(SCHEME) else _BEAM
+    return _GCS if path.startswith(SCHEME) else _beam_storage()
+
+
+@functools.cache
+def _beam_storage() -> Storage:
+    """The storage of other schemes; readers of local files and buckets do not wait for Beam."""
+    from transforms.storage.beam_storage import BeamStorage
+
+    return BeamStorage()
 
 
 def join(directory: str, *names: str) -> str:

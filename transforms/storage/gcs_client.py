@@ -71,22 +71,37 @@ def blob_of(uri: str) -> Blob:
     return client().bucket(bucket).blob(name)
 
 
-def get_media(uri: str, generation: int | None, max_stored: int | None = None) -> tuple[bytes, str]:
+def get_media(
+    uri: str,
+    generation: int | None,
+    max_stored: int | None = None,
+    *,
+    part: tuple[int, int] | None = None,
+) -> tuple[bytes, str]:
     """Fetches an object's bytes as stored, and their content encoding, in one request.
 
     `Blob.download_as_bytes` makes the same request and takes twice as much of a core for it, which
     is what limits reading small objects (docs/development/performance_notes.md).
+
+    Args:
+        uri: the object.
+        generation: the generation that it must still have, or None for any.
+        max_stored: limit for its bytes, or None.
+        part: offset and length of the only bytes to fetch, or None for all.
     """
     from google.api_core.exceptions import from_http_status
     from urllib3.exceptions import HTTPError
 
     condition = "" if generation is None else f"&ifGenerationMatch={generation}"
+    headers = {"Accept-Encoding": "gzip"}
+    if part is not None:
+        headers["Range"] = f"bytes={part[0]}-{sum(part) - 1}"
     url = f"{client().api_endpoint}/download/storage/v1{blob_of(uri).path}?alt=media{condition}"
     try:
         response = _connections(client()).urlopen(
             "GET",
             url,
-            headers={"Accept-Encoding": "gzip"},
+            headers=headers,
             # Decoded by urllib3, it could grow without bounds.
             decode_content=False,
             retries=False,
@@ -101,10 +116,14 @@ def get_media(uri: str, generation: int | None, max_stored: int | None = None) -
         data: bytes = response.data
     except HTTPError as error:
         raise ConnectionError(errno.EIO, first_line(error)) from error
-    if response.status != HTTPStatus.OK:
+    if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
         text = data.decode(errors="replace")
         raise from_http_status(response.status, text, response=response)
-    _check_hash(data, response.headers.get("X-Goog-Hash", ""))
+    if response.status == HTTPStatus.OK:
+        # The hash is that of the whole object.
+        _check_hash(data, response.headers.get("X-Goog-Hash", ""))
+        # A server may ignore the range.
+        data = data if part is None else data[part[0] : sum(part)]
     return data, response.headers.get("Content-Encoding", "")
 
 
@@ -134,3 +153,13 @@ def _check_hash(data: bytes, hashes: str) -> None:
     found = re.search(r"crc32c=([A-Za-z0-9+/=]+)", hashes)
     if found and base64.b64decode(found[1]) != google_crc32c.value(data).to_bytes(4, "big"):
         raise ConnectionError(errno.EIO, "its bytes were damaged in transit")
+
+
+def _forget_connections() -> None:
+    """Leaves open connections to the process that opened them."""
+    _connections.cache_clear()
+    client.cache_clear()
+
+
+# Two processes with one connection would read each other's answers.
+os.register_at_fork(after_in_child=_forget_connections)

@@ -154,15 +154,7 @@ class GcsStorage(Storage):
         self, path: str, offset: int, length: int, *, follow_links: bool = True
     ) -> bytes:
         with translate_errors(path):
-            return bytes(
-                blob_of(path).download_as_bytes(
-                    start=offset,
-                    end=offset + length - 1,
-                    raw_download=True,
-                    checksum=None,
-                    retry=retry(),
-                )
-            )
+            return bytes(retry()(get_media)(path, None, part=(offset, length))[0])
 
     @contextlib.contextmanager
     def open_reader(self, path: str, *, follow_links: bool = True) -> Iterator[BinaryIO]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import base64
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -247,6 +248,13 @@ class Storage(abc.ABC):
         with self.open_reader(path, follow_links=follow_links) as file:
             file.seek(offset)
             return bytes(file.read(length))
+
+    def open_ranges(self, path: str, *, follow_links: bool = True) -> Callable[[int, int], bytes]:
+        """A function from offset and length to a part of a file; see `read_range`.
+
+        Several threads may call it. It keeps the file open as long as it is referenced.
+        """
+        return functools.partial(self.read_range, path, follow_links=follow_links)
 
     def md5(self, uri: str, *, version: int) -> str | None:
         """The MD5 of a file as listed, if it is known without reading; 32 hexadecimal digits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -68,6 +69,10 @@ def read_ahead_bytes(processes: int, cores: int) -> int:
 @functools.lru_cache
 def _shared_pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
+
+
+# A fork has the pool without its threads.
+os.register_at_fork(after_in_child=_shared_pool.cache_clear)
 
 
 class _Consumers:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 
@@ -246,3 +248,33 @@ def test_a_folder_with_something_else_in_it_stays_whole(
     ):
         STORAGE.remove_staging(f"{bucket}/a")
     assert gcs.names("photos") == names
+
+
+def test_a_part_of_an_object_is_one_request(gcs: GcsServer, bucket: str) -> None:
+    gcs.put("photos", "a", bytes(range(10)))
+    gcs.reset()
+    assert STORAGE.read_range(f"{bucket}/a", 2, 3) == b"\2\3\4"
+    assert STORAGE.open_ranges(f"{bucket}/a")(8, 5) == b"\10\11"
+    assert gcs.counts() == {"GET media": 2}
+    with pytest.raises(FileNotFoundError, match="no such object"):
+        STORAGE.read_range(f"{bucket}/b", 0, 1)
+
+
+def test_a_fork_makes_connections_of_its_own(gcs: GcsServer, bucket: str) -> None:
+    """Two processes with one connection would read each other's answers."""
+    gcs.put("photos", "a", b"abc")
+    script = """
+import os, sys
+from transforms.storage.files import storage_of
+from transforms.storage.gcs_client import _connections, client
+def read():
+    return storage_of("gs://photos").read_range("gs://photos/a", 1, 2)
+assert read() == b"bc" and _connections.cache_info().currsize == 1
+child = os.fork()
+if not child:
+    is_new = not client.cache_info().currsize and not _connections.cache_info().currsize
+    os._exit(0 if is_new and read() == b"bc" else 9)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and read() == b"bc"
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

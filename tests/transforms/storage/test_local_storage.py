@@ -277,3 +277,14 @@ def test_a_name_that_is_not_utf8_is_rejected_and_the_rest_written(tmp_path: Path
     assert manifest["ledger"]["records_written"] == 2
     [line] = (output / "rejected.jsonl").read_text().splitlines()
     assert json.loads(line)["path"] == f"{images}/a/caf\\xe9.jpg"
+
+
+def test_parts_of_a_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(range(10)))
+    read = STORAGE.open_ranges(str(path))
+    assert (read(2, 3), read(8, 5), read(20, 1)) == (b"\2\3\4", b"\10\11", b"")
+    # A network file system may return less at once.
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, at: pread(file, min(size, 2), at))
+    assert read(1, 7) == bytes(range(1, 8))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -284,3 +286,21 @@ def test_a_file_that_the_kernel_makes_up_is_left_alone(name: str) -> None:
     size = os.stat(name).st_size
     with pytest.raises(OSError, match="no longer a regular file"):
         read(Path(name), size=size, version=os.stat(name).st_mtime_ns)
+
+
+def test_a_fork_reads_with_threads_of_its_own() -> None:
+    """As the processes of PyTorch's `DataLoader`, after their parent has read something."""
+    script = """
+import os
+from transforms.storage.read_ahead import ReadAhead
+def read():
+    return list(ReadAhead(threads=2).map(abs, [-1, -2]))
+assert read() == [1, 2]
+child = os.fork()
+if not child:
+    os._exit(read() != [1, 2])
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import google_crc32c
@@ -24,6 +24,9 @@ _MAX_RECORD_BYTES = 2**31
 
 # A record is read in pieces: memory grows with its actual bytes, not with its declared length.
 _PIECE = 16 << 20
+
+# Bytes of a record's frame: before the payload its length with a checksum, after it a checksum.
+_HEADER_BYTES, _TRAILER_BYTES = 12, 4
 
 # Bytes of a record in addition to the file and the pixels of an image.
 _OTHER_FEATURES = 64 << 20
@@ -88,6 +91,50 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
         yield payload
         record += 1
         offset += length + 16
+
+
+def framed_payload(data: bytes, start: int, length: int, *, record: int, offset: int) -> bytes:
+    """The payload of one record in bytes that were read at once; the only copy of it.
+
+    Args:
+        data: consecutive records.
+        start: the first byte of the record's frame in `data`.
+        length: bytes of the payload, according to an index.
+        record: its number in the file, for the error.
+        offset: the first byte of its frame in the file, for the error.
+
+    Raises:
+        TFRecordError: there is no intact record of this length.
+    """
+    first = start + _HEADER_BYTES
+    end = first + length
+    if len(data) < end + _TRAILER_BYTES:
+        raise TFRecordError(record, offset, "the file ends inside the record")
+    found, length_crc = struct.unpack_from("<QI", data, start)
+    if masked_crc32c(data[start : start + 8]) != length_crc:
+        raise TFRecordError(record, offset, "the checksum of its length is wrong")
+    if found != length:
+        problem = f"it has {found} bytes, and the index says {length}"
+        raise TFRecordError(record, offset, problem)
+    payload = data[first:end]
+    if masked_crc32c(payload) != int.from_bytes(data[end : end + _TRAILER_BYTES], "little"):
+        raise TFRecordError(record, offset, "the checksum of its bytes is wrong")
+    return payload
+
+
+def dali_index(offsets: Iterable[int], lengths: Iterable[int]) -> str:
+    """The index of a file as `tfrecord2idx` of NVIDIA DALI writes it.
+
+    Args:
+        offsets: the first byte of each record's frame.
+        lengths: bytes of each payload.
+
+    >>> dali_index([0, 19], [3, 0])
+    '0 19\\n19 16\\n'
+    """
+    frame = _HEADER_BYTES + _TRAILER_BYTES
+    records = zip(offsets, lengths, strict=True)
+    return "".join(f"{offset} {length + frame}\n" for offset, length in records)
 
 
 def _read_payload(stream: BinaryIO, length: int, record: int, offset: int) -> bytes:

@@ -17,6 +17,8 @@ from tests.lazy import lazy_module
 from transforms.core.examples.tfrecord import (
     LARGEST_RECORD,
     TFRecordError,
+    dali_index,
+    framed_payload,
     masked_crc32c,
     read_records,
 )
@@ -177,3 +179,38 @@ def test_a_large_record_is_read_in_pieces() -> None:
     with pytest.raises(TFRecordError, match="ends inside the record"):
         list(read_records(cut))
     assert cut.most <= 16 << 20
+
+
+def test_records_that_an_index_names_are_found() -> None:
+    for start, payload in zip(STARTS, PAYLOADS, strict=True):
+        length = len(payload)
+        assert framed_payload(GOLDEN, start, length, record=0, offset=0) == payload
+
+
+@pytest.mark.parametrize("at", range(STARTS[2], len(GOLDEN)))
+def test_every_flipped_byte_of_a_named_record_is_found(at: int) -> None:
+    damaged = bytearray(GOLDEN)
+    damaged[at] ^= 0x81
+    with pytest.raises(TFRecordError) as caught:
+        framed_payload(bytes(damaged), STARTS[2], 20, record=2, offset=35)
+    assert str(caught.value).startswith("record 2 at byte 35: the checksum of its")
+
+
+@pytest.mark.parametrize(
+    ("length", "problem"),
+    [
+        (19, "it has 20 bytes, and the index says 19"),
+        (21, "the file ends inside the record"),
+    ],
+)
+def test_another_length_than_in_the_index_is_found(length: int, problem: str) -> None:
+    with pytest.raises(TFRecordError, match=problem):
+        framed_payload(GOLDEN, STARTS[2], length, record=2, offset=35)
+
+
+def test_the_index_for_dali() -> None:
+    """Its `tfrecord2idx` prints the position before a record, and the difference after it."""
+    text = dali_index(STARTS, map(len, PAYLOADS))
+    rows = [tuple(map(int, line.split(" "))) for line in text.splitlines()]
+    assert rows == [(0, 19), (19, 16), (35, 36)]
+    assert sum(rows[-1]) == len(GOLDEN) and text.endswith("\n")

@@ -1,0 +1,81 @@
+"""Writes shards of any records with their indexes, and a manifest that lists both."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.output_names import index_file
+from transforms.core.dataset.split_slices import ShardRange
+from transforms.core.examples.tfrecord import masked_crc32c
+from transforms.core.index.record_index import FRAME_BYTES, index_bytes, index_schema
+
+Shards = Mapping[str, Mapping[str, bytes]]
+"""The payloads of each shard by their keys."""
+
+SHARDS: Shards = {
+    "train-00000-of-00003.tfrecord": {"b": b"1", "a/x": b"22", "c": b""},
+    "train-00001-of-00003.tfrecord": {},
+    "train-00002-of-00003.tfrecord": {"z": bytes(1000), "y": b"yy"},
+}
+
+
+def framed(payload: bytes) -> bytes:
+    """A record with its frame."""
+    length = struct.pack("<Q", len(payload))
+    checksums = (struct.pack("<I", masked_crc32c(part)) for part in (length, payload))
+    head, tail = checksums
+    return length + head + payload + tail
+
+
+def table(columns: Mapping[str, Any], count: int) -> bytes:
+    """The file of an index in which the other columns are empty."""
+    schema = index_schema(many_labels=False)
+    arrays = [pa.array(columns.get(each.name, [None] * count), each.type) for each in schema]
+    return index_bytes(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def write_shards(folder: Path, shards: Shards = SHARDS) -> dict[str, Any]:
+    """Writes them.
+
+    Returns:
+        what `IndexReader` reads of the manifest; all shards are of the split `train`.
+    """
+    (folder / "index").mkdir(parents=True)
+    listed, indexes = [], []
+    for name, records in shards.items():
+        frames = list(map(framed, records.values()))
+        (folder / name).write_bytes(b"".join(frames))
+        lengths = list(map(len, records.values()))
+        offsets = [sum(lengths[:at]) + FRAME_BYTES * at for at in range(len(lengths))]
+        columns = {
+            "record": range(len(lengths)),
+            "offset": offsets,
+            "length": lengths,
+            "key": [*records],
+        }
+        index = table(columns, len(lengths))
+        (folder / index_file(name)).write_bytes(index)
+        listed.append({"file": name, "records": len(records), "bytes": sum(map(len, frames))})
+        indexes.append(entry(index_file(name), index, len(records)))
+    return {
+        "options": {"files": "sharded"},
+        "index": indexes,
+        "splits": {"train": {"shards": listed}},
+    }
+
+
+def entry(name: str, data: bytes, records: int) -> dict[str, Any]:
+    """What the manifest says of an index."""
+    return {"file": name, "records": records, "bytes": len(data), "crc32c": crc32c_hex(data)}
+
+
+def whole(manifest: Mapping[str, Any]) -> list[ShardRange]:
+    """The ranges of all records."""
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    return [ShardRange(each["file"], 0, each["records"], each["records"]) for each in shards]

@@ -1,0 +1,70 @@
+"""Decodes the image of a record for training, with simplejpeg and Pillow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import simplejpeg
+
+from transforms.core.formats.headers import BrokenHeaderError, image_format, read_header
+from transforms.core.images.check import decode_pixels
+from transforms.core.images.image_limits import Limits
+from transforms.core.images.pillow_images import decode, open_image
+from transforms.core.rejections import RejectedImageError
+
+# Formats that Pillow decodes to the pixels that TensorFlow gives.
+_OF_PILLOW = {"gif": "GIF", "png": "PNG", "webp": "WEBP"}
+
+
+def stored_pixels(data: bytes, channels: int, limits: Limits) -> Any:
+    """The pixels of a stored image, those that `tf.io.decode_image` gives.
+
+    JPEG, PNG, WebP and GIF need no TensorFlow. BMP, JPEG XL, CMYK and files with a defect that
+    TensorFlow ignores are decoded by it; the first one imports it.
+
+    Args:
+        data: the file, whole.
+        channels: 3, or 1 if all images are gray. Alpha is dropped.
+        limits: of an image that Pillow decodes.
+
+    Returns:
+        uint8 `[height, width, channels]`; of an animation, the first frame.
+
+    Raises:
+        RejectedImageError: neither reads it.
+    """
+    format_ = image_format(data)
+    pixels = None
+    if format_ == "jpeg":
+        pixels = _jpeg_pixels(data, channels)
+    elif format_ in _OF_PILLOW:
+        pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
+    if pixels is None:
+        pixels = decode_pixels(data, format_, expand_animations=False).numpy()
+    if pixels.shape[2] < 3:
+        return np.repeat(pixels[:, :, :1], channels, axis=2)
+    return pixels if pixels.shape[2] == channels else np.ascontiguousarray(pixels[:, :, :channels])
+
+
+def _jpeg_pixels(data: bytes, channels: int) -> Any:
+    """A JPEG as TensorFlow decodes it; None in doubt."""
+    try:
+        if not read_header(data, "jpeg").plain:
+            return None
+        wanted = "RGB" if channels == 3 else "GRAY"
+        return simplejpeg.decode_jpeg(data, wanted, fastdct=True, fastupsample=False, strict=True)
+    except (BrokenHeaderError, ValueError):
+        return None
+
+
+def _pillow_pixels(data: bytes, format_: str, limits: Limits) -> Any:
+    """The first frame; None in doubt."""
+    try:
+        # A copy, which may be written to.
+        pixels = np.array(decode(open_image(data, (format_,), limits)))
+    except RejectedImageError:
+        return None
+    if pixels.dtype == np.uint16:
+        pixels = (pixels >> 8).astype(np.uint8)
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
