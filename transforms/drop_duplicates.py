@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any
 
 import apache_beam as beam
 
+from transforms.choose_images import ChooseImages, UniqueImages
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import find_equal
 from transforms.core.duplicates.fingerprints import md5_hash
-from transforms.core.duplicates.resolve_duplicates import resolve_duplicates
 from transforms.core.file_errors import check_final
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.staged_images import is_staged_root
-from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, LabelledImage
-from transforms.core.rejections import Rejection
+from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
 from transforms.original_images import read_original
 from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
@@ -24,9 +22,7 @@ from transforms.storage.interface import CRC_CHARACTERS, listed_md5
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 _CANDIDATES = "candidates"
-_REJECTIONS = "rejections"
-_COUNTS = "counts"
-_GROUPS = "groups"
+_KNOWN = "known"
 
 # Parts in which candidates are read: the maximum number of useful workers.
 _PARTS = 256
@@ -79,15 +75,6 @@ class _FindEqualFn(beam.DoFn):
         yield find_equal((FingerprintBatch(*batch) for batch in bucket[1]), images=images)
 
 
-class UniqueImages(NamedTuple):
-    """The outputs of `DropDuplicates`; `groups` are groups of exact duplicates."""
-
-    images: beam.PCollection[LabelledImage]
-    rejections: beam.PCollection[Rejection]
-    counts: beam.PCollection[Count]
-    groups: beam.PCollection[BucketDuplicates]
-
-
 class DropDuplicates(beam.PTransform):
     """Keeps one of several images with equal content, before shards are planned.
 
@@ -95,6 +82,8 @@ class DropDuplicates(beam.PTransform):
     read; of GCS objects, the CRC32C and the MD5 that came with the listing are compared. The
     image whose key sorts first is kept, whatever the runner and the order. If the duplicates have
     different classes, all of them are rejected, since none can be preferred.
+
+    On several machines, images whose MD5 is known skip the grouping by size.
 
     Input: `LabelledImage`. Output: `UniqueImages`. Only names are grouped. A retry reads again.
     A file that cannot be read here is not compared; the step that writes it reports why.
@@ -113,30 +102,60 @@ class DropDuplicates(beam.PTransform):
         self._hash = _HashFn(root, max_bytes, waits=waits)
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
+        known, unread = [], []
+        if not runs_in_process(images.pipeline):
+            routed = images | "Route by checksum" >> _with_candidates(
+                _RouteFn(self._max_bytes), **{_KNOWN: tuple[str, LabelledImage]}
+            )
+            images = routed.images
+            known, unread = [routed.known], [routed.candidates]
         sized = (
             images
             | "Name sizes" >> beam.ParDo(_NameSizeFn()).with_output_types(tuple[str, LabelledImage])
             | "Group names by size" >> beam.GroupByKey()
-            | "Pick images that share a size"
-            >> beam.ParDo(_PickFn(self._max_bytes))
-            .with_output_types(LabelledImage, **{_CANDIDATES: tuple[int, LabelledImage]})
-            .with_outputs(_CANDIDATES, main="images")
+            | "Pick images that share a size" >> _with_candidates(_PickFn(self._max_bytes))
         )
-        decided = (
-            sized.candidates
+        contents = (
+            _together("All candidates", sized.candidates, *unread)
             | "Spread names" >> beam.GroupByKey()
             | "Read images that share a size"
             >> beam.ParDo(self._hash).with_output_types(tuple[str, LabelledImage])
-            | "Group names by content" >> beam.GroupByKey()
-            | "Choose one of the duplicates"
-            >> beam.ParDo(_ChooseFn())
-            .with_output_types(
-                LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count, _GROUPS: BucketDuplicates}
-            )
-            .with_outputs(_REJECTIONS, _COUNTS, _GROUPS, main="images")
         )
-        kept = (sized.images, decided.images) | "All unique images" >> beam.Flatten()
-        return UniqueImages(kept, decided.rejections, decided.counts, decided.groups)
+        every = _together("All contents", contents, *known)
+        chosen: UniqueImages = every | "Choose images" >> ChooseImages()
+        kept = (sized.images, chosen.images) | "All unique images" >> beam.Flatten()
+        return chosen._replace(images=kept)
+
+
+def _with_candidates(fn: beam.DoFn, **more: Any) -> beam.PTransform:
+    types = {_CANDIDATES: tuple[int, LabelledImage], **more}
+    step = beam.ParDo(fn).with_output_types(LabelledImage, **types)
+    return step.with_outputs(*types, main="images")
+
+
+def _together(label: str, *collections: beam.PCollection[Any]) -> beam.PCollection[Any]:
+    return collections[0] if len(collections) == 1 else collections | label >> beam.Flatten()
+
+
+class _RouteFn(beam.DoFn):
+    """Spares images whose MD5 is known from the shuffle by size.
+
+    All other images whose CRC32C is known are read: they may equal one of these.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
+    def process(self, image: LabelledImage) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+        # In another process, Beam decodes rows to a generated class.
+        image = LabelledImage(*image)
+        md5 = listed_md5(image.checksum)
+        if not 0 < image.size <= self._max_bytes or len(image.checksum) < CRC_CHARACTERS:
+            yield image
+        elif md5:
+            yield beam.pvalue.TaggedOutput(_KNOWN, (md5, image))
+        else:
+            yield _candidate(image)
 
 
 class _NameSizeFn(beam.DoFn):
@@ -201,19 +220,3 @@ class _HashFn(beam.DoFn):
         if not image.checksum and not is_staged_root(self._root):
             known = storage_of(uri).md5(uri, version=image.version)
         return known or md5_hash(read_original(self._root, image, max_bytes=self._max_bytes))
-
-
-class _ChooseFn(beam.DoFn):
-    def process(
-        self, group: tuple[str, Iterable[LabelledImage]]
-    ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        md5, images = group
-        decision = resolve_duplicates((LabelledImage(*image) for image in images), md5=md5)
-        if decision.kept is not None:
-            yield decision.kept
-        for rejection in decision.rejections:
-            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-        if decision.rows:
-            yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", decision.rows))
-        if decision.equal is not None:
-            yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(decision.equal)))

@@ -63,8 +63,9 @@ class _DecodedCombineFn(beam.CombineFn):
         return self._fn.create_accumulator()
 
     def add_input(self, accumulator: Any, element: Any) -> Any:
-        _, element = _crossed((None, element), self._coder)
-        return self._fn.add_input(accumulator, element)
+        # The key, which may be of any type, stays outside.
+        coder = _CODERS[self._coder].wrapped_value_coder.value_coder()
+        return self._fn.add_input(accumulator, coder.decode(coder.encode(element)))
 
     def merge_accumulators(self, accumulators: Any) -> Any:
         return self._fn.merge_accumulators(accumulators)

@@ -19,6 +19,7 @@ from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.decoded_rows import all_steps, everything_decoded
 from transforms import (
     add_totals,
+    choose_images,
     drop_duplicates,
     join_labels,
     plan_shards,
@@ -67,6 +68,10 @@ def of_a_list(inputs: Path, output: Path) -> Ran:
     return convert(labels=inputs / "listed.csv", output=output)
 
 
+def unique_of_a_list(inputs: Path, output: Path) -> Ran:
+    return convert(labels=inputs / "listed.csv", output=output, dedupe="drop")
+
+
 def of_rows(inputs: Path, output: Path) -> Ran:
     return convert(labels=inputs / "table.csv", layout="rows", label_key="id", output=output)
 
@@ -93,11 +98,15 @@ def elsewhere(inputs: Path, output: Path) -> Ran:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (
-            *(add_totals, drop_duplicates, dry_run, join_labels, plan_shards, publish_dataset),
-            *(verify_shards, write_shards),
+            *(add_totals, choose_images, drop_duplicates, dry_run, join_labels, plan_shards),
+            *(publish_dataset, verify_shards, write_shards),
         ):
             patch.setattr(module, "runs_in_process", lambda _: False)
-        ran = of_a_list(inputs, output), verify(output), plan_of_rows(inputs, output / "planned")
+        ran = (
+            unique_of_a_list(inputs, output),
+            verify(output),
+            plan_of_rows(inputs, output / "planned"),
+        )
     out, err = ("".join(getattr(each, name) for each in ran) for name in ("out", "err"))
     return Ran(max(each.code for each in ran), out, err)
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that
 
-from tests.transforms.beam import make_pipeline
-from transforms import drop_duplicates
+from tests.transforms.beam import collect, make_pipeline
+from transforms import choose_images, drop_duplicates
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
-from transforms.core.duplicates.fingerprints import ShardIndex, content_hash
-from transforms.core.records import BucketDuplicates
-from transforms.drop_duplicates import FindEqualImages
+from transforms.core.duplicates.fingerprints import ShardIndex, content_hash, md5_hash
+from transforms.core.duplicates.resolve_duplicates import part_of
+from transforms.core.records import BucketDuplicates, LabelledImage
+from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
 RECORDS = 40
@@ -52,3 +60,86 @@ def test_equal_images_of_several_shards(
         )
         duplicates = batches | "Find" >> FindEqualImages(shards)
         assert_that(duplicates, check)
+
+
+# The content of each image; the last ones are empty, which are not compared.
+CONTENTS = {
+    **{number: f"own {number}" for number in range(20)},
+    **dict.fromkeys(range(20, 120), "same"),
+    **dict.fromkeys((130, 131), "pair"),
+    **dict.fromkeys((140, 141), "labels"),
+    **dict.fromkeys((150, 151), "part"),
+    **dict.fromkeys((160, 161), "gzip"),
+    **dict.fromkeys((170, 171), "disk"),
+    **dict.fromkeys((180, 181), ""),
+}
+# A composite object has no MD5, a compressed one no checksum, and a local file is not listed so.
+CHECKSUM_CHARACTERS = {151: 8, 160: 0, 161: 0, 170: 0, 171: 0}
+
+
+def listed(folder: Path) -> Iterator[LabelledImage]:
+    """The images as files, and as the listing of a bucket describes them."""
+    for number, text in CONTENTS.items():
+        content = text.encode()
+        parts = (zlib.crc32(content).to_bytes(4, "big"), hashlib.md5(content).digest())
+        checksum = "".join(base64.b64encode(part).decode() for part in parts)
+        name = f"{number:03}"
+        (folder / f"{name}.jpg").write_bytes(content)
+        order = number * 0x9E3779B97F4A7C15 % 2**64 - 2**63
+        label = "dog" if number == 141 else "cat"
+        file = (f"{name}.jpg", len(content), (folder / f"{name}.jpg").stat().st_mtime_ns)
+        known = checksum[: CHECKSUM_CHARACTERS.get(number)] or ("-" if "gzip" in text else "")
+        yield LabelledImage("train", order, name, *file, label, 1, "", known)
+
+
+def chosen(images: list[LabelledImage], folder: Path) -> dict[str, list[Any]]:
+    """The outputs of the step; groups and counts added up."""
+    outputs = collect(
+        lambda pipeline: (
+            pipeline
+            | "Images" >> beam.Create(images).with_output_types(LabelledImage)
+            | "Drop" >> DropDuplicates(str(folder), max_bytes=100)
+        )._asdict()
+    )
+    return {
+        **outputs,
+        "counts": [sum(count.value for count in outputs["counts"])],
+        "groups": [merge_equal(map(equal_of, outputs["groups"]))],
+    }
+
+
+def test_every_runner_drops_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = list(listed(tmp_path))
+    here = chosen(images, tmp_path)
+    assert len(here["images"]) == 20 + 5 + 2
+    assert len(here["rejections"]) == 99 + 4 + 2
+    assert here["groups"][0].counts == (6, 110, 0, 1, 103)
+    assert here["counts"] == [105]
+    for module in (drop_duplicates, choose_images):
+        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    read = []
+    monkeypatch.setattr(
+        drop_duplicates, "md5_hash", lambda data: read.append(data) or md5_hash(data)
+    )
+    assert chosen(images, tmp_path) == here
+    # Neither objects with an MD5 nor files of their own size.
+    assert sorted(read) == [b"disk"] * 2 + [b"gzip"] * 2 + [b"part"]
+
+
+def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do more than `MAX_IMAGES` names of one content cross a shuffle to be added up."""
+    sizes = []
+    for module in (drop_duplicates, choose_images):
+        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    keep = choose_images._KeepFn.process
+
+    def counted(fn: Any, part: tuple[str, Iterable[Any]]) -> Iterator[Any]:
+        judged = list(part[1])
+        sizes.append(len(judged))
+        return keep(fn, (part[0], judged))
+
+    monkeypatch.setattr(choose_images._KeepFn, "process", counted)
+    images = [image for image in listed(tmp_path) if image.key in map("{:03}".format, range(120))]
+    assert len(chosen(images, tmp_path)["rejections"]) == 99
+    assert sum(sizes) == 120 + len({part_of(image) for image in images[20:]})
+    assert max(sizes) < 10

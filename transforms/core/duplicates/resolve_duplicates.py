@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -13,6 +15,69 @@ from transforms.core.rejections import Reason, Rejection
 
 # Labels named in one detail.
 _MAX_NAMED = 5
+
+PARTS = 64
+"""Parts of the images with one content, which may be most of a dataset."""
+
+
+@dataclasses.dataclass
+class ContentGroup:
+    """Images with the same content, added up in any order.
+
+    Attributes:
+        images: how many there are.
+        first: those whose keys sort first, at most `MAX_IMAGES`.
+        classes: the labels of each image, sorted.
+        splits: their splits.
+        parts: numbers of the parts that they are in, see `part_of`.
+    """
+
+    images: int = 0
+    first: list[LabelledImage] = dataclasses.field(default_factory=list)
+    classes: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
+    splits: set[str] = dataclasses.field(default_factory=set)
+    parts: set[int] = dataclasses.field(default_factory=set)
+
+    def add(self, image: LabelledImage) -> None:
+        """Adds an image."""
+        self.images += 1
+        self._list(image)
+        self.classes.add(tuple(sorted(labels_of(image))))
+        self.splits.add(image.split)
+        self.parts.add(part_of(image))
+
+    def merge(self, other: ContentGroup) -> None:
+        """Adds the images of another group."""
+        self.images += other.images
+        for image in other.first:
+            self._list(image)
+        self.classes |= other.classes
+        self.splits |= other.splits
+        self.parts |= other.parts
+
+    def _list(self, image: LabelledImage) -> None:
+        bisect.insort(self.first, image, key=lambda each: each.key)
+        del self.first[MAX_IMAGES:]
+
+
+class Verdict(NamedTuple):
+    """What happens to images with the same content.
+
+    Attributes:
+        kept: the key of the image that is kept; empty if none is.
+        reason: the value of the `Reason` for rejecting the others.
+        detail: of their rejections.
+    """
+
+    kept: str
+    reason: str
+    detail: str
+
+    def rejection(self, image: LabelledImage) -> Rejection | None:
+        """The rejection of an image; None for the one that is kept."""
+        if image.key == self.kept:
+            return None
+        return Rejection("image", self.reason, self.detail, image.path, image.key)
 
 
 class Decision(NamedTuple):
@@ -38,38 +103,46 @@ def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision
         images: all images with one content.
         md5: of that content, to detect a file that was overwritten since.
     """
-    first, *others = sorted(images, key=lambda image: image.key)
-    if not others:
-        return Decision(first)
-    every = [first, *others]
-    classes = {tuple(sorted(labels_of(image))) for image in every}
-    conflict = len(classes) > 1
-    if conflict:
-        said = [" and ".join(labels) or "nothing" for labels in sorted(classes)]
+    every = sorted(images, key=lambda image: image.key)
+    if len(every) == 1:
+        return Decision(every[0])
+    group = ContentGroup()
+    for image in every:
+        group.add(image)
+    verdict, equal = decide(group, md5=md5)
+    kept = [image for image in every if image.key == verdict.kept]
+    rejections = tuple(filter(None, map(verdict.rejection, every)))
+    rows = sum(image.rows for image in every) - sum(image.rows for image in kept)
+    return Decision(kept[0] if kept else None, rejections, rows, equal)
+
+
+def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
+    """Decides about several images with the same content; see `resolve_duplicates`."""
+    first, second, *_ = group.first
+    is_conflict = len(group.classes) > 1
+    if is_conflict:
+        said = [" and ".join(labels) or "nothing" for labels in sorted(group.classes)]
         more = f" and {len(said) - _MAX_NAMED} more" if len(said) > _MAX_NAMED else ""
         detail = (
-            f"{len(every)} exact duplicates, such as {first.path!r} and {others[0].path!r}, are "
+            f"{group.images} exact duplicates, such as {first.path!r} and {second.path!r}, are "
             f"labelled {', '.join(map(repr, said[:_MAX_NAMED]))}{more}"
         )
-        reason, left_out = Reason.CONFLICTING_LABELS, every
+        verdict = Verdict("", Reason.CONFLICTING_LABELS.value, detail)
     else:
         detail = f"an exact duplicate of {first.path!r}, which is kept"
-        reason, left_out = Reason.DUPLICATE_IMAGE, others
-    equal = equal_group(
-        [_named(image, md5, is_kept=image not in left_out) for image in every[:MAX_IMAGES]],
-        size=len(every),
-        across=len({image.split for image in every}) > 1,
-        conflict=conflict,
-        dropped=0 if conflict else len(others),
+        verdict = Verdict(first.key, Reason.DUPLICATE_IMAGE.value, detail)
+    return verdict, equal_group(
+        [_named(image, md5, is_kept=image.key == verdict.kept) for image in group.first],
+        size=group.images,
+        across=len(group.splits) > 1,
+        conflict=is_conflict,
+        dropped=0 if is_conflict else group.images - 1,
     )
-    return Decision(
-        kept=None if conflict else first,
-        rejections=tuple(
-            Rejection("image", reason.value, detail, image.path, image.key) for image in left_out
-        ),
-        rows=sum(image.rows for image in left_out),
-        equal=equal,
-    )
+
+
+def part_of(image: LabelledImage) -> int:
+    """The part of an image among those with its content: at random, and always the same."""
+    return image.order % PARTS
 
 
 def labels_of(image: LabelledImage) -> list[str]:

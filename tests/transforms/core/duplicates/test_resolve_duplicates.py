@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.duplicates.resolve_duplicates import resolve_duplicates
+from transforms.core.duplicates.fingerprints import MAX_IMAGES
+from transforms.core.duplicates.resolve_duplicates import ContentGroup, decide, resolve_duplicates
 from transforms.core.records import LabelledImage
 
 MD5 = "0" * 32
@@ -42,6 +43,33 @@ def test_different_labels_reject_all(images: list[LabelledImage]) -> None:
     assert "labelled 'cat', 'dog'" in decision.rejections[0].detail
     assert decision.equal is not None
     assert decision.equal.counts == (1, 3, 0, 1, 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from(["cat", "dog"]), st.sampled_from("ab")),
+        min_size=2,
+        max_size=50,
+        unique_by=lambda drawn: drawn[0],
+    ),
+    st.lists(st.integers(0, 3), min_size=50, max_size=50),
+)
+def test_a_group_is_added_up_in_any_parts(
+    drawn: list[tuple[int, str, str]], places: list[int]
+) -> None:
+    images = [image(f"{number:02}", label, split) for number, label, split in drawn]
+    groups = [ContentGroup() for _ in range(4)]
+    for each, place in zip(images, places, strict=False):
+        groups[place].add(each)
+    merged = ContentGroup()
+    for group in groups:
+        merged.merge(group)
+    decision = resolve_duplicates(images, md5=MD5)
+    verdict, equal = decide(merged, md5=MD5)
+    assert equal == decision.equal
+    in_order = sorted(images, key=lambda each: each.key)
+    assert tuple(filter(None, map(verdict.rejection, in_order))) == decision.rejections
+    assert len(merged.first) <= MAX_IMAGES
 
 
 def test_the_labels_of_rows_are_compared_as_sets() -> None:
