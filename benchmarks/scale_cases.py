@@ -6,9 +6,10 @@ The inputs are made before, by `inputs` in `scale_memory.py`.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -114,19 +115,43 @@ def _empty_summary(number: int, shards: int) -> Any:
 def _fingerprints(
     number: int, shards: int, is_equal: bool
 ) -> Iterable[tuple[int, FingerprintBatch]]:
-    from transforms.core.duplicates.fingerprints import MANY_BUCKETS, ShardIndex, content_hash
+    from transforms.core.duplicates.fingerprints import (
+        MANY_BUCKETS,
+        content_hash,
+        fingerprint_batches,
+    )
 
     images = range(number * SHARD_IMAGES, (number + 1) * SHARD_IMAGES)
     contents = [content_hash(b"" if is_equal else str(image).encode()) for image in images]
-    index = ShardIndex(
-        keys=[""] * SHARD_IMAGES,
-        paths=[""] * SHARD_IMAGES,
-        classes=[["cat"]] * SHARD_IMAGES,
-        lengths=[_IMAGE_BYTES] * SHARD_IMAGES,
-        contents=contents,
-        perceptual_hashes=[content[:16] for content in contents],
-    )
-    return index.fingerprint_batches(_name(number, shards), MANY_BUCKETS)
+    name = _name(number, shards)
+    return fingerprint_batches(_index(name, contents), name, MANY_BUCKETS)
+
+
+def _index(name: str, contents: Sequence[str]) -> Any:
+    """The index of a shard with an image of each content; an empty one was not compared."""
+    from transforms.core.images.check import ImageInfo
+    from transforms.core.images.checked_image import CheckedImage
+    from transforms.core.images.pixel_options import Original
+    from transforms.core.index.index_rows import IndexRows
+    from transforms.core.records import ShardImage
+
+    rows, info, original = IndexRows(), ImageInfo("jpeg", 300, 400, 3), Original(300, 400, 1)
+    for record, content in enumerate(contents):
+        image = ShardImage(record, str(record), f"{record}.jpg", _IMAGE_BYTES, 1, "cat", 0)
+        hash_ = int(content[:16], 16) if content else None
+        rows.add(
+            CheckedImage(
+                b"",
+                info,
+                original,
+                perceptual_hash=hash_,
+                image=image,
+                content=content,
+                stored_content=content,
+            )
+        )
+        rows.lengths.append(_IMAGE_BYTES)
+    return rows.table(name, "train")
 
 
 def shards(count: int, work: Path) -> Ran:
@@ -197,7 +222,7 @@ def _staged(number: int, count: int, output: str) -> Any:
     from transforms.core.dataset.image_statistics import Sample, Statistics
     from transforms.core.dataset.ledger import ShardSummary
     from transforms.core.dataset.manifest import crc32c_hex
-    from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
+    from transforms.core.index.record_index import index_bytes
     from transforms.storage.files import sidecar_path
 
     file = f"train-{number:05d}-of-{count:05d}.tfrecord"
@@ -220,15 +245,11 @@ def _staged(number: int, count: int, output: str) -> Any:
         statistics=statistics.to_json(),
     )
     # The samples are in the first shard; the others' indexes are not read.
-    records = 0 if number else SHARD_IMAGES
-    index = ShardIndex(
-        keys=[str(record) for record in range(records)],
-        paths=[""] * records,
-        classes=[["cat"]] * records,
-        lengths=[_IMAGE_BYTES] * records,
-    )
+    index = b"index" if number else index_bytes(_index(file, [""] * SHARD_IMAGES))
+    summary = dataclasses.replace(summary, index_bytes=len(index), index_crc32c=crc32c_hex(index))
+    Path(output, ".staging", summary.staged_index).write_bytes(index)
     Path(output, ".staging", f"{file}.{recipe}").write_bytes(data)
-    sidecar = Sidecar(ShardSummary(file, recipe).to_text(), index).to_text()
+    sidecar = ShardSummary(file, recipe).to_sidecar()
     Path(sidecar_path(output, file, recipe)).write_text(sidecar)
     return summary
 

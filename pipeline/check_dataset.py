@@ -10,8 +10,8 @@ from typing import Any
 from pipeline.errors import DatasetError, one_line
 from pipeline.run.launch import run_pipeline
 from pipeline.run.results_folder import results_folder
-from transforms.core.dataset.manifest import content_digest, manifest_shards
-from transforms.core.dataset.output_names import LABELS, MANIFEST, REJECTED
+from transforms.core.dataset.manifest import content_digest, manifest_indexes, manifest_shards
+from transforms.core.dataset.output_names import INDEX, LABELS, MANIFEST, REJECTED
 from transforms.core.dataset.record_checks import (
     Problem,
     RecordVerifier,
@@ -19,10 +19,13 @@ from transforms.core.dataset.record_checks import (
     ledger_problems,
     rejected_problems,
 )
+from transforms.core.index.index_checks import index_list_problems
 from transforms.core.labels.vocabulary import parse_labels
 from transforms.core.scratch import scratch_folder
 from transforms.storage.files import join, storage_of
 from transforms.verify_shards import VerifyShards, merge_splits, read_results
+
+_EXTRA = "is not a file of this dataset; remove it"
 
 
 def check_dataset(
@@ -88,6 +91,7 @@ def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
     if manifest.get("digest") != content_digest(manifest):
         yield "was edited since the dataset was written"
     yield from ledger_problems(manifest)
+    yield from index_list_problems(manifest)
 
 
 def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
@@ -110,7 +114,7 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
 
 
 def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
-    """TFRecords that do not belong to the dataset; a reader's glob would match them too."""
+    """TFRecords and indexes of other datasets; a reader's glob would match them too."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
     folder = join(glob.escape(output), "")
     for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):
@@ -118,4 +122,9 @@ def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
         for file in storage_of(output).list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):
             name = start + file.uri.rsplit("/", 1)[-1]
             if name not in listed:
-                yield Problem(name, None, "is not a file of this dataset; remove it")
+                yield Problem(name, None, _EXTRA)
+    indexes = {entry["file"] for entry in manifest_indexes(manifest)}
+    for file in storage_of(output).list_files(f"{folder}{INDEX}/*.parquet"):
+        name = f"{INDEX}/{file.uri.rsplit('/', 1)[-1]}"
+        if name not in indexes:
+            yield Problem(name, None, _EXTRA)

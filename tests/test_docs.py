@@ -97,7 +97,7 @@ def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
     assert len(commands) >= 12
     run_in_turn(commands)
     assert sorted(path.name for path in (reader_folder / "out" / "photos").iterdir()) == [
-        *SMALL_FILES,
+        *sorted(["index", *SMALL_FILES]),
         "train-00000-of-00001.tfrecord",
     ]
     assert len(list((reader_folder / "out" / "pictures").iterdir())) == 3

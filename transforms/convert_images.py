@@ -9,7 +9,7 @@ from transforms.core.duplicates.fingerprints import content_hash
 from transforms.core.examples.decoded_image import Decoding, decode_image
 from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.features.layouts import Feature
-from transforms.core.features.row_features import RowValues
+from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.file_errors import check_final
 from transforms.core.formats.exif import orientation_tag
 from transforms.core.formats.headers import image_format
@@ -75,6 +75,7 @@ class ImageConverter:
         self._rows = rows
         self._embedder = embedder
         model_shape = None if embedder is None else embedder.input_shape
+        self.many_labels = row_requirements(features).many_labels
         self._decoding = Decoding(self._features, limits, check, pixels, fingerprints, model_shape)
 
     @property
@@ -145,6 +146,8 @@ class ImageConverter:
             # Pillow gives the orientation of formats that only it reads; 1 also means no tag.
             foreign = orientation if orientation != 1 else 0
             orientation = orientation_tag(data, image_format(data)) or foreign
+        content = content_hash(data) if self.fingerprints else ""
+        is_same = decoded.data is data or not content
         # Not `_replace`, which takes three times as long.
         return CheckedImage(
             decoded.data,
@@ -157,7 +160,8 @@ class ImageConverter:
             decoded.model_pixels,
             image,
             self._values(image, decoded, orientation) if self._rows is not None else {},
-            content_hash(data) if self.fingerprints else "",
+            content,
+            content if is_same else content_hash(decoded.data),
         )
 
     def _values(self, image: ShardImage, decoded: CheckedImage, orientation: int) -> dict[str, Any]:

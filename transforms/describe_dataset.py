@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transforms.core.dataset.image_statistics import Sample, Statistics, describe
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import DataFile
+from transforms.core.dataset.output_names import index_file
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
-from transforms.core.duplicates.fingerprints import ShardIndex, content_hash, md5_hash
+from transforms.core.duplicates.fingerprints import content_hash, described, md5_hash
+from transforms.core.index.record_index import FRAME_BYTES, class_lists, source_contents
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.shards import ShardName, shard_index
 from transforms.core.records import BucketDuplicates
-from transforms.storage.files import read_sidecar, sidecar_path, storage_of
+from transforms.storage.files import join, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
+from transforms.written_index import read_written_index
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Wanted = tuple[str, int | str]
 """A record: the name of its shard, and its number or its key there."""
@@ -40,7 +47,7 @@ class DatasetDescriber:
     ) -> None:
         self._output = output
         self._root = root
-        self._recipes = {shard.file: shard.recipe for shard in shards}
+        self._shards = {shard.file: shard for shard in shards}
         self._records = sum(shard.records for shard in shards)
         self._image_files = _image_files(shards, data)
         self._files: dict[str, list[str]] = {}
@@ -55,7 +62,7 @@ class DatasetDescriber:
             buckets: the duplicates that were found; None when nothing was compared.
 
         Raises:
-            OSError: a sidecar is gone.
+            OSError: the index of a shard is gone.
         """
         classes = statistics.samples.classes
         samples = [
@@ -107,27 +114,43 @@ class DatasetDescriber:
     def _look_up_in(self, of_file: tuple[str, Sequence[int | str]]) -> dict[Wanted, dict[str, Any]]:
         file, records = of_file
         index = self._index(file)
-        numbers: dict[int | str, int] = {number: number for number in range(len(index.keys))}
+        keys = index.column("key").to_pylist()
+        numbers: dict[int | str, int] = {number: number for number in range(len(keys))}
         if any(isinstance(record, str) for record in records):
-            numbers.update({key: number for number, key in enumerate(index.keys)})
+            numbers.update({key: number for number, key in enumerate(keys)})
         found: dict[Wanted, dict[str, Any]] = {}
         for record in records:
             # A kept image may have been rejected afterwards.
             if record in numbers:
                 number = numbers[record]
-                content = index.contents[number] if index.contents else None
-                found[file, record] = {**index.describe(file, number), "content": content}
+                found[file, record] = _record(index, number, file)
                 if file in self._image_files:
                     own = self._image_files[file][number]
                     found[file, record] |= {"file": own, "offset": 0}
         return found
 
-    def _index(self, file: str) -> ShardIndex:
-        path = sidecar_path(self._output, file, self._recipes[file])
-        sidecar = read_sidecar(path)
-        if sidecar is None:
-            raise FileNotFoundError(2, "the description of a staged shard is gone", path)
-        return sidecar.index
+    def _index(self, file: str) -> pa.Table:
+        index = read_written_index(self._output, self._shards[file])
+        if index is None:
+            path = join(self._output, index_file(file))
+            raise FileNotFoundError(errno.ENOENT, "the index of a shard is gone", path)
+        return index
+
+
+def _record(index: pa.Table, number: int, file: str) -> dict[str, Any]:
+    """A record as `statistics.json` names it."""
+    one = index.slice(number, 1)
+    [row], [classes], [content] = one.to_pylist(), class_lists(one), source_contents(one)
+    before = index.column("length").slice(0, number).to_pylist()
+    return {
+        **described(row["key"], row["path"], classes),
+        "split": row["split"],
+        "file": file,
+        # Compressed files have no offsets in their index: this one counts decompressed bytes.
+        "offset": sum(before) + FRAME_BYTES * number,
+        "length": row["length"],
+        "content": content and content.hex(),
+    }
 
 
 class _Duplicates:

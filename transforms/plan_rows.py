@@ -227,6 +227,7 @@ class RowConverter:
 
     of_images = False
     fingerprints = False
+    many_labels = False
     libraries = Libraries()
 
     def __init__(self, features: Sequence[Feature], checker: RowChecker) -> None:

@@ -13,7 +13,14 @@ from transforms.bound_rejections import BoundRejections
 from transforms.core.arguments import path_text
 from transforms.core.dataset.dataset_warnings import strict_message
 from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary
-from transforms.core.dataset.manifest import Dataset, data_files, dataset_recipe, manifest_shards
+from transforms.core.dataset.manifest import (
+    Dataset,
+    data_files,
+    dataset_recipe,
+    index_files,
+    manifest_indexes,
+    manifest_shards,
+)
 from transforms.core.dataset.output_names import MANIFEST, OUTCOME, REJECTED, STAGING
 from transforms.core.dataset.run_counts import Gathered, in_order
 from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
@@ -286,7 +293,8 @@ class _Publisher:
             described, gathered, ledger, data=data, recipe=recipe, duplicates=duplicates
         )
         puts = [
-            Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c) for file in data
+            Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
+            for file in (*data, *index_files(gathered.shards))
         ]
         return _Decided("published", self.publication.prepare(puts, gathered.shards, files))
 
@@ -303,7 +311,8 @@ class _Publisher:
                 f"added, removed or changed, or have become readable{written}). Use --overwrite "
                 "or another --output",
             )
-        listed, storage = manifest_shards(manifest), storage_of(self._output)
+        listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
+        storage = storage_of(self._output)
 
         def is_there(shard: dict[str, Any]) -> bool:
             return storage.has_size(join(self._output, shard["file"]), shard["bytes"])

@@ -19,10 +19,12 @@ class Converter(Protocol):
     Attributes:
         of_images: whether its records are made of images.
         fingerprints: whether it computes fingerprints of the images.
+        many_labels: whether the layout holds several labels of an image.
     """
 
     of_images: bool
     fingerprints: bool
+    many_labels: bool
 
     @property
     def libraries(self) -> Libraries:

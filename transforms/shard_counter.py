@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from transforms.core.dataset.image_statistics import Sample, Statistics
-from transforms.core.duplicates.fingerprints import ShardIndex
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import UNTOUCHED
+from transforms.core.index.index_rows import IndexRows
 from transforms.core.planning.row_cells import class_texts
 from transforms.core.rejections import Rejection
 from transforms.metrics import PROGRESS
@@ -24,7 +24,7 @@ class ShardCounter:
         file: name of the shard.
         of_images: whether its records are made of images; others have no statistics.
         records: in the shard.
-        index: of its records.
+        index: the rows of its index.
         statistics: of its images.
         image_bytes: stored bytes of its images.
         labels: records of each label text.
@@ -36,7 +36,7 @@ class ShardCounter:
     file: str
     of_images: bool
     records: int = 0
-    index: ShardIndex = dataclasses.field(default_factory=ShardIndex)
+    index: IndexRows = dataclasses.field(default_factory=IndexRows)
     statistics: Statistics = dataclasses.field(default_factory=Statistics)
     image_bytes: int = 0
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -59,22 +59,24 @@ class ShardCounter:
         """Passes Examples on and keeps their lengths."""
         for example in examples:
             self.records += 1
-            if self.of_images:
-                self.index.lengths.append(len(example))
+            self.index.lengths.append(len(example))
             yield example
 
     def _count(self, checked: CheckedImage) -> None:
+        if not self.of_images:
+            # A row has no class.
+            self.labels[""] += 1
+            self.index.add(checked)
+            return
         classes = class_texts(checked.image)
         # `Counter.update` costs ten times as much as one addition.
         for class_ in classes:
             self.labels[class_] += 1
-        if not self.of_images:
-            return
-        image, info, index = checked.image, checked.info, self.index
+        image, info = checked.image, checked.info
         samples = self.statistics.samples
         for class_ in classes:
             if samples.takes(class_):
-                samples.add(class_, Sample(image.order, self.file, len(index.keys)))
+                samples.add(class_, Sample(image.order, self.file, len(self.index.checked)))
         self.statistics.add(
             info.format,
             height=info.height,
@@ -86,14 +88,7 @@ class ShardCounter:
         for change in checked.changes:
             self.pixels[change] += 1
         self.is_changed = self.is_changed or checked.changes != UNTOUCHED
-        index.keys.append(image.key)
-        index.paths.append(image.path)
-        index.classes.append(classes)
-        if index.contents is not None:
-            index.contents.append(checked.content)
-            index.perceptual_hashes.append(
-                "" if checked.perceptual_hash is None else f"{checked.perceptual_hash:016x}"
-            )
+        self.index.add(checked)
 
     def counts(self) -> dict[str, Any]:
         """The fields for a `ShardSummary`."""

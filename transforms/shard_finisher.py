@@ -19,11 +19,11 @@ class ShardFinisher(Generic[Shard]):
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="finish-shard")
-        self._begun: collections.deque[tuple[Future[None], Shard]] = collections.deque()
+        self._begun: collections.deque[Future[Shard]] = collections.deque()
 
-    def begin(self, finish: Callable[[], None], shard: Shard) -> None:
+    def begin(self, finish: Callable[[], Shard]) -> None:
         """Begins to finish a shard."""
-        self._begun.append((self._pool.submit(finish), shard))
+        self._begun.append(self._pool.submit(finish))
 
     def finished(self) -> Iterator[Shard]:
         """The shards that must be finished before another one is begun.
@@ -39,13 +39,11 @@ class ShardFinisher(Generic[Shard]):
 
     def _first(self, count: int) -> Iterator[Shard]:
         for _ in range(count):
-            future, shard = self._begun.popleft()
-            future.result()
-            yield shard
+            yield self._begun.popleft().result()
 
     def abandon(self) -> None:
         """Waits until nothing is written any more, and forgets all shards and their errors."""
-        wait([future for future, _ in self._begun])
+        wait(self._begun)
         self._begun.clear()
 
     def close(self) -> None:

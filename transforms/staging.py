@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from transforms.core.dataset.image_file_names import image_file
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import (
     ManifestError,
     check_digest,
+    manifest_indexes,
     manifest_shards,
     possible_files,
 )
@@ -19,9 +21,11 @@ from transforms.core.dataset.output_names import (
     REPORT,
     SMALL,
     STAGING,
+    index_file,
     parse_small_files,
     staged_shard,
 )
+from transforms.core.planning.shards import ShardName
 from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_path, storage_of
 
 
@@ -78,7 +82,8 @@ def _former_files(output: str, path: str) -> set[str]:
 
 def listed_files(manifest: Mapping[str, Any]) -> set[str]:
     """All files of a manifest's dataset with its report, without the manifest itself."""
-    return {REPORT, *manifest["files"], *(shard["file"] for shard in manifest_shards(manifest))}
+    entries = (*manifest_shards(manifest), *manifest_indexes(manifest))
+    return {REPORT, *manifest["files"], *(entry["file"] for entry in entries)}
 
 
 def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterable[str]) -> Staging:
@@ -113,8 +118,37 @@ def staged_files(output: str, file: str, recipe: str) -> set[str]:
         file: of the shard.
         recipe: of the shard.
     """
-    sidecar = read_sidecar(sidecar_path(output, file, recipe))
-    summary = ShardSummary.from_text(sidecar.summary) if sidecar is not None else None
+    summary = read_sidecar(sidecar_path(output, file, recipe))
+    names = {file, index_file(file)}
     if summary is None or not summary.is_of(file, recipe):
-        return {file}
-    return {file, *possible_files(summary)}
+        return names
+    return names | possible_files(summary)
+
+
+def is_whole(output: str, summary: ShardSummary) -> bool:
+    """Whether all bytes of a shard are there, staged or published.
+
+    Args:
+        output: the dataset's folder.
+        summary: of the shard.
+    """
+    storage = storage_of(output)
+
+    def is_there(written: tuple[str, set[str], str, int]) -> bool:
+        staged, published, crc32c, size = written
+        paths = [join(output, STAGING, staged), *(join(output, name) for name in published)]
+        return any(storage.has_checksum(path, crc32c, size) for path in paths)
+
+    if summary.files is None:
+        return is_there((summary.staged[0], {summary.file}, summary.crc32c, summary.bytes))
+    split, *_, gzip = ShardName.parse(summary.file)
+    written = (
+        (
+            name,
+            {image_file(split, file.key, gzip=gzip, is_marked=marked) for marked in (False, True)},
+            file.crc32c,
+            file.bytes,
+        )
+        for name, file in zip(summary.staged, summary.files, strict=True)
+    )
+    return all(storage.for_each(is_there, written))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -21,6 +22,14 @@ from transforms.core.file_errors import check_final
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import ImageInfo, Limits, check_image
+from transforms.core.index.index_checks import (
+    COMPARED,
+    IndexPlace,
+    index_places,
+    next_offset,
+    row_problems,
+)
+from transforms.core.index.record_index import RecordIndexError
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS
 from transforms.name_inputs import NameInputs
@@ -29,6 +38,10 @@ from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import Stored
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import open_stored, stored_records
+from transforms.written_index import read_listed_index
+
+CHANGED = "was changed since the dataset was written"
+"""The problem of a file with another checksum."""
 
 # Maximum number of problems reported per shard, so that a damaged file does not fill the screen.
 _MAX_PROBLEMS = 20
@@ -48,11 +61,14 @@ _Splits: TypeAlias = dict[str, Verified]
 
 
 def group_shards(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The shards of a manifest with their split, with small ones grouped."""
+    """The shards of a manifest with their split and their place in an index; small ones grouped."""
+    places = index_places(manifest)
     for name, split in manifest["splits"].items():
         group: list[dict[str, Any]] = []
         size = 0
-        for shard in split["shards"]:
+        for listed in split["shards"]:
+            place = places.get(listed["file"])
+            shard = listed if place is None else {**listed, **place._asdict()}
             if group and size + shard["bytes"] > _GROUP_BYTES:
                 yield name, group
                 group, size = [], 0
@@ -185,8 +201,11 @@ class _VerifyFn(beam.DoFn):
     def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
         split, shards = group
         total = Verified(split)
+        indexes = _Indexes(self._output)
         for shard in shards:
-            found = verify_shard(self._output, shard, self._verifier, self._guard, fast=self._fast)
+            found = verify_shard(
+                self._output, shard, self._verifier, self._guard, fast=self._fast, indexes=indexes
+            )
             total.merge(found)
             PROGRESS.count("verifying", shard["records"])
         yield total.to_text()
@@ -199,28 +218,31 @@ def verify_shard(
     guard: DecoderGuard,
     *,
     fast: bool = False,
+    indexes: _Indexes | None = None,
 ) -> Verified:
     """Re-reads one shard: size, checksum, framing, count; schema, label and pixels of its records.
 
     Args:
         output: the dataset's folder.
-        shard: the shard as the manifest lists it.
+        shard: the shard as the manifest lists it, with its `IndexPlace` if it has an index.
         verifier: checks its records, several at once.
         guard: decodes the images in them.
         fast: whether to skip the content of the records. Of a `gs://` object only the size
             and the checksum that the service keeps are compared then: nothing is downloaded.
+        indexes: keeps the index of several files.
     """
     name = shard["file"]
     path = join(output, name)
     found = Verified(shards=1)
     try:
         storage = storage_of(path)
+        rows = _checked_rows(output, shard, found, indexes or _Indexes(output), fast=fast)
         if fast and storage.keeps_checksums:
             _compare_stored(storage.find(path), shard, found)
         elif not storage.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]
         else:
-            check = None if fast else _GuardedCheck(path, shard, verifier, guard)
+            check = None if fast else _GuardedCheck(path, shard, verifier, guard, rows)
             _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
     except OSError as error:
         # A temporary failure says nothing about the file.
@@ -228,6 +250,50 @@ def verify_shard(
         found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
     found.damaged = bool(found.problems)
     return found
+
+
+class _Indexes:
+    """The rows of the index that was read last: files of single images share it."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._last: tuple[str, list[dict[str, Any]]] = ("", [])
+
+    def rows(self, place: IndexPlace) -> list[dict[str, Any]]:
+        """The rows of an index; raises as `read_listed_index`."""
+        name = place.entry["file"]
+        if self._last[0] != name:
+            table = read_listed_index(self._output, place.entry, COMPARED)
+            self._last = (name, table.to_pylist())
+        return self._last[1]
+
+
+def _checked_rows(
+    output: str, shard: Mapping[str, Any], found: Verified, indexes: _Indexes, *, fast: bool
+) -> list[dict[str, Any]] | None:
+    """The rows of a file's records; None without them, or if they are not needed."""
+    if "entry" not in shard:
+        return None
+    place = IndexPlace(shard["entry"], shard["first"])
+    name, size, path = place.entry["file"], place.entry["bytes"], join(output, place.entry["file"])
+    detail = ""
+    try:
+        if place.first == 0 and not storage_of(path).exists(path):
+            detail = "the file is missing"
+        elif not fast:
+            return indexes.rows(place)[place.first : place.first + shard["records"]]
+        # Files of single images share an index, which is compared once.
+        elif place.first == 0:
+            crc32c = storage_of(path).checksum(path, size=size)
+            detail = CHANGED if crc32c != place.entry["crc32c"] else ""
+    except RecordIndexError:
+        detail = CHANGED
+    except OSError as error:
+        check_final(error, path)
+        detail = f"cannot be read: {error.strerror or error}"
+    if detail and place.first == 0:
+        found.problems.append(Problem(name, None, detail))
+    return None
 
 
 def _compare_stored(stored: Stored | None, shard: Mapping[str, Any], found: Verified) -> None:
@@ -274,27 +340,43 @@ class _GuardedCheck:
     """Checks the records of one shard; an image that crashes its decoder is one problem."""
 
     def __init__(
-        self, path: str, shard: Mapping[str, Any], verifier: RecordVerifier, guard: DecoderGuard
+        self,
+        path: str,
+        shard: Mapping[str, Any],
+        verifier: RecordVerifier,
+        guard: DecoderGuard,
+        rows: Sequence[Mapping[str, Any]] | None,
     ) -> None:
+        self._rows = rows
         self._file = f"{path} {shard['crc32c']}"
         self._verifier = verifier
         self._guard = guard
 
-    def check(self, numbered: tuple[int, bytes]) -> RecordCheck:
-        """Checks a record, given as its number and its bytes."""
-        number, record = numbered
+    def check(self, placed: tuple[int, int, bytes]) -> RecordCheck:
+        """Checks a record, given as its number, its place in the file and its bytes."""
+        number, offset, record = placed
         note = image_note(self._file, number)
 
         def decode(data: bytes, *, limits: Limits) -> ImageInfo:
             return self._guard.call(note, check_image, data, limits=limits)
 
-        return self._verifier.check(record, decode=decode)
+        if self._rows is None or number >= len(self._rows):
+            return self._verifier.check(record, decode=decode)
+        more = functools.partial(row_problems, self._rows[number], record, offset)
+        return self._verifier.check(record, decode=decode, more=more)
 
 
 def _checks(records: Iterator[bytes], check: _GuardedCheck | None) -> Iterator[RecordCheck]:
     if check is None:
         return (RecordCheck((), ()) for _ in records)
-    return ReadAhead().map(check.check, enumerate(records), size=lambda numbered: len(numbered[1]))
+    return ReadAhead().map(check.check, _placed(records), size=lambda placed: len(placed[2]))
+
+
+def _placed(records: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    offset = 0
+    for number, record in enumerate(records):
+        yield number, offset, record
+        offset = next_offset(offset, record)
 
 
 def _until_damage(stream: Iterator[bytes], name: str, problems: list[Problem]) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
@@ -18,12 +18,18 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.arguments import path_text
-from transforms.core.dataset.image_file_names import ImageFile, image_file
+from transforms.core.dataset.image_file_names import ImageFile
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import manifest_shards
+from transforms.core.dataset.manifest import crc32c_hex, manifest_shards
 from transforms.core.dataset.output_names import MANIFEST, REJECTED, STAGING
-from transforms.core.duplicates.fingerprints import BUCKETS, MANY_BUCKETS, ShardIndex, Sidecar
+from transforms.core.duplicates.fingerprints import (
+    BUCKETS,
+    MANY_BUCKETS,
+    fingerprint_batches,
+    has_fingerprints,
+)
 from transforms.core.images.checked_image import CheckedImage
+from transforms.core.index.record_index import index_bytes
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
@@ -33,11 +39,18 @@ from transforms.runners import runs_in_process
 from transforms.shard_converter import Converter, Planned
 from transforms.shard_counter import ShardCounter
 from transforms.shard_finisher import ShardFinisher
+from transforms.staging import is_whole
 from transforms.storage.checksummed_file import ChecksummedFile, Writable
 from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_path, storage_of
 from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import unreadable_keys
+from transforms.written_index import read_written_index
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    _Finished = tuple[ShardSummary, pa.Table]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -129,7 +142,7 @@ class _WriteShardFn(beam.DoFn):
         self._published: dict[str, dict[str, Any]] = {}
         self._published_recipes: set[str] = set()
         self._unreadable: frozenset[str] = frozenset()
-        self._finisher: ShardFinisher[tuple[ShardSummary, ShardIndex]] = ShardFinisher()
+        self._finisher: ShardFinisher[_Finished] = ShardFinisher()
         if self._compare_only:
             self._read_published(manifest)
         else:
@@ -188,11 +201,11 @@ class _WriteShardFn(beam.DoFn):
         self._finisher.close()
 
     def _outputs(
-        self, summary: ShardSummary, index: ShardIndex
+        self, summary: ShardSummary, index: pa.Table
     ) -> Iterator[ShardSummary | beam.pvalue.TaggedOutput]:
         yield summary
         if self._converter.fingerprints:
-            for batch in index.fingerprint_batches(summary.file, self.buckets):
+            for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
     def _is_readable_now(self, images: list[Planned]) -> bool:
@@ -225,32 +238,26 @@ class _WriteShardFn(beam.DoFn):
         is_same = (file.bytes, file.crc32c) == (published["bytes"], published["crc32c"])
         return published["recipe"] if is_same else recipe
 
-    def _finished(self, name: str, recipe: str) -> tuple[ShardSummary, ShardIndex] | None:
+    def _finished(self, name: str, recipe: str) -> _Finished | None:
         """A complete shard that a former run wrote with this recipe, or None."""
-        sidecar = read_sidecar(sidecar_path(self._output, name, recipe))
-        if sidecar is None or (self._converter.fingerprints and sidecar.index.contents is None):
-            return None
-        summary = ShardSummary.from_text(sidecar.summary)
+        summary = read_sidecar(sidecar_path(self._output, name, recipe))
         # Unreadable images may be readable again.
         if summary is None or not summary.is_of(name, recipe):
             return None
         if any(r.reason == Reason.UNREADABLE for r in summary.rejections):
             return None
-        return (summary, sidecar.index) if self._is_whole(summary) else None
-
-    def _is_whole(self, summary: ShardSummary) -> bool:
-        """Whether all bytes of a shard are there, staged or published."""
-        paths = (self._staged(summary.file, summary.recipe), join(self._output, summary.file))
-        storage = storage_of(self._output)
-        return any(storage.has_checksum(path, summary.crc32c, summary.bytes) for path in paths)
+        index = read_written_index(self._output, summary)
+        if index is None or not is_whole(self._output, summary):
+            return None
+        # The other run may have compared no images, or this one may not.
+        is_same = not summary.records or has_fingerprints(index) == self._converter.fingerprints
+        return (summary, index) if is_same else None
 
     def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> None:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
         shard_counter = ShardCounter(name, self._converter.of_images)
-        if self._converter.fingerprints:
-            shard_counter.index.contents = []
         loaded = shard_counter.observe(self._converter.load(images))
         examples = shard_counter.observe_examples(self._converter.encode(loaded))
         with contextlib.ExitStack() as files:
@@ -258,18 +265,40 @@ class _WriteShardFn(beam.DoFn):
             opened = files.pop_all()
         summary = dataclasses.replace(staged, **shard_counter.counts())
         self._count(summary, time.monotonic() - started)
-        index = shard_counter.index
-        finish = functools.partial(self._finish, opened, partial, summary, index)
-        self._finisher.begin(finish, (summary, index))
+        self._finisher.begin(
+            functools.partial(self._finish, opened, partial, summary, shard_counter)
+        )
 
     def _finish(
-        self, files: contextlib.ExitStack, partial: str, summary: ShardSummary, index: ShardIndex
-    ) -> None:
+        self,
+        files: contextlib.ExitStack,
+        partial: str,
+        summary: ShardSummary,
+        shard_counter: ShardCounter,
+    ) -> _Finished:
         """Makes a written shard one that a rerun finds, in another thread."""
+        index = self._index(summary, shard_counter)
+        data = index_bytes(index)
+        summary = dataclasses.replace(summary, index_bytes=len(data), index_crc32c=crc32c_hex(data))
         files.close()
         self._name_staged(partial, summary)
+        storage = storage_of(self._staging)
+        storage.write_whole(join(self._staging, summary.staged_index), data)
+        # The sidecar comes last: it says that the others are there.
         path = sidecar_path(self._output, summary.file, summary.recipe)
-        storage_of(path).write_whole(path, Sidecar(summary.to_text(), index).to_text().encode())
+        storage.write_whole(path, summary.to_sidecar().encode())
+        return summary, index
+
+    def _index(self, summary: ShardSummary, shard_counter: ShardCounter) -> pa.Table:
+        name = ShardName.parse(summary.file)
+        return shard_counter.index.table(
+            summary.file,
+            name.split,
+            many_labels=self._converter.many_labels,
+            has_offsets=not name.gzip,
+            is_per_image=self._per_image,
+            libraries=self._recipes.versions(is_changed=shard_counter.is_changed),
+        )
 
     def _stage(
         self,
@@ -317,14 +346,9 @@ class _WriteShardFn(beam.DoFn):
         counter("bytes_read").inc(summary.image_bytes)
         counter("bytes_written").inc(summary.bytes)
         distribution("shard_msec").update(int(seconds * 1000))
-        _LOGGER.info(
-            "%s: %d records, %d rejected, %d bytes in %.1f s",
-            summary.file,
-            summary.records,
-            len(summary.rejections),
-            summary.bytes,
-            seconds,
-        )
+        rejected, size = len(summary.rejections), summary.bytes
+        message = "%s: %d records, %d rejected, %d bytes in %.1f s"
+        _LOGGER.info(message, summary.file, summary.records, rejected, size, seconds)
 
     def _staged(self, name: str, recipe: str) -> str:
         return join(self._staging, f"{name}.{recipe}")
@@ -364,27 +388,10 @@ class _WriteImagesFn(_WriteShardFn):
             bytes=sum(file.bytes for file in written),
             files=tuple(
                 ImageFile(key, file.bytes, file.crc32c)
-                for key, file in zip(shard_counter.index.keys, written, strict=True)
+                for key, file in zip(shard_counter.index.keys(), written, strict=True)
             ),
             folder=partial.rpartition("/")[2],
         )
 
     def _name_staged(self, partial: str, summary: ShardSummary) -> None:
         storage_of(partial).sync_folder(partial)
-
-    def _is_whole(self, summary: ShardSummary) -> bool:
-        split, *_, gzip = ShardName.parse(summary.file)
-        storage = storage_of(self._output)
-
-        def is_whole(staged: tuple[str, ImageFile]) -> bool:
-            name, file = staged
-            published = [
-                image_file(split, file.key, gzip=gzip, is_marked=is_marked)
-                for is_marked in (False, True)
-            ]
-            paths = [join(self._staging, name)]
-            paths += [join(self._output, each) for each in published]
-            return any(storage.has_checksum(path, file.crc32c, file.bytes) for path in paths)
-
-        staged = zip(summary.staged, summary.files or (), strict=True)
-        return all(storage.for_each(is_whole, staged))

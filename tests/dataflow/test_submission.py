@@ -42,10 +42,17 @@ FLAGS = [
     "--max_rejected=50%",
     "--progress=off",
 ]
-DATASET = [
-    *SMALL_FILES,
-    *(f"{split}-{n:05}-of-00002.tfrecord" for split in ("test", "train") for n in range(2)),
-]
+DATASET = sorted(
+    [
+        *SMALL_FILES,
+        *(
+            f"index/{split}-{n:05}-of-00002.parquet"
+            for split in ("test", "train")
+            for n in range(2)
+        ),
+        *(f"{split}-{n:05}-of-00002.tfrecord" for split in ("test", "train") for n in range(2)),
+    ]
+)
 PACKAGES = 'find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"])'
 
 # More than the launcher reads of a label file before the job.

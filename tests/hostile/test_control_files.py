@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert, make_dataset
+from transforms.core.dataset.image_file_names import ImageFile
+from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import content_digest
 from transforms.core.dataset.output_names import (
     ForeignNameError,
@@ -25,7 +27,6 @@ from transforms.core.dataset.output_names import (
     is_staged,
     parse_small_files,
 )
-from transforms.core.duplicates.fingerprints import ShardIndex, Sidecar
 
 ALL_KINDS = ("shard", "small", "former", "sidecar", "begun")
 
@@ -193,8 +194,7 @@ def test_a_broken_manifest_of_a_replaced_dataset_says_what_helps(
 @pytest.mark.parametrize("file", ["../me/train-00000-of-00001.tfrecord", "notes.txt"])
 def test_a_sidecar_names_its_own_shard(guarded: Guarded, photos: Path, file: str) -> None:
     recipe = "0" * 32
-    summary = {"file": file, "recipe": recipe, "rejections": [], "files": None}
-    sidecar = Sidecar(json.dumps(summary), ShardIndex()).to_text()
+    sidecar = ShardSummary(file, recipe).to_sidecar()
     (guarded.output / "manifest.json").unlink()
     guarded.stage(f"train-00000-of-00001.tfrecord.{recipe}.json", sidecar)
     assert again(guarded, photos).code == 0
@@ -273,14 +273,13 @@ def edit(guarded: Guarded, photos: Path, random_: random.Random) -> dict[str, An
                     "small_files.json", random_.choice([json.dumps([name]), "{", "[" * 9999])
                 )
             case _:
-                summary = {
-                    "file": name,
-                    "recipe": "0" * 32,
-                    "rejections": [],
-                    "files": [["k", 1, "00000000"]],
-                    "folder": random_.choice(NAMES),
-                }
-                sidecar = Sidecar(json.dumps(summary), ShardIndex()).to_text()
+                summary = ShardSummary(
+                    name,
+                    "0" * 32,
+                    files=(ImageFile("k", 1, "00000000"),),
+                    folder=random_.choice(NAMES),
+                )
+                sidecar = summary.to_sidecar()
                 guarded.stage(f"train-00000-of-00001.tfrecord.{'0' * 32}.json", sidecar)
     return flags
 

@@ -109,7 +109,10 @@ class TestSample:
     ) -> None:
         dataset, _ = sample_run
         shards = [f"train-0000{number}-of-00003.tfrecord" for number in range(3)]
-        assert sorted(os.listdir(dataset.folder)) == sorted([*shards, *SMALL_FILES])
+        assert sorted(os.listdir(dataset.folder)) == sorted(["index", *shards, *SMALL_FILES])
+        assert sorted(os.listdir(dataset.folder / "index")) == [
+            f"train-0000{number}-of-00003.parquet" for number in range(3)
+        ]
         manifest = dataset.manifest
         listed = manifest["splits"]["train"]
         assert [shard["file"] for shard in listed["shards"]] == shards
@@ -183,7 +186,7 @@ class TestTooManyRejected:
         out = tmp_path / "out"
         flags = {"images": f"{tmp_path}/in/*/*.jpg", "label_from": "directory"}
         assert convert(output=out, **flags, max_rejected="1%").code == 3
-        (staged,) = (out / ".staging").glob("train-*.tfrecord.*[!n]")
+        (staged,) = (out / ".staging").glob("train-*.tfrecord.*[!nt]")
         data = bytearray(staged.read_bytes())
         data[len(data) // 2] ^= 1
         staged.write_bytes(data)
@@ -206,7 +209,7 @@ def staged_shards(output: Path) -> dict[str, os.stat_result]:
     return {
         path.name.rpartition(".")[0]: path.stat()
         for path in sorted((output / ".staging").glob("*.tfrecord.*"))
-        if path.suffix != ".json"
+        if path.suffix not in (".json", ".parquet")
     }
 
 

@@ -71,7 +71,7 @@ def test_shards_are_those_of_the_same_files_on_disk(
     assert len(shards) == 2
     for name in [*shards, "labels.txt", "rejected.jsonl"]:
         assert there[name] == (local.folder / name).read_bytes()
-    assert sorted(there) == sorted(path.name for path in local.folder.iterdir())
+    assert sorted(there) == sorted(digests(local.folder))
 
 
 def test_labels_class_names_verify_show_and_plan_work_on_buckets(

@@ -106,11 +106,15 @@ def test_one_of_equal_images_is_kept(photos: Path) -> None:
 def test_overwriting_leaves_only_the_new_dataset() -> None:
     assert convert(**FLAGS).code == 0
     assert convert("--overwrite", **{**FLAGS, "num_shards": 1}).code == 0
-    assert sorted(published()) == [
-        *SMALL_FILES,
-        "test-00000-of-00001.tfrecord",
-        "train-00000-of-00001.tfrecord",
-    ]
+    assert sorted(published()) == sorted(
+        [
+            *SMALL_FILES,
+            "index/test-00000-of-00001.parquet",
+            "index/train-00000-of-00001.parquet",
+            "test-00000-of-00001.tfrecord",
+            "train-00000-of-00001.tfrecord",
+        ]
+    )
 
 
 def test_options_of_the_file_system_count_from_the_first_listing(

@@ -250,7 +250,7 @@ def test_a_run_that_goes_on_tells_the_same(
         patched.setattr(LocalStorage, "rename", fail)
         assert convert(images=f"{images}/*/*.jpg", output=output, dedupe=before, **SPLITS).code == 1
     staged = {path.name: path.stat().st_ino for path in output.glob(".staging/*.tfrecord.*")}
-    assert len(staged) == 2 * 4  # and their sidecars
+    assert len(staged) == 3 * 4  # and their indexes and sidecars
     kept = {}
 
     def keep(storage: LocalStorage, source: str, target: str, **options: bool) -> None:

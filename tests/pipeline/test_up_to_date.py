@@ -149,7 +149,7 @@ def test_overwrite_that_is_refused_keeps_the_former_dataset(
     assert {name: made[name] for name in expected} == expected
     assert convert(output=dataset.folder, overwrite=True, max_rejected=1, **flags).code == 0
     assert len(dataset.rejected) == 1
-    assert sorted(os.listdir(dataset.folder)) == sorted(expected)
+    assert sorted(digests(dataset.folder)) == sorted(expected)
 
 
 @pytest.mark.slow

@@ -60,8 +60,9 @@ def write(
 
 
 def staged(output: Path) -> dict[str, Path]:
-    """Shards in the staging folder, without their sidecars, by name."""
-    return {p.name: p for p in (output / ".staging").iterdir() if p.suffix != ".json"}
+    """Shards in the staging folder, without their sidecars and indexes, by name."""
+    files = (output / ".staging").iterdir()
+    return {p.name: p for p in files if p.suffix not in (".json", ".parquet")}
 
 
 def identity(path: Path) -> tuple[int, int]:

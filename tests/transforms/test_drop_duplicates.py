@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that
 
 from tests.transforms.beam import collect, make_pipeline
+from tests.transforms.core.index.tables import IndexedImage, index_of
 from transforms import choose_images, drop_duplicates
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
-from transforms.core.duplicates.fingerprints import ShardIndex, content_hash, md5_hash
+from transforms.core.duplicates.fingerprints import content_hash, fingerprint_batches, md5_hash
 from transforms.core.duplicates.resolve_duplicates import part_of
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
@@ -26,17 +28,15 @@ FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
 RECORDS = 40
 
 
-def index(file: str) -> ShardIndex:
-    """A shard of which half of the images are in every shard."""
+def index(file: str) -> pa.Table:
+    """The index of a shard of which half of the images are in every shard."""
     names = [str(number) if number % 2 else f"{file} {number}" for number in range(RECORDS)]
-    return ShardIndex(
-        keys=names,
-        paths=names,
-        classes=[["cat"]] * RECORDS,
-        lengths=[1] * RECORDS,
-        contents=[content_hash(name.encode()) for name in names],
-        perceptual_hashes=[content_hash(name.encode())[:16] for name in names],
-    )
+    contents = [content_hash(name.encode()) for name in names]
+    images = [
+        IndexedImage(name, name, ["cat"], content, int(content[:16], 16))
+        for name, content in zip(names, contents, strict=True)
+    ]
+    return index_of(images, file)
 
 
 @pytest.mark.parametrize("buckets", [32, 256])
@@ -53,7 +53,7 @@ def test_equal_images_of_several_shards(
 
     with make_pipeline() as pipeline:
         batches = pipeline | "Batches" >> beam.Create(
-            [batch for file in FILES for batch in index(file).fingerprint_batches(file, buckets)]
+            [batch for file in FILES for batch in fingerprint_batches(index(file), file, buckets)]
         )
         shards = pipeline | "Shards" >> beam.Create(
             [ShardSummary(file, "", records=RECORDS) for file in FILES]

@@ -28,6 +28,7 @@ from tests.transforms.beam import (
 )
 from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import manifest_shards, parse_manifest
+from transforms.core.dataset.output_names import index_file
 from transforms.core.dataset.run_counts import in_order
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import Count, LabelledImage
@@ -73,20 +74,29 @@ def manifest_of(output: Path) -> dict[str, Any]:
 def snapshot(output: Path) -> dict[str, tuple[bytes, int]]:
     """Every file outside the staging folder, with its content and inode."""
     return {
-        path.name: (path.read_bytes(), path.stat().st_ino)
-        for path in output.iterdir()
-        if path.name != ".staging"
+        path.relative_to(output).as_posix(): (path.read_bytes(), path.stat().st_ino)
+        for path in output.rglob("*")
+        if path.is_file() and ".staging" not in path.parts
     }
 
 
 @pytest.mark.usefixtures("published")
 def test_a_published_dataset(output: Path) -> None:
-    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES}
+    assert set(os.listdir(output)) == {*SHARDS, *SMALL_FILES, "index"}
+    assert set(os.listdir(output / "index")) == {Path(index_file(name)).name for name in SHARDS}
     manifest = manifest_of(output)
     assert set(manifest["files"]) == set(SMALL_FILES) - {"manifest.json", "report.html"}
     for shard in manifest_shards(manifest):
         data = (output / shard["file"]).read_bytes()
         assert (len(data), f"{google_crc32c.value(data):08x}") == (shard["bytes"], shard["crc32c"])
+    for entry, shard in zip(manifest["index"], manifest_shards(manifest), strict=True):
+        data = (output / entry["file"]).read_bytes()
+        assert entry == {
+            "file": index_file(shard["file"]),
+            "records": shard["records"],
+            "bytes": len(data),
+            "crc32c": f"{google_crc32c.value(data):08x}",
+        }
     for name, described in manifest["files"].items():
         data = (output / name).read_bytes()
         assert described == {"bytes": len(data), "crc32c": f"{google_crc32c.value(data):08x}"}
@@ -232,9 +242,11 @@ def test_the_manifest_comes_last(
     with failing(monkeypatch, "nothing") as targets:
         convert(config)
         # The report is made of what is published.
-        *files_before, last, report = targets[-len(SHARDS) - len(SMALL_FILES) :]
-        assert files_before[: len(SHARDS)] == SHARDS
-        assert sorted([*files_before[len(SHARDS) :], last, report]) == SMALL_FILES
+        indexes = [Path(index_file(name)).name for name in SHARDS]
+        first = [*SHARDS, *indexes]
+        *files_before, last, report = targets[-len(first) - len(SMALL_FILES) :]
+        assert files_before[: len(first)] == first
+        assert sorted([*files_before[len(first) :], last, report]) == SMALL_FILES
         assert (last, report) == ("manifest.json", "report.html")
 
 
@@ -293,7 +305,7 @@ def test_a_rerun_still_knows_the_former_shards(
     assert not (output / "manifest.json").exists()
     convert(three)
     shards = {f"train-0000{number}-of-00003.tfrecord" for number in range(3)}
-    assert set(os.listdir(output)) == {*shards, *SMALL_FILES}
+    assert set(os.listdir(output)) == {*shards, *SMALL_FILES, "index"}
 
 
 def totals(*labels: str) -> PlanTotals:

@@ -19,14 +19,16 @@ from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
 from transforms.core.dataset.ledger import Ledger, ShardSummary
 from transforms.core.dataset.manifest import FORMAT_VERSION, to_text
-from transforms.core.duplicates.fingerprints import Sidecar
+from transforms.core.dataset.output_names import index_file
 from transforms.core.examples.decoder import decode_example
+from transforms.core.index.record_index import FRAME_BYTES
 from transforms.core.planning.shards import shard_recipe
 from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.storage.checksummed_file import ChecksummedFile
 from transforms.storage.local_storage import LocalStorage
 from transforms.write_shards import WriteShards, _WriteShardFn
+from transforms.written_index import read_written_index
 
 tf = lazy_module("tensorflow")
 
@@ -56,14 +58,21 @@ def test_one_shard(tmp_path: Path) -> None:
         bytes=len(data),
         crc32c=f"{google_crc32c.value(data):08x}",
         image_bytes=sum(image.size for image in images),
+        index_bytes=summary.index_bytes,
+        index_crc32c=summary.index_crc32c,
         labels={"label 0": 10, "label 1": 10},
         statistics=summary.statistics,
     )
-    sidecar = Sidecar.from_text(Path(f"{path}.json").read_text())
-    assert sidecar is not None
-    assert ShardSummary.from_text(sidecar.summary) == summary
-    assert sidecar.index.keys == names
-    assert {p.name for p in (output / ".staging").iterdir()} == {name, f"{name}.json"}
+    assert ShardSummary.from_sidecar(Path(f"{path}.json").read_text()) == summary
+    index = read_written_index(str(output), summary)
+    assert index is not None and index.column("key").to_pylist() == names
+    offsets = index.column("offset").to_pylist()
+    for row, offset in zip(index.to_pylist(), offsets[1:] + [len(data)], strict=True):
+        end = row["offset"] + FRAME_BYTES + row["length"]
+        assert end == offset
+        assert f'"{row["key"]}"'.encode()[1:-1] in data[row["offset"] : end]
+    staged_names = {name, f"{name}.json", f"{name}.parquet"}
+    assert {p.name for p in (output / ".staging").iterdir()} == staged_names
 
 
 def test_a_shard_without_images_is_an_empty_file(tmp_path: Path) -> None:
@@ -95,8 +104,10 @@ def test_a_finished_shard_is_not_written_again(tmp_path: Path) -> None:
     (tmp_path / "1.jpg").unlink()  # it is not even read
     assert write(tmp_path, output, [(NAME, images)]) == first
     assert identity(path) == before
-    # A run that was killed while it published: the shard has its last name already.
+    # A run that was killed while it published: shard and index have their last names already.
     path.rename(output / NAME)
+    (output / "index").mkdir()
+    Path(f"{path}.parquet").rename(output / index_file(NAME))
     assert write(tmp_path, output, [(NAME, images)]) == first
     assert identity(output / NAME) == before
     assert staged(output) == {}
@@ -113,7 +124,10 @@ def test_what_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
     assert (second.records, second.rejections) == (2, ())
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "no sidecar", "cut sidecar"])
+DAMAGES = ["flip", "cut", "gone", "no sidecar", "cut sidecar", "no index", "cut index"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_shard_is_written_again(tmp_path: Path, damage: str) -> None:
     images = plan(tmp_path, ["1.jpg", "2.jpg"])
     output = tmp_path / "out"
@@ -132,6 +146,10 @@ def test_a_damaged_shard_is_written_again(tmp_path: Path, damage: str) -> None:
             Path(f"{path}.json").unlink()
         case "cut sidecar":
             os.truncate(f"{path}.json", 20)
+        case "no index":
+            Path(f"{path}.parquet").unlink()
+        case "cut index":
+            os.truncate(f"{path}.parquet", 20)
     assert write(tmp_path, output, [(NAME, images)]) == first
     assert path.read_bytes() == whole
     assert identity(path) != before
@@ -275,9 +293,9 @@ def test_the_next_shard_is_read_while_one_is_finished(
             two_are_loaded.set()
         return load(converter, planned)
 
-    def late(*arguments: Any) -> None:
+    def late(*arguments: Any) -> Any:
         waited.append(two_are_loaded.wait(20))
-        finish(*arguments)
+        return finish(*arguments)
 
     monkeypatch.setattr(ImageConverter, "load", noted)
     monkeypatch.setattr(_WriteShardFn, "_finish", late)

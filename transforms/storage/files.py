@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import parse_manifest
 from transforms.core.dataset.output_names import STAGING
-from transforms.core.duplicates.fingerprints import Sidecar
 from transforms.core.file_errors import TooLargeError
 from transforms.storage.gcs_client import SCHEME
 from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.interface import Storage
 from transforms.storage.local_storage import LocalStorage
 
-# The description of a shard grows with its records, 200 bytes each.
+# The description of a shard grows with its rejections, and with its files of single images.
 _MAX_SIDECAR_BYTES = 8 << 30
 
 _LOCAL, _GCS = LocalStorage(), GcsStorage()
@@ -45,13 +45,13 @@ def sidecar_path(output: str, shard: str, recipe: str) -> str:
     return join(output, STAGING, f"{shard}.{recipe}.json")
 
 
-def read_sidecar(path: str) -> Sidecar | None:
-    """The sidecar of a staged shard; None when it is missing, truncated or damaged."""
+def read_sidecar(path: str) -> ShardSummary | None:
+    """The summary in the sidecar of a staged shard; None if it is missing or damaged."""
     try:
         text = storage_of(path).read_text(path, follow_links=False, max_bytes=_MAX_SIDECAR_BYTES)
     except (TooLargeError, UnicodeDecodeError):
         return None
-    return None if text is None else Sidecar.from_text(text)
+    return None if text is None else ShardSummary.from_sidecar(text)
 
 
 def read_manifest(path: str) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -103,6 +104,8 @@ class ShardSummary:
             if they are in one file.
         folder: the folder of these files, below the staging folder.
         statistics: of its images, see `Statistics.to_json`; empty if there are none.
+        index_bytes: bytes of its index.
+        index_crc32c: checksum of its index, 8 hexadecimal digits; empty if it has none.
     """
 
     file: str
@@ -117,6 +120,8 @@ class ShardSummary:
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     files: tuple[ImageFile, ...] | None = None
     folder: str = ""
+    index_bytes: int = 0
+    index_crc32c: str = ""
 
     @property
     def staged(self) -> list[str]:
@@ -124,6 +129,11 @@ class ShardSummary:
         if self.files is None:
             return [f"{self.file}.{self.recipe}"]
         return [f"{self.folder}/{number:07d}" for number in range(len(self.files))]
+
+    @property
+    def staged_index(self) -> str:
+        """The name of its index below the staging folder."""
+        return f"{self.file}.{self.recipe}.parquet"
 
     def is_of(self, file: str, recipe: str) -> bool:
         """Whether it describes this shard, and its files are in the staging folder.
@@ -139,6 +149,19 @@ class ShardSummary:
     def to_text(self) -> str:
         """One line that `from_text` reads."""
         return json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
+
+    def to_sidecar(self) -> str:
+        """The text of the sidecar of a staged shard: a line, and its digest."""
+        line = self.to_text()
+        return f"{line}\n{_line_digest(line)}\n"
+
+    @classmethod
+    def from_sidecar(cls, text: str) -> ShardSummary | None:
+        """Reads the result of `to_sidecar`; None if it is truncated or damaged."""
+        lines = text.split("\n")
+        if len(lines) != 3 or lines[2] or _line_digest(lines[0]) != lines[1]:
+            return None
+        return cls.from_text(lines[0])
 
     @classmethod
     def from_text(cls, text: str) -> ShardSummary | None:
@@ -156,6 +179,10 @@ class ShardSummary:
 
 LEFT_OUT_COUNTS = frozenset({"images_left_out", "rows_left_out"})
 """The counts of a ledger that a manifest has only with `--keys`."""
+
+
+def _line_digest(line: str) -> str:
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 class LedgerError(RuntimeError):

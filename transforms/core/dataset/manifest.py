@@ -16,6 +16,7 @@ from transforms.core.dataset.dataset_warnings import DatasetWarning
 from transforms.core.dataset.image_file_names import image_file, image_files
 from transforms.core.dataset.ledger import Ledger, ShardSummary, count_changes, split_classes
 from transforms.core.dataset.manifest_checks import damage, foreign_names
+from transforms.core.dataset.output_names import index_file
 from transforms.core.decisions import Decision
 from transforms.core.features.layouts import Feature
 from transforms.core.json_text import parse_json
@@ -134,6 +135,29 @@ def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
     return [file._replace(file=name) for file, name in zip(found, names, strict=True)]
 
 
+def index_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
+    """The indexes of the shards, in order."""
+    return [
+        DataFile(
+            ShardName.parse(shard.file).split,
+            index_file(shard.file),
+            shard.staged_index,
+            shard.recipe,
+            shard.records,
+            shard.index_bytes,
+            shard.index_crc32c,
+        )
+        for shard in shards
+        if shard.index_crc32c
+    ]
+
+
+def index_entries(shards: Iterable[ShardSummary]) -> list[dict[str, Any]]:
+    """The entries of the indexes in the manifest, in the order of the shards."""
+    names = ("file", "records", "bytes", "crc32c")
+    return [{name: getattr(file, name) for name in names} for file in index_files(shards)]
+
+
 def possible_files(shard: ShardSummary) -> set[str]:
     """The names that the files of one shard may have, regardless of the other shards."""
     if shard.files is None:
@@ -204,6 +228,7 @@ def build_manifest(
         "splits": {
             split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits
         },
+        "index": index_entries(shards),
         "files": {
             name: {"bytes": len(each), "crc32c": crc32c_hex(each)} for name, each in files.items()
         },
@@ -287,3 +312,8 @@ def check_digest(manifest: Mapping[str, Any], path: str) -> None:
 def manifest_shards(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All shards that a manifest lists, split by split."""
     return [shard for split in manifest["splits"].values() for shard in split["shards"]]
+
+
+def manifest_indexes(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The indexes that a manifest lists, in the order of the shards."""
+    return list(manifest.get("index", []))

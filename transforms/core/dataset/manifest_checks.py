@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from transforms.core.dataset.ledger import LEFT_OUT_COUNTS, Ledger
-from transforms.core.dataset.output_names import is_data_file, is_small_file
+from transforms.core.dataset.output_names import is_data_file, is_index_file, is_small_file
 from transforms.core.features.layouts import Feature
 from transforms.core.planning.splits import is_split_name
 
@@ -35,6 +35,8 @@ def damage(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "its 'decided' cannot be read"
     if "pixels" in manifest and not _are_counts(manifest["pixels"]):
         yield "its 'pixels' cannot be read"
+    if "index" in manifest and not _are_indexes(manifest["index"]):
+        yield "its 'index' cannot be read"
 
 
 def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -46,6 +48,8 @@ def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
     for split in manifest["splits"].values():
         yield from (s["file"] for s in split["shards"] if not is_data_file(s["file"]))
     yield from (name for name in manifest["files"] if not is_small_file(name))
+    indexes = manifest.get("index", ())
+    yield from (each["file"] for each in indexes if not is_index_file(each["file"]))
 
 
 def _is_text(value: Any) -> bool:
@@ -113,6 +117,10 @@ def _is_shard(value: Any) -> bool:
     return _has(value, _SHARD)
 
 
+def _are_indexes(value: Any) -> bool:
+    return isinstance(value, list) and all(_has(each, _INDEX) for each in value)
+
+
 def _are_splits(value: Any) -> bool:
     return isinstance(value, dict) and all(
         is_split_name(name) and _has(split, _SPLIT) for name, split in value.items()
@@ -125,6 +133,7 @@ def _are_files(value: Any) -> bool:
 
 _FILE: dict[str, Check] = {"bytes": _is_count, "crc32c": _is_crc32c}
 _SHARD: dict[str, Check] = {**_FILE, "file": _is_text, "recipe": _is_text, "records": _is_count}
+_INDEX: dict[str, Check] = {**_FILE, "file": _is_text, "records": _is_count}
 _SPLIT: dict[str, Check] = {
     **dict.fromkeys(("records", "bytes", "image_bytes"), _is_count),
     "classes": _are_counts,

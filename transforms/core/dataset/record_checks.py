@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -175,12 +175,19 @@ class RecordVerifier:
         """Whether records contain their class."""
         return any(feature.from_label for feature in self.features)
 
-    def check(self, record: bytes, *, decode: ImageCheck = check_image) -> RecordCheck:
+    def check(
+        self,
+        record: bytes,
+        *,
+        decode: ImageCheck = check_image,
+        more: Callable[[_Held], Iterable[str]] | None = None,
+    ) -> RecordCheck:
         """Checks the schema, the label and the pixels of one serialized Example.
 
         Args:
             record: the serialized Example.
             decode: decodes an image, as `check_image` does.
+            more: gives further problems of the values of a record, by their source.
         """
         try:
             example = decode_example(record)
@@ -194,6 +201,8 @@ class RecordVerifier:
         problems += _box_problems(held)
         problems += self._array_problems(example)
         problems += self._image_problems(held, decode)
+        if more is not None:
+            problems += more(held)
         return RecordCheck(tuple(problems), self._labels(held))
 
     def _schema_problems(self, example: Mapping[str, Any]) -> Iterator[str]:

@@ -1,26 +1,27 @@
 """Fingerprints of images: a content hash and a perceptual hash, small enough to shuffle.
 
-Those of one shard are kept in its sidecar (`ShardIndex`), so that a reused shard
-has its fingerprints. A packed `FingerprintBatch` crosses the shuffle. Of many images with the
-same content in one shard, the first `MAX_IMAGES` cross it, and the number of the others.
+Those of one shard are kept in its index (`record_index`), so that a reused shard has its
+fingerprints. A packed `FingerprintBatch` crosses the shuffle. Of many images with the same content
+in one shard, the first `MAX_IMAGES` cross it, and the number of the others.
 """
 
 from __future__ import annotations
 
 import base64
-import dataclasses
 import functools
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xxhash
 
-from transforms.core.json_text import parse_json
-from transforms.core.planning.shards import ShardName
+from transforms.core.index.record_index import class_lists, source_contents
+from transforms.core.index.record_index import content_hash as content_hash
 from transforms.core.records import FingerprintBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Number of groups in the shuffle; each has a share of all contents.
 BUCKETS = 32
@@ -30,9 +31,6 @@ MANY_BUCKETS = 256
 
 MAX_IMAGES = 20
 """Images of a group of exact duplicates that `statistics.json` lists."""
-
-# The bytes of a TFRecord's frame: its length, the length's checksum, and the data's.
-_FRAME_BYTES = 16
 
 _FINGERPRINT = np.dtype(
     [
@@ -58,90 +56,43 @@ _LEFT_OUT = np.dtype(
 )
 
 
-def content_hash(data: bytes) -> str:
-    """128 bits of a file's content, as 32 hexadecimal digits.
-
-    XXH3, because SHA-256 would take 30 times as long and 5% of a conversion.
-    """
-    return xxhash.xxh3_128_hexdigest(data)
-
-
 def md5_hash(data: bytes) -> str:
     """The MD5 of a file's content, as 32 hexadecimal digits: the hash that buckets store."""
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-@dataclasses.dataclass
-class ShardIndex:
-    """The records of one shard as columns, in order.
+def fingerprint_batches(
+    index: pa.Table, file: str, buckets: int = BUCKETS
+) -> Iterator[tuple[int, FingerprintBatch]]:
+    """The fingerprints of the records of a shard, by bucket; nothing when nothing was compared.
 
-    Attributes:
-        keys: join keys.
-        paths: of the image files, below the root.
-        classes: the classes that each record counts for.
-        lengths: bytes of each record's data, without its frame.
-        contents: `content_hash` of each file; None when nothing was compared.
-        perceptual_hashes: of each image, 16 hexadecimal digits, or empty when it has none.
+    Args:
+        index: of the shard, see `record_index`.
+        file: name of the shard.
+        buckets: their number, a power of two.
     """
+    contents = source_contents(index)
+    if not has_fingerprints(index):
+        return
+    rows = np.zeros(len(contents), _FINGERPRINT)
+    halves = np.frombuffer(b"".join(filter(None, contents)), "<u8").reshape(-1, 2)
+    rows["content"], rows["content2"] = halves[:, 0], halves[:, 1]
+    hashes = index.column("perceptual_hash").to_pylist()
+    rows["hash"] = [int.from_bytes(each or b"", "big") for each in hashes]
+    rows["has_hash"] = [each is not None for each in hashes]
+    rows["classes"] = [_classes_hash(tuple(classes)) for classes in class_lists(index)]
+    rows["record"] = np.arange(len(rows))
+    rows, left_out = _bounded(rows)
+    rows = rows[np.argsort(rows["content"] % buckets, kind="stable")]
+    numbers, starts = np.unique(rows["content"] % buckets, return_index=True)
+    for number, part in zip(numbers, np.split(rows, starts[1:]), strict=True):
+        others = left_out[left_out["content"] % buckets == number]
+        yield int(number), FingerprintBatch(file, pack(part), pack(others))
 
-    keys: list[str] = dataclasses.field(default_factory=list)
-    paths: list[str] = dataclasses.field(default_factory=list)
-    classes: list[list[str]] = dataclasses.field(default_factory=list)
-    lengths: list[int] = dataclasses.field(default_factory=list)
-    contents: list[str] | None = None
-    perceptual_hashes: list[str] = dataclasses.field(default_factory=list)
 
-    def to_text(self) -> str:
-        """One line that `from_text` reads."""
-        return json.dumps(vars(self), separators=(",", ":"))
-
-    @classmethod
-    def from_text(cls, text: str) -> ShardIndex | None:
-        """Reads the result of `to_text`; None if it is truncated or damaged."""
-        try:
-            return cls(**parse_json(text))
-        except (ValueError, TypeError):
-            return None
-
-    def describe(self, file: str, record: int) -> dict[str, Any]:
-        """A record as `statistics.json` names it.
-
-        Args:
-            file: name of the shard.
-            record: its number.
-        """
-        return {
-            **described(self.keys[record], self.paths[record], self.classes[record]),
-            "split": ShardName.parse(file).split,
-            "file": file,
-            "offset": sum(self.lengths[:record]) + _FRAME_BYTES * record,
-            "length": self.lengths[record],
-        }
-
-    def fingerprint_batches(
-        self, file: str, buckets: int = BUCKETS
-    ) -> Iterator[tuple[int, FingerprintBatch]]:
-        """The fingerprints of all records, by bucket; nothing when nothing was compared.
-
-        Args:
-            file: name of the shard.
-            buckets: their number, a power of two.
-        """
-        if not self.contents:
-            return
-        rows = np.zeros(len(self.contents), _FINGERPRINT)
-        halves = np.frombuffer(bytes.fromhex("".join(self.contents)), "<u8").reshape(-1, 2)
-        rows["content"], rows["content2"] = halves[:, 0], halves[:, 1]
-        rows["hash"] = [int(digits or "0", 16) for digits in self.perceptual_hashes]
-        rows["has_hash"] = [bool(digits) for digits in self.perceptual_hashes]
-        rows["classes"] = [_classes_hash(tuple(classes)) for classes in self.classes]
-        rows["record"] = np.arange(len(rows))
-        rows, left_out = _bounded(rows)
-        rows = rows[np.argsort(rows["content"] % buckets, kind="stable")]
-        numbers, starts = np.unique(rows["content"] % buckets, return_index=True)
-        for number, part in zip(numbers, np.split(rows, starts[1:]), strict=True):
-            others = left_out[left_out["content"] % buckets == number]
-            yield int(number), FingerprintBatch(file, pack(part), pack(others))
+def has_fingerprints(index: pa.Table) -> bool:
+    """Whether all records of a shard have the hash of their file; False if there is no record."""
+    return bool(index.num_rows) and not index.column("content").null_count
 
 
 def _bounded(rows: Any) -> tuple[Any, Any]:
@@ -205,31 +156,3 @@ def pack(rows: Any) -> str:
 def unpack(text: str, dtype: Any) -> Any:
     """The array that `pack` packed."""
     return np.frombuffer(base64.b64decode(text), dtype)
-
-
-@dataclasses.dataclass(frozen=True)
-class Sidecar:
-    """The sidecar of a staged shard: the line of its summary, and its index.
-
-    Attributes:
-        summary: the result of `ShardSummary.to_text`.
-        index: of its records.
-    """
-
-    summary: str
-    index: ShardIndex
-
-    def to_text(self) -> str:
-        """Lines that `from_text` reads: the last is a digest of the others."""
-        lines = f"{self.summary}\n{self.index.to_text()}\n"
-        return f"{lines}{content_hash(lines.encode())}\n"
-
-    @classmethod
-    def from_text(cls, text: str) -> Sidecar | None:
-        """Reads the result of `to_text`; None if it is truncated or damaged."""
-        lines = text.split("\n")
-        sealed = text[: -len(lines[-2]) - 1] if len(lines) == 4 else ""
-        if not sealed or content_hash(sealed.encode()) != lines[2]:
-            return None
-        index = ShardIndex.from_text(lines[1])
-        return None if index is None else cls(lines[0], index)

@@ -101,4 +101,4 @@ class RowChecker:
             where = f"{full_uri(self._root, row.path)}:{row.line}"
             key = row.key or f"{row.path}:{row.line}"
             return Rejection("row", error.reason.value, error.detail, where, key)
-        return CheckedImage(*_NO_IMAGE, values=values)
+        return CheckedImage(*_NO_IMAGE, values=values, row=row)

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import UNTOUCHED
-from transforms.core.index.record_index import (
-    CONTENT_BYTES,
-    FRAME_BYTES,
-    HASH_BYTES,
-    LIBRARIES,
-    index_schema,
-)
+from transforms.core.index.arrow_arrays import to_array
+from transforms.core.index.record_index import FRAME_BYTES, HASH_BYTES, LIBRARIES, index_schema
 from transforms.core.planning.row_cells import parsed_rows
 from transforms.core.records import ShardImage, ShardRow
 
@@ -88,18 +83,17 @@ class IndexRows:
             "offset": offsets,
             "length": self.lengths,
             "split": [split] * count,
-            "content": _binary(contents, CONTENT_BYTES),
+            "content": _binary(contents),
             # Most images are stored as they are: their hash would take 16 bytes twice.
             "source_content": _binary(
                 [
                     "" if source == stored else source
                     for stored, source in zip(contents, sources, strict=True)
-                ],
-                CONTENT_BYTES,
+                ]
             ),
-            "perceptual_hash": _binary(
-                ["" if value is None else f"{value:016x}" for value in hashes], HASH_BYTES
-            ),
+            "perceptual_hash": [
+                None if value is None else value.to_bytes(HASH_BYTES, "big") for value in hashes
+            ],
             "orientation": tags,
             "changes": [None if each in ((), UNTOUCHED) else ",".join(each) for each in changes],
             **_of_plan(planned, many_labels),
@@ -108,7 +102,7 @@ class IndexRows:
         schema = index_schema(many_labels=many_labels)
         if libraries:
             schema = schema.with_metadata({LIBRARIES: libraries.encode()})
-        arrays = [_array(columns[field.name], field.type) for field in schema]
+        arrays = [to_array(columns[field.name], field.type) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -175,17 +169,6 @@ def _of_sizes(infos: Sequence[Any], originals: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _binary(digits: Sequence[str], size: int) -> Any:
+def _binary(digits: Sequence[str]) -> list[bytes | None]:
     """Hexadecimal digits as bytes; an empty text is null."""
-    import pyarrow as pa
-
-    if digits and all(digits):
-        data = pa.py_buffer(bytes.fromhex("".join(digits)))
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(digits), [None, data])
     return [bytes.fromhex(each) if each else None for each in digits]
-
-
-def _array(values: Any, type_: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
-    return values if isinstance(values, pa.Array) else pa.array(values, type_)

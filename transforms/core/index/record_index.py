@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import xxhash
 
 if TYPE_CHECKING:
@@ -109,9 +108,9 @@ def index_bytes(table: pa.Table) -> bytes:
 
     paths = _paths(table.schema)
     file = pa.BufferOutputStream()
-    pq.write_table(
-        table,
+    writer = pq.ParquetWriter(
         file,
+        table.schema,
         compression="zstd",
         use_dictionary=[path for path in paths if path in _REPEATED],
         column_encoding={
@@ -122,6 +121,11 @@ def index_bytes(table: pa.Table) -> bytes:
         write_page_checksum=True,
         store_schema=False,
     )
+    with writer:
+        writer.write_table(table)
+        # Written with the schema, it would come with 2 KB more.
+        if table.schema.metadata:
+            writer.add_key_value_metadata(table.schema.metadata)
     return bytes(file.getvalue())
 
 
@@ -161,7 +165,7 @@ def read_index(
         table = file.read(columns=list(dict.fromkeys(names)), use_threads=False)
         table.validate(full=True)
         table = table.combine_chunks()
-        if not np.array_equal(table.column("record").to_numpy(), np.arange(found.num_rows)):
+        if table.column("record").to_pylist() != list(range(found.num_rows)):
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
     except (pa.ArrowException, OSError) as error:
         detail = " ".join(str(error).split())[:200]

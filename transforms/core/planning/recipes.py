@@ -66,7 +66,16 @@ class RecipeMaker:
         if libraries.gzip:
             always["zlib"] = zlib.ZLIB_RUNTIME_VERSION
         self._digest = f"{options_digest}{_as_text(always)}"
+        self._always = _as_text(library_versions(libraries.always))
         self._changed = _as_text(library_versions(libraries.changed))
+
+    def versions(self, *, is_changed: bool) -> str:
+        """The library versions on which the images of a shard depend, a line for each.
+
+        Args:
+            is_changed: whether one of them is not stored unchanged.
+        """
+        return (self._always + (self._changed if is_changed else "")).strip()
 
     def recipes(self, name: str, images: Iterable[ShardImage | ShardRow]) -> Recipes:
         """The recipes of one shard; see `shard_recipe`."""

@@ -20,6 +20,8 @@ from transforms.core.dataset.manifest import (
     crc32c_hex,
     data_files,
     dataset_recipe,
+    index_entries,
+    manifest_indexes,
     manifest_shards,
     parse_manifest,
     to_text,
@@ -97,6 +99,7 @@ def test_the_manifest_describes_the_dataset() -> None:
                 "shards": [described(SHARDS[2])],
             },
         },
+        "index": [],
         "files": {"labels.txt": {"bytes": 4, "crc32c": f"{google_crc32c.value(LABELS):08x}"}},
     }
 
@@ -104,6 +107,37 @@ def test_the_manifest_describes_the_dataset() -> None:
 def described(shard: ShardSummary) -> dict[str, Any]:
     kept = ("file", "recipe", "records", "bytes", "crc32c")
     return {name: getattr(shard, name) for name in kept}
+
+
+def test_indexes_in_the_order_of_the_shards() -> None:
+    shards = [
+        dataclasses.replace(shard, index_bytes=7, index_crc32c="0000000c") for shard in SHARDS
+    ]
+    entries = index_entries(shards)
+    assert [entry["file"] for entry in entries] == [
+        "index/train-00000-of-00002.parquet",
+        "index/train-00001-of-00002.parquet",
+        "index/test-00000-of-00001.parquet",
+    ]
+    assert entries[0] == {**entries[0], "records": 2, "bytes": 7, "crc32c": "0000000c"}
+    built = {**manifest(), "index": entries}
+    assert manifest_indexes(parse_manifest(to_text(built), "manifest.json")) == entries
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"file": "../me/keep.parquet"}, "names '../me/keep.parquet', which is not a file of"),
+        ({"bytes": -1}, "its 'index' cannot be read"),
+        ({"records": "1"}, "its 'index' cannot be read"),
+        ({"crc32c": "x"}, "its 'index' cannot be read"),
+    ],
+)
+def test_an_edited_index_entry_is_refused(change: dict[str, Any], message: str) -> None:
+    entry = {"file": "index/a-00000-of-00001.parquet", "records": 1, "bytes": 1, "crc32c": "0" * 8}
+    built = {**manifest(), "index": [{**entry, **change}]}
+    with pytest.raises(ManifestError, match=message):
+        parse_manifest(to_text(built), "manifest.json")
 
 
 def test_shards_in_the_order_of_the_splits() -> None:

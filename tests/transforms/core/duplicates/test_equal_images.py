@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.transforms.core.index.tables import IndexedImage, index_of
 from transforms.core.duplicates import equal_images, fingerprints
 from transforms.core.duplicates.equal_images import (
     MAX_DISTANCE,
@@ -27,7 +28,7 @@ from transforms.core.duplicates.fingerprints import (
     BUCKETS,
     MANY_BUCKETS,
     MAX_IMAGES,
-    ShardIndex,
+    fingerprint_batches,
 )
 from transforms.core.records import BucketDuplicates, FingerprintBatch
 
@@ -69,18 +70,18 @@ def batches(
     found = []
     for file in files:
         own = [image for image in images if image.file == file]
-        index = ShardIndex(
-            keys=[""] * len(own),
-            paths=[""] * len(own),
-            classes=[[image.label] for image in own],
-            lengths=[0] * len(own),
-            contents=[f"{image.content:032x}" for image in own],
-            perceptual_hashes=[
-                "" if image.perceptual_hash is None else f"{image.perceptual_hash:016x}"
+        index = index_of(
+            [
+                IndexedImage(
+                    classes=[image.label],
+                    content=f"{image.content:032x}",
+                    perceptual_hash=image.perceptual_hash,
+                )
                 for image in own
             ],
+            file,
         )
-        found += list(index.fingerprint_batches(file, number))
+        found += list(fingerprint_batches(index, file, number))
     return found
 
 

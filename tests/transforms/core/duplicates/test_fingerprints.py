@@ -1,85 +1,45 @@
-"""Fingerprints come back from sidecars and shuffles as they were, and tell where records are."""
+"""Fingerprints come back from indexes and shuffles as they were."""
 
 from __future__ import annotations
-
-import io
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.transforms.core.index.tables import IndexedImage, index_of
 from transforms.core.duplicates.fingerprints import (
     BUCKETS,
-    ShardIndex,
-    Sidecar,
     content_hash,
+    fingerprint_batches,
     unpack_batch,
     unpack_left_out,
 )
-from transforms.core.examples.tfrecord import masked_crc32c, read_records
 
 FILE = "train-00000-of-00001.tfrecord"
 TEXTS = st.text(max_size=5)
 HEX = st.integers(0, 2**128 - 1).map(lambda number: f"{number:032x}")
-HASHES = st.one_of(st.just(""), st.integers(0, 2**64 - 1).map(lambda number: f"{number:016x}"))
-ROWS = st.lists(st.tuples(TEXTS, TEXTS, st.lists(TEXTS, min_size=1, max_size=2), HEX, HASHES))
-
-
-def index_of(rows: list[tuple[str, str, list[str], str, str]]) -> ShardIndex:
-    keys, paths, classes, contents, perceptual_hashes = (
-        map(list, zip(*rows, strict=True)) if rows else [[]] * 5
-    )
-    return ShardIndex(keys, paths, classes, [7] * len(rows), contents, perceptual_hashes)
+HASHES = st.one_of(st.none(), st.integers(0, 2**64 - 1))
+ROWS = st.lists(
+    st.builds(IndexedImage, TEXTS, TEXTS, st.lists(TEXTS, min_size=1, max_size=2), HEX, HASHES)
+)
 
 
 @given(ROWS)
-def test_a_sidecar_comes_back(rows: list[tuple[str, str, list[str], str, str]]) -> None:
-    sidecar = Sidecar('{"file": "x"}', index_of(rows))
-    text = sidecar.to_text()
-    assert Sidecar.from_text(text) == sidecar
-    for cut in (text[:-1], text[: len(text) // 2], text.split("\n", maxsplit=1)[0], ""):
-        assert Sidecar.from_text(cut) is None
-
-
-@given(ROWS)
-def test_all_fingerprints_move(rows: list[tuple[str, str, list[str], str, str]]) -> None:
+def test_all_fingerprints_move(rows: list[IndexedImage]) -> None:
     found = {}
-    for bucket, batch in index_of(rows).fingerprint_batches(FILE):
+    for bucket, batch in fingerprint_batches(index_of(rows, FILE), FILE):
         assert batch.file == FILE
         assert 0 <= bucket < BUCKETS
         assert not len(unpack_left_out(batch))
         for row in unpack_batch(batch):
             assert row["content"] % BUCKETS == bucket
             content = row["content"].tobytes() + row["content2"].tobytes()
-            perceptual_hash = f"{row['hash']:016x}" if row["has_hash"] else ""
+            perceptual_hash = int(row["hash"]) if row["has_hash"] else None
             found[int(row["record"])] = (content.hex(), perceptual_hash)
-    assert found == {
-        at: (content, perceptual_hash) for at, (*_, content, perceptual_hash) in enumerate(rows)
-    }
+    assert found == {at: (row.content, row.perceptual_hash) for at, row in enumerate(rows)}
 
 
 def test_nothing_moves_when_nothing_was_compared() -> None:
-    assert list(ShardIndex(["a"], ["a.jpg"], [["cat"]], [3]).fingerprint_batches(FILE)) == []
-
-
-def test_a_record_is_found_at_its_offset() -> None:
-    records = [b"one", b"", b"three"]
-    file = b"".join(
-        (head := len(data).to_bytes(8, "little"))
-        + masked_crc32c(head).to_bytes(4, "little")
-        + data
-        + masked_crc32c(data).to_bytes(4, "little")
-        for data in records
-    )
-    assert list(read_records(io.BytesIO(file))) == records
-    index = ShardIndex(["a", "b", "c"], ["1", "2", "3"], [["x"], ["x", "y"], [""]], [3, 0, 5])
-    for number, data in enumerate(records):
-        message = index.describe(FILE, number)
-        start = message["offset"] + 12
-        assert file[start : start + message["length"]] == data
-    assert message == {
-        "key": "c", "path": "3", "class": "", "split": "train", "file": FILE, "offset": 35,
-        "length": 5,
-    }  # fmt: skip
+    assert list(fingerprint_batches(index_of([IndexedImage()], FILE), FILE)) == []
 
 
 def test_contents_differ_by_one_bit() -> None:

@@ -132,16 +132,21 @@ def test_rows_without_images() -> None:
     assert {table.column(name).null_count for name in ("size", "label", "format", "height")} == {2}
 
 
+def keys_of(drawn: list[tuple[str, int]]) -> list[str]:
+    return [key.encode(errors="replace").decode() for key, _ in drawn]
+
+
 @pytest.mark.parametrize("many_labels", [False, True])
 @given(st.lists(st.tuples(st.text(), st.integers(0, 2**40)), max_size=5))
 def test_it_comes_back_in_the_same_bytes(many_labels: bool, keys: list[tuple[str, int]]) -> None:
-    images = [checked(key.encode(errors="replace").decode()) for key, _ in keys]
+    images = [checked(key) for key in keys_of(keys)]
     rows = rows_of(*images)
     rows.lengths = [length for _, length in keys]
-    table = rows.table(SHARD, "train", many_labels=many_labels)
+    table = rows.table(SHARD, "train", many_labels=many_labels, libraries="".join(keys_of(keys)))
     data = index_bytes(table)
     found = read_index(data, "x", records=len(keys))
-    assert found.equals(table) and found.schema == index_schema(many_labels=many_labels)
+    assert found.equals(table) and found.schema.metadata == table.schema.metadata
+    assert found.schema == index_schema(many_labels=many_labels)
     assert index_bytes(found) == data
     assert read_index(data, "x", columns=["key", "label"]).column_names == ["key", "label"]
 

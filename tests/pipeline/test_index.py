@@ -1,0 +1,254 @@
+"""Every shard is published with its index, which `verify` compares with the records."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.marks import rest_slow
+from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset, verify
+from tests.test_docs import blocks
+from transforms.core.dataset.manifest import crc32c_hex, to_text
+from transforms.core.examples.decoder import decode_example
+from transforms.core.index.record_index import (
+    HEAD_BYTES,
+    content_hash,
+    index_bytes,
+    read_index,
+    source_contents,
+)
+from transforms.stored_records import open_records
+
+DOCUMENT = ROOT / "docs" / "record_index.md"
+
+DETECTION = "image,label,xmin,ymin,xmax,ymax\n" + "".join(
+    f"cat/cat-{number}.jpg,{label},0.1,0.1,0.9,0.9\n" for number in range(3) for label in "xy"
+)
+
+CASES: dict[str, dict[str, Any]] = {
+    "slim": {"splits": "train=0.5,test=0.5", "num_shards": 2},
+    "changed pixels": {"resize": "shorter=20", "splits": "train=0.5,test=0.5"},
+    "without hashes": {"dedupe": "off"},
+    "gzip": {"compression": "gzip"},
+    "per_image": {"files": "per_image", "splits": "train=0.5,test=0.5"},
+    "per_image gzip": {"files": "per_image", "compression": "gzip"},
+    "without labels": {"label_from": "none", "layout": "image.yaml"},
+    "detection": {"layout": "detection", "labels": "boxes.csv", "label_from": None, "key": "path"},
+    "rows": {"layout": "rows", "labels": "boxes.csv", "label_from": None, "images": None},
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with photos, a CSV of boxes and a layout without labels."""
+    folder = tmp_path_factory.mktemp("inputs")
+    (folder / "photos").symlink_to(photos)
+    (folder / "boxes.csv").write_text(DETECTION)
+    layout = "features:\n  image: {source: image.bytes}\n  name: {source: image.path}\n"
+    (folder / "image.yaml").write_text(layout)
+    return folder
+
+
+def make(inputs: Path, output: Path, name: str) -> Dataset:
+    """The dataset of a case, which `verify` accepts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(inputs)
+        given = {"images": "photos/*/*.jpg", "label_from": "directory", **CASES[name]}
+        dataset = make_dataset(output, max_rejected="100%", **given)
+    check_sound(dataset.folder)
+    return dataset
+
+
+def tables(dataset: Dataset) -> list[tuple[dict[str, Any], pa.Table]]:
+    """The entries of the indexes in the manifest, with the indexes."""
+    found = []
+    for entry in dataset.manifest["index"]:
+        data = (dataset.folder / entry["file"]).read_bytes()
+        assert (len(data), crc32c_hex(data)) == (entry["bytes"], entry["crc32c"])
+        found.append((entry, read_index(data, entry["file"], records=entry["records"])))
+    return found
+
+
+@pytest.mark.parametrize("name", rest_slow(list(CASES)))
+def test_each_row_finds_its_record(inputs: Path, tmp_path: Path, name: str) -> None:
+    dataset = make(inputs, tmp_path / "out", name)
+    manifest = dataset.manifest
+    listed = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    records = []
+    for shard in listed:
+        with open_records(str(dataset.folder / shard["file"])) as stored:
+            records += [(shard["file"], record) for record in stored]
+    rows = [row for _, table in tables(dataset) for row in table.to_pylist()]
+    assert len(rows) == len(records) == manifest["ledger"]["records_written"]
+    for row, (file, record) in zip(rows, records, strict=True):
+        assert row["length"] == len(record)
+        if "gz" in file:
+            assert row["offset"] is None
+        else:
+            data = (dataset.folder / file).read_bytes()
+            start = row["offset"] + HEAD_BYTES
+            assert data[start : start + row["length"]] == record
+        example = decode_example(record)
+        if "image/encoded" in example:
+            stored_hash = content_hash(example["image/encoded"][0])
+            assert row["content"] is None or row["content"].hex() == stored_hash
+            assert row["height"] == example["image/height"][0]
+    has_hashes = [row["content"] is not None for row in rows]
+    assert has_hashes == [name not in ("without hashes", "rows")] * len(rows)
+    if name == "slim":
+        original = (inputs / "photos" / rows[0]["path"]).read_bytes()
+        assert rows[0]["content"].hex() == content_hash(original)
+    if name == "changed pixels":
+        table = tables(dataset)[0][1]
+        original = (inputs / "photos" / rows[0]["path"]).read_bytes()
+        assert source_contents(table)[0] == bytes.fromhex(content_hash(original))
+        assert {row["changes"] for row in rows} == {"resized"}
+        assert table.schema.metadata[b"libraries"].startswith(b"pillow ")
+    if name == "detection":
+        assert {tuple(row["rows"]) for row in rows} == {
+            (f"boxes.csv:{2 * number}", f"boxes.csv:{2 * number + 1}") for number in (1, 2, 3)
+        }
+        assert {tuple(zip(row["label"], row["label_id"], strict=True)) for row in rows} == {
+            (("x", 1), ("y", 2))
+        }
+
+
+def test_the_same_index_again(inputs: Path, tmp_path: Path) -> None:
+    one, other = (make(inputs, tmp_path / name, "slim") for name in ("one", "other"))
+    assert digests(one.folder) == digests(other.folder)
+    assert len(list((one.folder / "index").iterdir())) == 4
+
+
+@pytest.fixture(scope="module")
+def made(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return make(inputs, tmp_path_factory.mktemp("made") / "out", "slim")
+
+
+@pytest.fixture
+def dataset(made: Dataset, tmp_path: Path) -> Dataset:
+    """A copy that a test may damage."""
+    return Dataset(Path(shutil.copytree(made.folder, tmp_path / "out")))
+
+
+def test_an_index_goes_with_its_dataset(inputs: Path, dataset: Dataset) -> None:
+    (dataset.folder / "index" / "notes.txt").write_text("not ours")
+    flags = {"images": f"{inputs}/photos/*/*.jpg", "label_from": "directory", "num_shards": 1}
+    make_dataset(dataset.folder, "--overwrite", **flags)
+    assert sorted(path.name for path in (dataset.folder / "index").iterdir()) == [
+        "notes.txt",
+        "train-00000-of-00001.parquet",
+    ]
+
+
+def edit(dataset: Dataset, change: Callable[[pa.Table], pa.Table]) -> str:
+    """Changes the first index, and the manifest as if it had been written so."""
+    manifest = dataset.manifest
+    entry = manifest["index"][0]
+    path = dataset.folder / entry["file"]
+    data = index_bytes(change(read_index(path.read_bytes(), "x")))
+    path.write_bytes(data)
+    entry |= {"bytes": len(data), "crc32c": crc32c_hex(data)}
+    manifest.pop("digest")
+    (dataset.folder / "manifest.json").write_text(to_text(manifest))
+    return str(entry["file"])
+
+
+def with_column(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
+    """A change of the first value of a column."""
+
+    def change(table: pa.Table) -> pa.Table:
+        values = [value, *table.column(name).to_pylist()[1:]]
+        at = table.schema.get_field_index(name)
+        return table.set_column(at, table.field(at), pa.array(values, table.field(at).type))
+
+    return change
+
+
+WRONG = {
+    "length": 7,
+    "offset": 7,
+    "path": "another.jpg",
+    "label": "wolf",
+    "label_id": 9,
+    "height": 3,
+    "format": "png",
+    "content": b"0123456789abcdef",
+}
+
+
+@pytest.mark.parametrize("column", rest_slow(list(WRONG)))
+def test_a_row_that_differs_from_its_record_is_a_problem(dataset: Dataset, column: str) -> None:
+    edit(dataset, with_column(column, WRONG[column]))
+    ran = verify(dataset.folder)
+    assert ran.code == 1
+    assert f"{dataset.shards()[-2]}: record 0: its {column} is " in ran.out
+    assert "the index says " in ran.out and ran.error().endswith(": 1 problem")
+
+
+@pytest.mark.parametrize("words", [[], ["--fast"]])
+@pytest.mark.parametrize("damage", ["flipped", "missing", "cut"])
+def test_a_damaged_index_is_a_problem(dataset: Dataset, damage: str, words: list[str]) -> None:
+    entry = dataset.manifest["index"][0]
+    path = dataset.folder / entry["file"]
+    data = path.read_bytes()
+    match damage:
+        case "flipped":
+            path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
+        case "missing":
+            path.unlink()
+        case "cut":
+            path.write_bytes(data[:-1])
+    ran = verify(dataset.folder, *words)
+    assert ran.code == 1
+    said = "the file is missing" if damage == "missing" else "was changed since the dataset"
+    assert f"\n{entry['file']}: {said}" in ran.out
+    assert ran.error().endswith(": 1 problem")
+
+
+def test_an_index_of_nothing_and_too_few_rows_are_problems(dataset: Dataset) -> None:
+    path = dataset.folder / "index" / "old-00000-of-00001.parquet"
+    path.write_bytes((dataset.folder / dataset.manifest["index"][0]["file"]).read_bytes())
+    manifest = dataset.manifest
+    dropped = manifest["index"].pop()
+    manifest.pop("digest")
+    (dataset.folder / "manifest.json").write_text(to_text(manifest))
+    ran = verify(dataset.folder)
+    assert ran.code == 1
+    assert "index/old-00000-of-00001.parquet: is not a file of this dataset; remove it" in ran.out
+    assert f"{dropped['file']}: is not a file of this dataset; remove it" in ran.out
+    assert "manifest.json: the indexes of split 'test' have " in ran.out
+
+
+def test_an_up_to_date_dataset_needs_its_indexes(inputs: Path, tmp_path: Path) -> None:
+    dataset = make(inputs, tmp_path / "out", "slim")
+    (dataset.folder / dataset.manifest["index"][0]["file"]).unlink()
+    with pytest.raises(AssertionError, match="1 of its files are missing or truncated"):
+        make(inputs, tmp_path / "out", "slim")
+
+
+def test_the_document_lists_every_column(made: Dataset) -> None:
+    [first] = [table for _, table in tables(made)][:1]
+    text = DOCUMENT.read_text()
+    listed = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert [name.strip("` ") for cell in listed for name in cell.split(",")] == (first.column_names)
+
+
+def test_the_python_of_the_document_runs(
+    made: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/photos").symlink_to(made.folder)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    [block] = blocks("python", DOCUMENT)
+    exec(compile(block, DOCUMENT.name, "exec"), names)
+    assert (
+        len(names["records"])
+        == json.loads((made.folder / "manifest.json").read_text())["ledger"]["records_written"]
+    )

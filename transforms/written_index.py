@@ -1,0 +1,62 @@
+"""Reads the indexes of shards, staged or published, and checks their checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.output_names import STAGING, index_file
+from transforms.core.file_errors import TooLargeError
+from transforms.core.index.record_index import RecordIndexError, read_index
+from transforms.storage.files import join, storage_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_written_index(output: str, summary: ShardSummary) -> pa.Table | None:
+    """The index of a shard that is staged or already in place; None if it is not there, or damaged.
+
+    Args:
+        output: the dataset's folder.
+        summary: of the shard.
+    """
+    entry = {
+        "records": summary.records,
+        "bytes": summary.index_bytes,
+        "crc32c": summary.index_crc32c,
+    }
+    for name in (f"{STAGING}/{summary.staged_index}", index_file(summary.file)):
+        if not storage_of(output).exists(join(output, name)):
+            continue
+        try:
+            return read_listed_index(output, {**entry, "file": name})
+        except RecordIndexError:
+            return None
+    return None
+
+
+def read_listed_index(
+    output: str, entry: Mapping[str, Any], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The index of a shard, as the manifest lists it.
+
+    Args:
+        output: the dataset's folder.
+        entry: file, number of records, bytes and checksum.
+        columns: those to read; None for all.
+
+    Raises:
+        RecordIndexError: it was changed since it was written.
+        OSError: it cannot be read.
+    """
+    path = join(output, entry["file"])
+    try:
+        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=entry["bytes"])
+    except TooLargeError as error:
+        raise RecordIndexError(f"{path} was changed since the dataset was written") from error
+    if len(data) != entry["bytes"] or crc32c_hex(data) != entry["crc32c"]:
+        raise RecordIndexError(f"{path} was changed since the dataset was written")
+    return read_index(data, path, records=entry["records"], columns=columns)
