@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,12 +103,17 @@ def test_a_rerun_tries_what_was_unreadable_again(photos_bucket: GcsServer, tmp_p
 def test_equal_images_are_not_kept_because_one_gives_no_answer(
     photos_bucket: GcsServer, photos: Path, tmp_path: Path
 ) -> None:
-    copy = (photos / "dog" / "dog-4.jpg").read_bytes()
-    photos_bucket.put("photos", "in/dog/copy.jpg", copy)
-    photos_bucket.set_faults([{"method": "GET", "kind": "object", "object": LOST, "status": 503}])
+    """What is stored compressed is read to be compared: its MD5 is that of other bytes."""
+    names = ["in/dog/copy.jpg", "in/dog/dog-4.jpg"]
+    packed = gzip.compress((photos / "dog" / "dog-4.jpg").read_bytes(), mtime=0)
+    for name in names:
+        photos_bucket.put("photos", name, packed, content_encoding="gzip")
+    photos_bucket.set_faults([{"kind": "media", "object": LOST, "status": 503}])
     ran = run(tmp_path / "out", dedupe="drop")
     assert ran.code == 1, ran.out
     assert f"cannot read gs://{LOST}" in ran.error()
+    # It ended there: no shard was written without the copy.
+    assert set(photos_bucket.media_gets()) <= set(names)
 
 
 def test_a_bucket_that_throttles_for_minutes_ends_the_run_and_a_rerun_goes_on(
