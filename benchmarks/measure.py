@@ -156,6 +156,7 @@ def run(
         process = subprocess.Popen(
             command,
             cwd=cwd,
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -170,6 +171,16 @@ def run(
             process.wait()
     cores = _core_seconds() - before
     return Run(seconds, sampler.tree_bytes, sampler.process_bytes, code, cores)
+
+
+def _environment() -> dict[str, str]:
+    """The variables of a command: all, but Python may keep what it compiles, as it does by default.
+
+    Without that, every run compiles all modules that are newer than their compiled files.
+    """
+    kept = dict(os.environ)
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    return kept
 
 
 def _core_seconds() -> float:

@@ -89,16 +89,18 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
         manifest: the dataset's.
     """
     # These modules import Jinja2 and Pillow, which are not needed before.
-    from transforms.core.report.page import Sources, render
+    from transforms.core.report.page import Sources, page_template, render
 
     notes: list[str] = []
     there = set(storage_of(output).names_below(output))
     missing = [s["file"] for s in manifest_shards(manifest) if s["file"] not in there]
     statistics = _read_statistics(output, manifest, notes)
     rejections = _read_rejections(output, manifest, notes)
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         # Runs in another process, while this one reads the shards.
         rejected = pool.submit(picture_rejected, rejections, manifest["root"])
+        # Importing Jinja2 takes as long as the pictures, which other threads make.
+        prepared = pool.submit(page_template)
         try:
             pictures = picture_records(output, manifest, statistics, notes)
         except _DAMAGE as error:
@@ -113,6 +115,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
             missing,
             notes,
         )
+        prepared.result()
     try:
         return render(sources)
     except _DAMAGE as error:

@@ -152,6 +152,14 @@ def test_memory_that_only_a_grandchild_has_is_seen(tmp_path: Path) -> None:
     assert taken.process_bytes < taken.tree_bytes < 200 * MB
 
 
+def test_a_command_may_keep_what_python_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    command = [sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"]
+    assert measure.run(command, log=tmp_path / "log").code == 0
+
+
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     taken = measure.run(command, log=tmp_path / "log", timeout=0.3)

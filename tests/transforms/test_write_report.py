@@ -141,7 +141,7 @@ def test_pictures_of_duplicates_are_few(
     monkeypatch.setattr(LocalStorage, "read_range", noted)
     found = {"duplicates": {"exact": listed(4), "near": listed(2)}}
     picture_records(published.output, manifest_of(tmp_path / "out"), found, [])
-    exact, near = range(0, 24 * 4, 4), range(400, 400 + 24 * 2)
+    exact, near = range(0, 12 * 4, 4), range(400, 400 + 12 * 2)
     assert sorted(read) == [*exact, *near]
 
 

@@ -32,7 +32,7 @@ SHOWN_TWINS = 6
 
 # Groups of exact duplicates with a picture, and pairs of near-duplicates with two: making one costs
 # as much as converting an image. Conflicts and groups across splits come first.
-PICTURED_GROUPS = 24
+PICTURED_GROUPS = 12
 
 # Rejected files that are listed for one reason.
 MAX_LISTED = 200
