@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import shlex
 import shutil
@@ -12,13 +13,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, WorkerOptions
 from PIL import Image
 
 from pipeline import __version__
-from pipeline.flags.options import make_parser
+from pipeline.flags.options import make_parser, parse_flags
 from tests.pipeline.commands import SMALL_FILES, Ran, run_here
 from transforms.core.features.layouts import LAYOUTS as PRESETS
 from transforms.core.features.layouts import ROWS
+from transforms.core.machine import machine_processes
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -142,7 +145,8 @@ ELSEWHERE = {
     "--compile-bytecode",  # uv
     "--constraint",  # pip
     "--dry-run",
-    "--disk_size_gb",  # Beam, on Dataflow
+    "--dataflow_service_options",  # Beam, on Dataflow
+    "--disk_size_gb",
     "--enable_streaming_engine",
     "--job_name",
     "--label",
@@ -196,6 +200,21 @@ def test_flags_of_the_documentation_exist() -> None:
         named = set(re.findall(r"--[a-z][a-z_\-]*\b", path.read_text()))
         unknown = named - ours - ELSEWHERE
         assert not unknown, f"{path.name} names {sorted(unknown)}"
+
+
+def test_the_flags_of_the_recipe_for_gpus_are_those_of_beam() -> None:
+    *_, block = blocks("bash", ROOT / "docs/embeddings.md")
+    words = shlex.split(block.replace("$IMAGE", "registry/image").replace("\\\n", ""))
+    assert words[:2] == ["SDK_IMAGE=registry/image", "./run_dataflow.sh"]
+    _, beam_flags = parse_flags("convert", ["--runner=DataflowRunner", *words[2:]])
+    options = PipelineOptions(beam_flags)
+    accelerator = "worker_accelerator=type:nvidia-l4;count:1;install-nvidia-driver"
+    assert options.view_as(GoogleCloudOptions).dataflow_service_options == [accelerator]
+    workers = options.view_as(WorkerOptions)
+    assert (workers.machine_type, workers.max_num_workers) == ("g2-standard-8", 4)
+    # One process of a machine has the one model.
+    given = {**options.get_all_options(), "runner": "DataflowRunner"}
+    assert machine_processes({"PIPELINE_OPTIONS": json.dumps(given, default=str)}, 8) == 1
 
 
 def test_every_flag_is_in_the_readme() -> None:
