@@ -34,10 +34,13 @@ def test_what_crosses_a_shuffle_stays_small(case: str, tmp_path: Path) -> None:
 def test_a_listing_in_ranges_finds_the_same_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ["--part", "listing", "--workers", "2", "--share", "0.03", "--latency_ms", "5"]
+    flags = ["--part", "listing", "--workers", "0", "--share", "0.02", "--latency_ms", "1"]
     assert scale.main([*flags, "--work", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "in ranges, 2 worker processes" in out
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if "20,000 |" in line]
+    in_turn, in_ranges = ([int(cell) for cell in row[3:5]] for row in rows)
+    assert in_turn == [20, 0]
+    assert in_ranges[0] > 16
+    assert in_ranges[1] > 0
 
 
 @pytest.mark.parametrize(
