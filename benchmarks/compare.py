@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobs import (
+    RERUN,
     SHARDS,
     Job,
     PhotoSet,
@@ -30,6 +31,7 @@ from jobs import (
     run_job,
 )
 from photos import build_photos
+from planning import Planning
 from report import (
     MB,
     Bar,
@@ -40,6 +42,7 @@ from report import (
     spread,
     write_picture,
 )
+from scaling import NAME_BYTES, NAME_MICROSECONDS, FailedError, measure_planning
 
 # Contender -> its title; those of `_START_UPS` are only compared with ours.
 CONTENDERS = {
@@ -55,6 +58,7 @@ _START_UPS = {
     "ours-bare": "ours, no duplicates, statistics, report",
     "import-beam": "import apache_beam",
     "ours-one": "ours, 1 image",
+    RERUN: "ours, nothing to do",
     "floor-one": "floor, 1 image",
 }
 _TITLES = CONTENDERS | _START_UPS
@@ -116,8 +120,13 @@ def first_image_seconds(results: Mapping[str, Result]) -> list[float]:
     return [a - b for a, b in zip(one, imports, strict=True)]
 
 
-def find_targets(results: Mapping[str, Result]) -> list[Target]:
-    """The targets that the successful jobs cover; with few images they mean little."""
+def find_targets(results: Mapping[str, Result], planned: Planning | None = None) -> list[Target]:
+    """The targets that the successful jobs cover; with few images they mean little.
+
+    Args:
+        results: of the jobs.
+        planned: the planning of many names; None if it was not measured.
+    """
     ran = {name for name, result in results.items() if result.runs}
     targets: list[Target] = []
 
@@ -131,8 +140,8 @@ def find_targets(results: Mapping[str, Result]) -> list[Target]:
     def share() -> float:
         return results["ours"].peak / results["plain-beam"].peak
 
-    def start() -> float:
-        return _over(results, "ours-one", "import-beam")
+    def start(name: str) -> float:
+        return _over(results, name, "import-beam")
 
     def cores() -> float:
         runs = (results[name].runs for name in ("ours", "ours-bare"))
@@ -151,8 +160,16 @@ def find_targets(results: Mapping[str, Result]) -> list[Target]:
     text = "duplicates, statistics and report: times a run without them"
     add(f"ours {bare}", text, 1.05, lambda: 1 / _over(results, bare), False)
     add(f"ours {bare}", "the same, time of the cores", 1.08, cores, False)
-    add("ours-one import-beam", "one image: times import apache_beam", 0.76, start, False)
+    text = "one image: times import apache_beam"
+    add("ours-one import-beam", text, 0.76, lambda: start("ours-one"), False)
+    text = "nothing to do: times import apache_beam"
+    add(f"{RERUN} import-beam", text, 0.95, lambda: start(RERUN), False)
     add("ours", "MB of peak memory", 350, lambda: results["ours"].peak / MB, False)
+    if planned is not None:
+        each = [planned.seconds * 1e6, planned.peak_bytes - planned.base_bytes]
+        time, size = (value / planned.images for value in each)
+        targets.append(Target("planning: us a name", NAME_MICROSECONDS, False, time))
+        targets.append(Target("planning: bytes a name", NAME_BYTES, False, size))
     return targets
 
 
@@ -275,6 +292,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="A,B",
         help=f"which of {', '.join(CONTENDERS)} (all); ours always runs",
     )
+    add("--names", type=int, default=1_000_000, help="names to plan (1000000); 0 for none")
     add("--work", type=Path, default=Path("out/benchmarks"), help="folder for everything made")
     add("--json", type=Path, metavar="FILE", help="write all figures")
     add("--picture", type=_picture_name, metavar="FILE.svg", help="draw them; .png works too")
@@ -315,9 +333,25 @@ def _make_jobs(
     return jobs, failures
 
 
-def _write(args: argparse.Namespace, photos: PhotoSet, results: Mapping[str, Result]) -> None:
+def _plan(names: int, work: Path) -> Planning | None:
+    """The planning of that many names; None for none, or if it fails."""
+    if not names:
+        return None
+    try:
+        return measure_planning([names], 1, work, say=_say)[names][0]
+    except FailedError as error:
+        print(f"compare: planning: {error}", file=sys.stderr)
+        return None
+
+
+def _write(
+    args: argparse.Namespace,
+    photos: PhotoSet,
+    results: Mapping[str, Result],
+    planned: Planning | None,
+) -> None:
     """Prints the tables and writes the requested files."""
-    targets = find_targets(results)
+    targets = find_targets(results, planned)
     size = photos.size / photos.total / 1e3
     title = f"{photos.total} JPEGs of {size:.0f} KB to {SHARDS} shards, {args.rounds} rounds"
     print(f"{title}\n\n{result_table(results, photos)}\n")
@@ -350,7 +384,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     measured = run_rounds(jobs, args.rounds, work, say=_say) | failures
     results = {name: measured[name] for name in _TITLES if name in measured}
-    _write(args, photos, results)
+    _write(args, photos, results, _plan(args.names, work))
     return int(any(results[name].failure for name in ("ours", "floor") if name in results))
 
 

@@ -6,6 +6,7 @@ import csv
 import glob
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ SHARDS = 8
 
 # Runs `convert` without duplicates, statistics and report.
 _BARE = Path(__file__).resolve().parent / "overhead.py"
+
+# Runs `convert` on the folder of an earlier run, which stays.
+RERUN = "ours-rerun"
 
 _PEERS = {"tfds": "tfds_builder.py", "ray": "ray_data.py"}
 _LOOPS = {"floor": "floor.py", "tf-loop": "tf_loop.py", "plain-beam": "plain_beam.py"}
@@ -158,11 +162,16 @@ def make_job(name: str, photos: PhotoSet, one: PhotoSet, work: Path) -> Job:
 
     Raises:
         OSError: the environment cannot be made.
-        subprocess.CalledProcessError: the environment cannot be made.
+        subprocess.CalledProcessError: the environment, or the dataset of a rerun, cannot be made.
     """
     output = work / "output" / name
     if name == "import-beam":
         return Job(name, [sys.executable, "-c", "import apache_beam"], None, 0)
+    if name == RERUN:
+        shutil.rmtree(output, ignore_errors=True)
+        command = ours_command(photos, output)
+        subprocess.run(command, cwd=_ROOT, check=True, capture_output=True)
+        return Job(name, command, None, 0)
     source = one if name.endswith("-one") else photos
     base = name.removesuffix("-one")
     if base in ("ours", "ours-header"):

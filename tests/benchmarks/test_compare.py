@@ -40,7 +40,7 @@ def _frame(payload: bytes) -> bytes:
 def results() -> dict[str, jobs.Result]:
     """Two rounds of everything; the second took twice as long, and Ray has no environment."""
     once = {"ours": 4, "ours-header": 3, "floor": 3, "tf-loop": 12, "plain-beam": 40, "tfds": 8}
-    once |= {"import-beam": 1, "ours-one": 2, "floor-one": 1, "ours-bare": 3.9}
+    once |= {"import-beam": 1, "ours-one": 2, "floor-one": 1, "ours-bare": 3.9, "ours-rerun": 0.8}
     sizes = {"ours": 280, "plain-beam": 4000}
     measured = {
         name: jobs.Result([_run(s, sizes.get(name, 100)), _run(2 * s, sizes.get(name, 100))], "")
@@ -89,15 +89,20 @@ def test_each_contender_has_a_row_and_a_failed_one_says_so(
 
 
 def test_targets_are_ratios_of_the_same_round(results: dict[str, jobs.Result]) -> None:
-    found = {target.text: target for target in compare.find_targets(results)}
+    planned = planning.Planning(10**6, 10**6, 1, 0.1, 40.0, 100 * MB, 800 * MB)
+    found = {target.text: target for target in compare.find_targets(results, planned)}
     assert found["times as fast as the loop"].value == pytest.approx(3)
     assert found["share of plain Beam's memory"].value == pytest.approx(0.07)
     assert found["steady state, share of the floor"].value == pytest.approx(1)
     bare = found["duplicates, statistics and report: times a run without them"]
     assert bare.value == found["the same, time of the cores"].value == pytest.approx(4 / 3.9)
     assert found["one image: times import apache_beam"].value == pytest.approx(2)
+    assert found["nothing to do: times import apache_beam"].value == pytest.approx(0.8)
+    assert found["planning: us a name"].value == pytest.approx(40)
+    assert found["planning: bytes a name"].value == pytest.approx(700)
     assert [target.text for target in found.values() if not target.holds] == [
-        "one image: times import apache_beam"
+        "one image: times import apache_beam",
+        "planning: us a name",
     ]
 
 
