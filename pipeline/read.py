@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import UsageError, one_line
-from pipeline.open_dataset import open_dataset
+from pipeline.open_dataset import open_dataset, split_ranges
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.dataset.output_names import LABELS
-from transforms.core.dataset.split_slices import ShardRange, shard_ranges
+from transforms.core.dataset.split_slices import ShardRange
 from transforms.core.dataset.tfds_metadata import supervised_keys
 from transforms.core.features.feature_sources import SIZES, Role
 from transforms.core.features.layouts import Feature
@@ -98,7 +98,7 @@ def load(
     seed_number(seed)
     buffer = _shuffle_buffer(shuffle, shuffle_buffer)
     manifest = open_dataset(output)
-    ranges = _ranges(output, split, manifest)
+    ranges = split_ranges(output, split, manifest)
     features = tuple(map(Feature.from_manifest, manifest["features"]))
     keys = _pair(output, features) if as_supervised else None
     if size is not None and not decode:
@@ -133,22 +133,6 @@ def _shuffle_buffer(shuffle: bool, size: int | None) -> int:
     if not shuffle:
         raise ValueError("shuffle_buffer has no effect without shuffle=True")
     return whole_number("shuffle_buffer", size, 1)
-
-
-def _ranges(output: str, split: str, manifest: Mapping[str, Any]) -> list[ShardRange]:
-    """The records to read.
-
-    Raises:
-        UsageError: there is no such split or slice.
-    """
-    splits = {
-        name: [(shard["file"], shard["records"]) for shard in listed["shards"]]
-        for name, listed in manifest["splits"].items()
-    }
-    try:
-        return shard_ranges(split, splits)
-    except ValueError as error:
-        raise UsageError(f"{output}: {error}") from error
 
 
 def _pair(output: str, features: Sequence[Feature]) -> tuple[str, str]:

@@ -134,6 +134,7 @@ ELSEWHERE = {
     "--pipeline",  # docs/development/beam_data_buffer.py
     "--describe",  # benchmarks/photos.py
     "--dry_run",  # refused with a hint
+    "--dali",  # export
     "--limit",  # show
     "--class",
     "--split",

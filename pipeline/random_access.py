@@ -1,0 +1,215 @@
+"""Records of a finished dataset by number or key: `Records("out/photos", "train")[7]`."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, SupportsIndex, overload
+
+from pipeline.errors import DatasetError, UsageError, one_line
+from pipeline.open_dataset import open_dataset, split_ranges
+from transforms.core.arguments import path_text, truth
+from transforms.core.examples.record_values import RecordParser
+from transforms.core.features.layouts import Feature
+from transforms.core.images.image_limits import DEFAULT_LIMITS, Limits
+from transforms.core.images.pixel_options import stored_shape
+from transforms.core.index.record_index import RecordIndexError
+from transforms.core.rejections import RejectedImageError
+from transforms.open_index import IndexReader, RecordKeys
+from transforms.record_files import RecordFiles, UnreadableRecordError
+
+
+class Records:
+    """The records of a split, each by its number or its key, without TensorFlow.
+
+    A record is a dict by feature name with the values that `load` gives: `bytes`, NumPy scalars and
+    arrays. Its checksums are checked. A slice is a `Records` of its records and reads nothing. The
+    order is that of the files: Grain and PyTorch shuffle the numbers.
+
+    Several threads may read, and a pickled copy reads in another process. In memory, the index has
+    12 bytes for each record, and after the first look-up of a key its key and 12 bytes more.
+    """
+
+    def __init__(self, output: str | os.PathLike[str], split: str, *, decode: bool = False) -> None:
+        """Opens the index of a split.
+
+        Args:
+            output: the folder of a dataset, local or `gs://`; not one with `--compression gzip`.
+            split: one of its splits, slices of them, or several, as for `load`: `train`,
+                `train[:10%]`, `train+validation`, `all`.
+            decode: images to uint8 `[height, width, 3]` (1 channel after `--color gray`; of an
+                animation, the first frame), packed arrays to their dtype and shape. Otherwise
+                both stay bytes.
+
+        Raises:
+            UsageError: there is no finished dataset, no such split or slice, or no index that can
+                be read in any order.
+            DatasetError: the index is damaged.
+            TypeError: an argument has the wrong type.
+        """
+        output = path_text("output", output).rstrip("/") or "/"
+        if not isinstance(split, str):
+            raise TypeError(f"split is a str such as 'train', not {split!r}")
+        self._name = f"{output!r}, {split!r}{', decode=True' if truth('decode', decode) else ''}"
+        manifest = open_dataset(output)
+        self._folder = output
+        self._ranges = tuple(split_ranges(output, split, manifest))
+        self._index = open_index(output, manifest, [each.file for each in self._ranges])
+        options = manifest["options"]
+        self._parser = RecordParser(
+            tuple(map(Feature.from_manifest, manifest["features"])),
+            channels=stored_shape(options)[2],
+            limits=Limits(
+                max_pixels=options.get("max_pixels") or DEFAULT_LIMITS.max_pixels,
+                max_bytes=options.get("max_bytes") or DEFAULT_LIMITS.max_bytes,
+            ),
+            decode=decode,
+        )
+        try:
+            self._files = RecordFiles(self._index.places(self._ranges))
+        except (RecordIndexError, OSError) as error:
+            raise index_error(output, error) from error
+        self._keys: RecordKeys | None = None
+        self._chosen = range(len(self._files.places.offsets))
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __repr__(self) -> str:
+        # Without addresses: Grain compares it when a checkpoint is restored.
+        is_whole = self._chosen == range(len(self._files.places.offsets))
+        of = "" if is_whole else f", {self._chosen!r}"
+        return f"<Records({self._name}): {len(self)} records{of}>"
+
+    @overload
+    def __getitem__(self, chosen: SupportsIndex | str) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, chosen: slice) -> Records: ...
+
+    def __getitem__(self, chosen: SupportsIndex | str | slice) -> dict[str, Any] | Records:
+        """One record by its number (below 0 from the end) or key, or the records of a slice.
+
+        Raises:
+            IndexError: there is no such number.
+            KeyError: there is no such key.
+            DatasetError: the record cannot be read, or is damaged.
+            TypeError: `chosen` is something else.
+        """
+        if isinstance(chosen, slice):
+            return self._part(self._chosen[chosen])
+        place = self._place_of_key(chosen) if isinstance(chosen, str) else self._place(chosen)
+        try:
+            record = self._files.read(place)
+        except UnreadableRecordError as error:
+            raise self._damaged(str(error)) from error
+        return self._parsed(place, record)
+
+    def __getitems__(self, numbers: Sequence[SupportsIndex]) -> list[dict[str, Any]]:
+        """Several records by their numbers, in parallel from a bucket; PyTorch calls it."""
+        places = [self._place(number) for number in numbers]
+        try:
+            records = self._files.read_many(places)
+        except UnreadableRecordError as error:
+            raise self._damaged(str(error)) from error
+        return list(map(self._parsed, places, records))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """All records in order; neighbours are read at once."""
+        records = self._files.read_ahead(self._chosen)
+        for place in self._chosen:
+            try:
+                record = next(records)
+            except UnreadableRecordError as error:
+                raise self._damaged(str(error)) from error
+            yield self._parsed(place, record)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a record has this key."""
+        return isinstance(key, str) and self._find(key) is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads the keys again if it needs them.
+        return {**self.__dict__, "_keys": None}
+
+    def _part(self, chosen: range) -> Records:
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__, _chosen=chosen)
+        return part
+
+    def _place(self, number: SupportsIndex) -> int:
+        """The place of a record among those of the split."""
+        try:
+            return self._chosen[operator.index(number)]
+        except IndexError:
+            raise IndexError(f"there is no record {number}: {self!r}") from None
+        except TypeError:
+            raise TypeError(f"a record has a number or a key, not {number!r}") from None
+
+    def _place_of_key(self, key: str) -> int:
+        place = self._find(key)
+        if place is not None:
+            return place
+        near = self._opened_keys().closest(key)
+        is_there = near is not None and near in self
+        raise KeyError(f"no record has the key {key!r}" + f"; did you mean {near!r}?" * is_there)
+
+    def _find(self, key: str) -> int | None:
+        """The place of the record with a key, if it is one of those chosen."""
+        place = self._opened_keys().find(key)
+        return place if place is not None and place in self._chosen else None
+
+    def _opened_keys(self) -> RecordKeys:
+        if self._keys is None:
+            try:
+                self._keys = self._index.keys(self._ranges)
+            except (RecordIndexError, OSError) as error:
+                raise index_error(self._folder, error) from error
+        return self._keys
+
+    def _parsed(self, place: int, record: bytes) -> dict[str, Any]:
+        try:
+            return self._parser.parse(record)
+        except (ValueError, RejectedImageError) as error:
+            number = self._files.number(place)
+            detail = error.detail if isinstance(error, RejectedImageError) else error
+            raise self._damaged(f"{self._files.path(place)}: record {number}: {detail}") from error
+
+    def _damaged(self, problem: str) -> DatasetError:
+        return DatasetError(
+            f"{problem}. The dataset is damaged, or was replaced since it was opened: "
+            f"see `verify {self._folder}`"
+        )
+
+
+def open_index(output: str, manifest: Mapping[str, Any], files: Iterable[str]) -> IndexReader:
+    """What reads the indexes of some files of a dataset.
+
+    Args:
+        output: its folder.
+        manifest: of the dataset.
+        files: shards, or files of one record each.
+
+    Raises:
+        UsageError: the files are compressed, or have no index.
+    """
+    index, names = IndexReader(output, manifest), list(files)
+    if any(name.endswith(".gz") for name in names):
+        raise UsageError(
+            f"{output} has gzip shards, in which no record can be read alone: use `load`, or "
+            "convert with --compression none"
+        )
+    if not index.has_index(names):
+        raise UsageError(
+            f"{output} has no index of its records, since an older image-tfrecords wrote it: "
+            "convert again"
+        )
+    return index
+
+
+def index_error(output: str, error: Exception) -> DatasetError:
+    """The error to raise when an index cannot be read, or is damaged."""
+    if isinstance(error, RecordIndexError):
+        return DatasetError(f"{error}; see `verify {output}`")
+    return DatasetError(f"cannot read the index of {output}: {one_line(error)}")

@@ -1,0 +1,310 @@
+"""`pipeline.Records`: single records in any order, the same that `load` gives."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline import Records, UsageError, load
+from pipeline.errors import DatasetError
+from tests.lazy import lazy_module
+from tests.marks import rest_slow
+from tests.pipeline.commands import Dataset, make_dataset
+from tests.readers.batch_loader import fetch, stacked
+from tests.servers.gcs import GcsServer
+
+grain = lazy_module("grain")
+
+FILENAME = "image/filename"
+IMAGE = "image/encoded"
+LABEL = "image/class/label"
+
+
+@pytest.fixture
+def slim(datasets: dict[str, Dataset]) -> Path:
+    """18 photos, in three shards for training."""
+    return datasets["slim"].folder
+
+
+@pytest.fixture
+def copied(slim: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(slim, tmp_path / "out"))
+
+
+def names(records: Any) -> list[str]:
+    return [record[FILENAME].decode() for record in records]
+
+
+def check_same(record: dict[str, Any], expected: dict[str, Any]) -> None:
+    """That two records have the same features, types and values."""
+    assert set(record) == set(expected)
+    for name, value in expected.items():
+        if isinstance(value, bytes):
+            assert record[name] == value and type(record[name]) is bytes
+        else:
+            np.testing.assert_array_equal(record[name], value, name, strict=True)
+
+
+LAYOUTS = ("slim", "detection", "tutorial", "landmark", "yaml", "unlabelled", "float32", "bfloat16")
+
+
+@pytest.mark.parametrize("decode", rest_slow([True, False]))
+@pytest.mark.parametrize("layout", rest_slow(LAYOUTS))
+def test_records_are_those_that_load_gives(
+    datasets: dict[str, Dataset], layout: str, decode: bool
+) -> None:
+    dataset = datasets[layout]
+    folder, shards = dataset.folder, len(dataset.manifest["splits"]["train"]["shards"])
+    expected = [
+        record
+        for shard in range(shards)
+        for record in load(folder, f"train[{shard}shard]", decode=decode).as_numpy_iterator()
+    ]
+    records = Records(folder, "train", decode=decode)
+    assert len(records) == len(expected) > 1
+    for number, wanted in enumerate(expected):
+        check_same(records[number], wanted)
+    for record, wanted in zip(records, expected, strict=True):
+        check_same(record, wanted)
+    for record, wanted in zip(records.__getitems__([1, 0]), expected[1::-1], strict=True):
+        check_same(record, wanted)
+
+
+def test_pixels_and_lists_have_their_shape(
+    datasets: dict[str, Dataset], photos: Path, tmp_path: Path
+) -> None:
+    layout = tmp_path / "raw.yaml"
+    layout.write_text(
+        "features:\n  raw: image.pixels\n  height: image.height\n  width: image.width\n"
+        "  channels: image.channels\n"
+    )
+    flags = {"images": f"{photos}/cat/*", "label_from": "none", "layout": layout}
+    folder = make_dataset(tmp_path / "out", **flags).folder
+    [expected] = load(folder, "train[:1]").as_numpy_iterator()
+    check_same(Records(folder, "train", decode=True)[0], expected)
+
+
+def test_files_of_one_image_each(photos: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{photos}/*/*", "label_from": "directory", "splits": "train=0.7,test=0.3"}
+    dataset = make_dataset(tmp_path / "out", files="per_image", **flags)
+    whole, train = Records(dataset.folder, "all"), Records(dataset.folder, "train")
+    assert names(train) + names(Records(dataset.folder, "test")) == names(whole)
+    assert len(whole) == 18 and len(set(names(whole))) == 18
+    for number in (0, 7, 17):
+        name = whole[number][FILENAME]
+        assert whole[name.decode()][FILENAME] == name
+
+
+def test_numbers(slim: Path) -> None:
+    records = Records(str(slim), "train")
+    found = names(records)
+    assert records[-1][FILENAME].decode() == found[-1]
+    assert records[np.int64(1)][FILENAME].decode() == found[1]
+    assert records[np.uint8(1)][FILENAME].decode() == found[1]
+    assert names(records.__getitems__(np.array([2, 0]))) == [found[2], found[0]]
+    for number in (len(found), -len(found) - 1, 2**70):
+        with pytest.raises(IndexError, match=f"there is no record {number}: <Records"):
+            _ = records[number]
+    for wrong in (1.0, None, b"cat-0", [1]):
+        with pytest.raises(TypeError, match="a record has a number or a key, not"):
+            _ = records[wrong]  # type: ignore[index]
+
+
+def test_slices_are_records_that_read_nothing(slim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = Records(slim, "train")
+    found = names(records)
+    monkeypatch.setattr(os, "pread", None)
+    part = records[1:9:2]
+    assert (len(part), len(part[::-1][1:]), len(records[5:5])) == (4, 3, 0)
+    monkeypatch.undo()
+    assert names(part) == found[1:9:2]
+    assert names(part[::-1][1:]) == found[1:9:2][::-1][1:]
+    assert part[-1][FILENAME].decode() == found[7]
+    with pytest.raises(IndexError):
+        _ = part[4]
+
+
+def test_splits_and_slices_of_them_are_those_of_load(slim: Path) -> None:
+    found = names(Records(slim, "train"))
+    assert names(Records(slim, "train[3:-2]")) == found[3:-2]
+    assert names(Records(slim, "train+test")) == found + names(Records(slim, "test"))
+    assert sorted(names(Records(slim, "all"))) == sorted(found + names(Records(slim, "test")))
+    with pytest.raises(UsageError, match="there is no split 'nope', only train, test"):
+        Records(slim, "nope")
+    with pytest.raises(TypeError, match="split is a str"):
+        Records(slim, 1)  # type: ignore[arg-type]
+
+
+def test_keys(slim: Path) -> None:
+    records = Records(slim, "train")
+    found = names(records)
+    for number, key in enumerate(found):
+        assert records[key][FILENAME].decode() == key
+        assert key in records and f"{key}.jpg" not in records
+        assert (key in records[1:]) == (number >= 1)
+    first = found[0]
+    with pytest.raises(KeyError) as caught:
+        _ = records[Path(first).stem]
+    meant = f"no record has the key {Path(first).stem!r}; did you mean {first!r}?"
+    assert caught.value.args == (meant,)
+    with pytest.raises(KeyError) as caught:
+        _ = records["quite different"]
+    assert caught.value.args == ("no record has the key 'quite different'",)
+    with pytest.raises(KeyError, match=f"no record has the key {first!r}"):
+        _ = records[1:][first]
+    assert 0 not in records
+
+
+def test_its_name_is_the_same_in_every_process(slim: Path) -> None:
+    """Grain compares it when it restores a checkpoint."""
+    records = Records(slim, "train", decode=True)
+    assert (
+        repr(records) == f"<Records({str(slim)!r}, 'train', decode=True): {len(records)} records>"
+    )
+    assert repr(records[2:4]).endswith(": 2 records, range(2, 4)>")
+    assert repr(pickle.loads(pickle.dumps(records))) == repr(records)
+
+
+def test_it_brings_neither_tensorflow_nor_beam(slim: Path) -> None:
+    script = """
+import sys
+from pipeline import Records
+records = Records(sys.argv[1], "train", decode=True)
+[*names] = (record["image/filename"].decode() for record in records)
+assert len(names) == len(records) > 1 and all(name in records for name in names)
+print({"tensorflow", "apache_beam"} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(slim)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "set()\n", "")
+
+
+def test_spawned_processes_read_batches(slim: Path) -> None:
+    """The protocol of `torch.utils.data.DataLoader(records, batch_size=4, num_workers=2)`."""
+    records = Records(slim, "train", decode=True)
+    next(iter(records))
+    order = np.random.default_rng(1).permutation(len(records)).tolist()
+    batches = [order[at : at + 4] for at in range(0, len(order), 4)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, context) as pool:
+        futures = [pool.submit(fetch, records, stacked, batch) for batch in batches]
+        found = [future.result() for future in futures]
+    assert os.getpid() not in {process for process, _ in found}
+    for (_, batch), numbers in zip(found, batches, strict=True):
+        assert batch[IMAGE].shape == (len(numbers), 12, 16, 3) and batch[IMAGE].dtype == np.uint8
+        assert batch[LABEL].dtype == np.int64
+        assert batch[FILENAME] == [records[number][FILENAME] for number in numbers]
+
+
+def test_threads_read_at_once(slim: Path) -> None:
+    records = Records(slim, "train")
+    found = names(records)
+    numbers = [number % len(found) for number in range(500)]
+    with ThreadPoolExecutor(8) as pool:
+        read = list(pool.map(lambda number: records[number][FILENAME].decode(), numbers))
+    assert read == [found[number] for number in numbers]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_grain_shuffles_all_records_and_resumes_exactly(slim: Path) -> None:
+    records = Records(slim, "train", decode=True)
+    images = grain.MapDataset.source(records).seed(7).shuffle()
+    assert sorted(image[FILENAME] for image in images) == sorted(r[FILENAME] for r in records)
+    batches = images.map(lambda record: record[LABEL]).repeat(2).batch(4).to_iter_dataset()
+    iterator = iter(batches)
+    next(iterator)
+    state = iterator.get_state()
+    rest = [batch.tolist() for batch in iterator]
+    again = iter(batches)
+    again.set_state(state)
+    assert [batch.tolist() for batch in again] == rest
+
+
+def test_a_bucket_is_read_in_ranges(
+    gcs: GcsServer, slim: Path, datasets: dict[str, Dataset]
+) -> None:
+    gcs.make_bucket("datasets")
+    gcs.put_folder("datasets", "photos/", slim)
+    gcs.reset()
+    records = Records("gs://datasets/photos", "train")
+    shards = len(datasets["slim"].manifest["splits"]["train"]["shards"])
+    assert gcs.counts() == {"GET media": 1 + shards}
+    gcs.reset()
+    local = names(Records(slim, "train"))
+    assert records[4][FILENAME].decode() == local[4]
+    assert gcs.counts() == {"GET media": 1}
+    assert names(records.__getitems__([9, 0, 5])) == [local[number] for number in (9, 0, 5)]
+    assert gcs.counts() == {"GET media": 4}
+    assert names(records) == local
+    assert gcs.counts() == {"GET media": 4 + shards}
+    assert names(pickle.loads(pickle.dumps(records))) == local
+
+
+def test_compressed_shards_are_refused(datasets: dict[str, Dataset]) -> None:
+    folder = datasets["gzip"].folder
+    with pytest.raises(UsageError, match=f"{folder} has gzip shards, in which no record"):
+        Records(folder, "train")
+
+
+def test_a_dataset_without_an_index_is_refused(copied: Path) -> None:
+    path = copied / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["index"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match="has no index of its records.*convert again"):
+        Records(copied, "train")
+
+
+def test_a_folder_without_a_dataset_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no dataset: there is no such folder"):
+        Records(tmp_path / "nope", "train")
+
+
+def test_a_damaged_record_is_one_line(copied: Path) -> None:
+    records = Records(copied, "train")
+    shard = copied / "train-00000-of-00003.tfrecord"
+    data = bytearray(shard.read_bytes())
+    data[40] ^= 1
+    shard.write_bytes(data)
+    problem = (
+        f"{shard}: record 0 at byte 0: the checksum of its bytes is wrong. The dataset is damaged, "
+        f"or was replaced since it was opened: see `verify {copied}`"
+    )
+    for read in (lambda: records[0], lambda: records.__getitems__([0]), lambda: list(records)):
+        with pytest.raises(DatasetError) as caught:
+            read()
+        # As a worker process hands it on.
+        assert str(pickle.loads(pickle.dumps(caught.value))) == problem
+    assert records[1]
+
+
+def test_a_record_of_other_features_is_one_line(copied: Path) -> None:
+    path = copied / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["features"][1]["name"] = "nope"
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(DatasetError, match=r"tfrecord: record 0: it has no 'nope'\. The dataset"):
+        _ = Records(copied, "train")[0]
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_damaged_or_missing_index_is_one_line(is_missing: bool, copied: Path) -> None:
+    path = copied / "index" / "train-00000-of-00003.parquet"
+    if is_missing:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1])
+    problem = "cannot read the index of .*: No such file" if is_missing else f"{path} is damaged"
+    with pytest.raises(DatasetError, match=problem):
+        Records(copied, "train")
