@@ -26,10 +26,12 @@ class BoundedRejections(NamedTuple):
     Attributes:
         listed: all rejections, or a sample if there are too many.
         counts: of all rejections, see `run_counts.rejection_counts`.
+        of_shards: like `listed`, of the rejections of shards; None without them.
     """
 
     listed: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
+    of_shards: beam.PCollection[Rejection] | None = None
 
 
 class CountReasons(beam.CombineFn):
@@ -58,13 +60,30 @@ class BoundRejections(beam.PTransform):
     Input: `Rejection`. Output: `BoundedRejections`.
     """
 
+    def __init__(self, of_shards: beam.PCollection[Rejection] | None = None) -> None:
+        """Describes the rejections.
+
+        Args:
+            of_shards: further rejections, which are counted together with the input.
+        """
+        super().__init__()
+        self._of_shards = of_shards
+
     def expand(self, rejections: beam.PCollection[Rejection]) -> BoundedRejections:
-        counted = rejections | "Count rejections" >> beam.CombineGlobally(CountReasons())
-        listed = rejections | "List or sample" >> beam.ParDo(
-            _ListFn(), beam.pvalue.AsSingleton(counted)
-        ).with_output_types(Rejection)
+        every, of_shards = rejections, self._of_shards
+        if of_shards is not None:
+            every = (rejections, of_shards) | "Every rejection" >> beam.Flatten()
+        counted = every | "Count rejections" >> beam.CombineGlobally(CountReasons())
+        total = beam.pvalue.AsSingleton(counted)
+        listed = rejections | "List or sample" >> beam.ParDo(_ListFn(), total).with_output_types(
+            Rejection
+        )
+        if of_shards is not None:
+            of_shards = of_shards | "List or sample of shards" >> beam.ParDo(
+                _ListFn(), total
+            ).with_output_types(Rejection)
         counts = counted | "Name counts" >> beam.FlatMap(rejection_counts).with_output_types(Count)
-        return BoundedRejections(listed, counts)
+        return BoundedRejections(listed, counts, of_shards)
 
 
 class _ListFn(beam.DoFn):

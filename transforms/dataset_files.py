@@ -91,6 +91,7 @@ class DatasetFiles:
             described,
             gathered.shards,
             ledger,
+            written=gathered.written,
             data=data,
             recipe=recipe,
             rejected=count_reasons(gathered.reasons),
@@ -123,7 +124,7 @@ class DatasetFiles:
                 gathered.splits,
                 class_names=names,
                 id_count=vocabulary.id_count,
-                formats=gathered.statistics.formats,
+                formats=gathered.written.statistics.formats,
                 image_shape=stored_shape(self.dataset.options),
             ),
         }
@@ -133,7 +134,7 @@ class DatasetFiles:
         if not self.dataset.of_rows:
             root = originals_root(self.output, self.dataset.root)
             describer = DatasetDescriber(self.output, root, gathered.shards, data)
-            small_files[STATISTICS] = describer.describe(gathered.statistics, duplicates)
+            small_files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
         return small_files
 
     def rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:

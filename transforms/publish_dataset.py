@@ -35,6 +35,7 @@ from transforms.publication import Prepared, Publication
 from transforms.runners import runs_in_process
 from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
 from transforms.storage.output_changes import Leftover, Put, remove_staging
+from transforms.summarize_shards import SummarizeShards
 
 _LEFTOVERS = "leftovers"
 _PUTS = "puts"
@@ -99,21 +100,34 @@ class PublishDataset(beam.PTransform):
         )
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
-        others = dict(self._others)
-        in_process = runs_in_process(shards.pipeline)
-        if not in_process:
-            bounded = others["rejections"] | "Bound rejections" >> BoundRejections()
-            others["rejections"] = bounded.listed
-            others["counts"] = (
-                others["counts"],
-                bounded.counts,
-            ) | "Counts with reasons" >> beam.Flatten()
-        gathered = {"shards": shards, **others} | "Gather what was written" >> Gather()
-        if in_process:
-            return gathered | "Check the ledger and publish" >> beam.ParDo(
-                _PublishFn(self._publisher)
-            ).with_output_types(str)
-        return gathered | "Publish over workers" >> _PublishOverWorkers(self._publisher)
+        if runs_in_process(shards.pipeline):
+            return (
+                {"shards": shards, **self._others}
+                | "Gather what was written" >> Gather()
+                | "Check the ledger and publish"
+                >> beam.ParDo(_PublishFn(self._publisher)).with_output_types(str)
+            )
+        return (
+            self._bounded(shards)
+            | "Gather what was written" >> Gather()
+            | "Publish over workers" >> _PublishOverWorkers(self._publisher)
+        )
+
+    def _bounded(self, shards: beam.PCollection[ShardSummary]) -> dict[str, beam.PCollection[Any]]:
+        """Collections that one worker can hold, however many images there are."""
+        summarized = shards | "Summarize shards" >> SummarizeShards()
+        bounded = self._others["rejections"] | "Bound rejections" >> BoundRejections(
+            summarized.rejections
+        )
+        counts = (self._others["counts"], bounded.counts)
+        return {
+            **self._others,
+            "shards": summarized.shards,
+            "written": summarized.totals,
+            "rejections": bounded.listed,
+            "shard_rejections": bounded.of_shards,
+            "counts": counts | "Counts with reasons" >> beam.Flatten(),
+        }
 
 
 class _PublishOverWorkers(beam.PTransform):

@@ -34,7 +34,8 @@ def bounded(monkeypatch: pytest.MonkeyPatch, most: int) -> dict[str, list[Any]]:
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         rejections = pipeline | beam.Create(REJECTIONS).with_output_types(Rejection)
-        return (rejections | BoundRejections())._asdict()
+        bounded = rejections | BoundRejections()
+        return {"listed": bounded.listed, "counts": bounded.counts}
 
     return collect(construct)
 
@@ -76,9 +77,12 @@ def unmatched(folder: Path, rows: int, output: str, limit: str = "1") -> Any:
 def test_few_rejections_give_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unmatched(tmp_path, 5, "here")
+    make_images(tmp_path / "images", ["1.jpg", "2.jpg", "102.jpg"])
+    # One more is rejected in its shard.
+    (tmp_path / "images/102.jpg").write_bytes(b"")
+    unmatched(tmp_path, 5, "here", "2")
     monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
-    unmatched(tmp_path, 5, "elsewhere")
+    unmatched(tmp_path, 5, "elsewhere", "2")
     assert digests(tmp_path / "elsewhere") == digests(tmp_path / "here")
     assert len((tmp_path / "here/rejected.jsonl").read_text().splitlines()) == 6
 

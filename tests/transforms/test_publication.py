@@ -14,6 +14,7 @@ from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_config
 from transforms.core.dataset.ledger import Ledger, ShardSummary
 from transforms.core.dataset.manifest import build_manifest, crc32c_hex, data_files, to_text
+from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.publication import Prepared, Publication
 from transforms.storage.files import join, storage_of
 from transforms.storage.gcs_storage import GcsStorage
@@ -48,6 +49,7 @@ class World:
             make_config(Path("in"), Path("out"), splits=(("train", 1.0),)).dataset,
             self._shards,
             Ledger(count, count, 0, 0, 0, 0, 0, 0),
+            written=ShardTotals.of(self._shards),
             data=files,
             recipe=RECIPES[whose],
             rejected={},
@@ -124,7 +126,7 @@ def _maker(root: str) -> Make:
     return make
 
 
-@pytest.fixture(params=["bucket", "folder"])
+@pytest.fixture(params=[pytest.param("bucket", marks=pytest.mark.slow), "folder"])
 def make(request: pytest.FixtureRequest) -> Make:
     maker: Make = request.getfixturevalue(request.param)
     return maker

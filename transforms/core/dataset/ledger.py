@@ -6,16 +6,15 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from transforms.core.dataset.image_file_names import ImageFile
 from transforms.core.dataset.output_names import is_attempt, staged_shard
 from transforms.core.json_text import parse_json
 from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import LabelCells, class_order, merge_cells
+from transforms.core.labels.label_kinds import LabelCells, merge_cells
 from transforms.core.planning.row_cells import row_labels
-from transforms.core.planning.shards import ShardName
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 
@@ -256,25 +255,6 @@ class Ledger:
                 f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
                 f"{self.rows_rejected} rejected{alone} = {rows_out}"
             )
-
-
-def split_classes(shards: Sequence[ShardSummary]) -> dict[str, dict[str, int]]:
-    """Records of each label in each split, labels in the order of `class_order`."""
-    counts: dict[str, Counter[str]] = {}
-    for shard in shards:
-        counts.setdefault(ShardName.parse(shard.file).split, Counter()).update(shard.labels)
-    return {
-        split: {label: labels[label] for label in sorted(labels, key=class_order)}
-        for split, labels in counts.items()
-    }
-
-
-def count_changes(shards: Iterable[ShardSummary]) -> dict[str, int]:
-    """Records of each change to the pixels, by name."""
-    counts: Counter[str] = Counter()
-    for shard in shards:
-        counts.update(shard.pixels)
-    return dict(sorted(counts.items()))
 
 
 def count_reasons(reasons: Mapping[tuple[str, str], int]) -> dict[str, int]:

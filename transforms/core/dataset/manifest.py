@@ -14,9 +14,10 @@ from transforms.core import decisions
 from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.dataset_warnings import DatasetWarning
 from transforms.core.dataset.image_file_names import image_file, image_files
-from transforms.core.dataset.ledger import Ledger, ShardSummary, count_changes, split_classes
+from transforms.core.dataset.ledger import Ledger, ShardSummary
 from transforms.core.dataset.manifest_checks import damage, foreign_names
 from transforms.core.dataset.output_names import index_file
+from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.decisions import Decision
 from transforms.core.features.layouts import Feature
 from transforms.core.json_text import parse_json
@@ -190,6 +191,7 @@ def build_manifest(
     shards: Sequence[ShardSummary],
     ledger: Ledger,
     *,
+    written: ShardTotals,
     data: Sequence[DataFile],
     recipe: str,
     rejected: Mapping[str, int],
@@ -202,14 +204,14 @@ def build_manifest(
         dataset: the description made before the run.
         shards: all shards, sorted by split and number.
         ledger: the counts of inputs and outputs.
+        written: totals of the shards.
         data: the result of `data_files` for the shards.
         recipe: see `dataset_recipe`.
         rejected: rejections of each reason.
         label_kind: `text`, `integer` or `none`.
         files: the small files next to the shards: name to content.
     """
-    classes = split_classes(shards)
-    changes = count_changes(shards)
+    classes, changes = written.split_classes(dataset.splits), written.changes
     return {
         "format_version": FORMAT_VERSION,
         "recipe": recipe,

@@ -9,15 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from transforms.core.dataset.dataset_warnings import DatasetWarning, split_warnings
-from transforms.core.dataset.image_statistics import Statistics
-from transforms.core.dataset.ledger import (
-    Ledger,
-    PlanTotals,
-    ShardSummary,
-    count_reasons,
-    split_classes,
-)
+from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary, count_reasons
 from transforms.core.dataset.output_names import REJECTED
+from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.shards import ShardName, empty_shards_warning
 from transforms.core.planning.splits import splits_in_order
@@ -25,7 +19,7 @@ from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
 
 MAX_LISTED = 1_000_000
-"""Rejections before the shards that the publishing worker holds as a list; 827 bytes each."""
+"""Rejections that the publishing worker holds as a list; 827 bytes each."""
 
 # Maximum number of keys in a warning.
 _MAX_KEYS = 3
@@ -45,7 +39,7 @@ class Gathered(NamedTuple):
         rejections: all of them, sorted; a sample if they are too many.
         reasons: the number of all rejections by subject and reason.
         counts: numbers of the listing, the reading and the join.
-        statistics: of the images in all shards; moved here from `shards`.
+        written: totals of the shards; moved here from `shards`.
         of_rows: whether records are made of rows, without images.
     """
 
@@ -56,7 +50,7 @@ class Gathered(NamedTuple):
     rejections: list[Rejection]
     reasons: Counter[tuple[str, str]]
     counts: Counter[str]
-    statistics: Statistics
+    written: ShardTotals
     of_rows: bool = False
 
     @property
@@ -125,7 +119,7 @@ class Gathered(NamedTuple):
             + empty
             + split_warnings(
                 records,
-                split_classes(self.shards),
+                self.written.split_classes(self.splits),
                 planned=self.totals.images,
                 options=options,
                 what="row" if self.of_rows else "image",
@@ -174,7 +168,9 @@ def in_order(
         splits: the splits in order; if empty, those that occur in the totals.
         everything: `totals`, one `PlanTotals`; `shards`, all `ShardSummary`; `rejections`, those of
             the join and the plan; `counts` of the listing, the reading and the join, and
-            those of `rejection_counts` if the rejections are only a sample.
+            those of `rejection_counts` if the rejections are only a sample. With `written`, one
+            `ShardTotals`, the shards are without labels and statistics, their rejections
+            are `shard_rejections`, and `rejection_counts` includes them.
         of_rows: whether records are made of rows, without images.
     """
     (totals,) = everything["totals"]
@@ -189,19 +185,18 @@ def in_order(
         return rank[name.split], name.number
 
     planned = sorted(everything["rejections"])
-    statistics = Statistics()
-    placed: list[ShardSummary] = []
-    for shard in everything["shards"]:
-        statistics.merge(Statistics.from_json(shard.statistics))
-        placed.append(dataclasses.replace(shard, statistics={}))
-    placed.sort(key=place)
-    of_shards = [r for shard in placed for r in shard.rejections]
-    rejections = sorted([*planned, *of_shards])
+    shards: list[ShardSummary] = sorted(everything["shards"], key=place)
     reasons = _counted_reasons(added) or count_by_reason(planned)
-    reasons.update(count_by_reason(of_shards))
-    return Gathered(
-        ordered, totals, placed, planned, rejections, reasons, added, statistics, of_rows
-    )
+    if "written" in everything:
+        [written] = everything["written"]
+        of_shards = everything["shard_rejections"]
+    else:
+        written = ShardTotals.of(shards)
+        of_shards = [r for shard in shards for r in shard.rejections]
+        reasons.update(count_by_reason(of_shards))
+        shards = [dataclasses.replace(shard, statistics={}) for shard in shards]
+    rejections = sorted([*planned, *of_shards])
+    return Gathered(ordered, totals, shards, planned, rejections, reasons, added, written, of_rows)
 
 
 def count_by_reason(rejections: Iterable[Rejection]) -> Counter[tuple[str, str]]:
@@ -210,7 +205,7 @@ def count_by_reason(rejections: Iterable[Rejection]) -> Counter[tuple[str, str]]
 
 
 def rejection_counts(reasons: Mapping[tuple[str, str], int]) -> list[Count]:
-    """Counts of rejections before the shards, for `in_order`, where not all are listed.
+    """Counts of rejections, for `in_order`, where not all are listed.
 
     >>> rejection_counts({("row", "no_label"): 3})
     [Count(name='rejected/row/no_label', value=3)]

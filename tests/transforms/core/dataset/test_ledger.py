@@ -17,7 +17,6 @@ from transforms.core.dataset.ledger import (
     PlanTotals,
     ShardSummary,
     count_reasons,
-    split_classes,
 )
 from transforms.core.label_errors import LabelsError
 from transforms.core.records import LabelledImage
@@ -158,25 +157,6 @@ def test_the_message_shows_the_sum() -> None:
         "the ledger does not balance: 99 rows read, but 8 used + 4 repeated + 2 unmatched + "
         "1 rejected = 15"
     )
-
-
-def test_split_classes() -> None:
-    shards = [
-        ShardSummary("train-00000-of-00002.tfrecord", "", labels={"b": 1, "a": 2}),
-        ShardSummary("train-00001-of-00002.tfrecord", "", labels={"a": 3}),
-        ShardSummary("test-00000-of-00001.tfrecord", ""),
-    ]
-    classes = split_classes(shards)
-    assert classes == {"train": {"a": 5, "b": 1}, "test": {}}
-    assert list(classes["train"]) == ["a", "b"]
-
-
-def test_classes_that_are_integers_are_in_the_order_of_numbers() -> None:
-    labels = {"100": 1, "9": 1, "10": 1, "-1": 1}
-    [classes] = split_classes(
-        [ShardSummary("a-00000-of-00001.tfrecord", "", labels=labels)]
-    ).values()
-    assert list(classes) == ["-1", "9", "10", "100"]
 
 
 def test_too_many_classes_are_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

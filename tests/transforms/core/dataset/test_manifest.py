@@ -26,6 +26,7 @@ from transforms.core.dataset.manifest import (
     parse_manifest,
     to_text,
 )
+from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.decisions import Decision
 from transforms.core.features.layouts import LAYOUTS
 from transforms.core.rejections import Rejection
@@ -54,6 +55,7 @@ def manifest() -> dict[str, Any]:
         DATASET,
         SHARDS,
         LEDGER,
+        written=ShardTotals.of(SHARDS),
         data=data_files(SHARDS),
         recipe="whole",
         rejected={"empty_file": 1},

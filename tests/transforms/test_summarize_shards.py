@@ -1,0 +1,125 @@
+"""The publishing worker gets little of each shard, and can hold 50,000 of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from tests.transforms.beam import collect, make_config
+from tests.transforms.core.dataset.test_shard_totals import content, summary
+from transforms import summarize_shards
+from transforms.core.dataset.ledger import PlanTotals, ShardSummary
+from transforms.core.dataset.manifest import build_manifest, data_files, index_files, to_text
+from transforms.core.dataset.run_counts import Gathered, in_order
+from transforms.core.dataset.shard_totals import ShardTotals
+from transforms.core.rejections import Rejection
+from transforms.gather import _BATCH, Everything, _by_name, _Packed, _PackFn
+from transforms.storage.output_changes import Put
+from transforms.summarize_shards import SummarizeShards
+
+
+def summaries(count: int) -> Iterator[ShardSummary]:
+    """Shards of 1,363 images and 1,000 classes, as `SummarizeShards` gives them."""
+    rng = random.Random(20)
+    for number in range(count):
+        yield summarize_shards._shortened(
+            ShardSummary(
+                f"train-{number:05d}-of-{count:05d}.tfrecord",
+                f"{rng.getrandbits(128):032x}",
+                1363,
+                rng.randrange(149_000_000, 151_000_000),
+                f"{rng.getrandbits(32):08x}",
+                rng.randrange(148_000_000, 149_000_000),
+                labels={"a": 1000, "b": 363},
+                statistics={"formats": {"jpeg": 1363}},
+                rejections=(Rejection("image", "empty_file", "0 bytes", "a.jpg", "a"),),
+                index_bytes=rng.randrange(60_000, 70_000),
+                index_crc32c=f"{rng.getrandbits(32):08x}",
+            )
+        )
+
+
+def packed(count: int) -> list[_Packed]:
+    fn = _PackFn("shards")
+    fn.start_bundle()
+    found = [each for shard in summaries(count) for each in fn.process(shard)]
+    return [*found, *(each.value for each in fn.finish_bundle())]
+
+
+def gathered(batches: list[_Packed]) -> Gathered:
+    """What the publishing worker makes of the batches."""
+    everything: Everything = {
+        "totals": [PlanTotals()],
+        "written": [ShardTotals()],
+        "rejections": [],
+        "shard_rejections": [],
+        "counts": [],
+    }
+    shards = _by_name((0, (batch for _, batch in batches)), {"shards": ShardSummary})
+    return in_order(["train"], everything | shards)
+
+
+def manifest_of(found: Gathered) -> str:
+    config = make_config(Path("in"), Path("out"))
+    manifest = build_manifest(
+        config.dataset,
+        found.shards,
+        found.ledger,
+        written=found.written,
+        data=data_files(found.shards),
+        recipe="",
+        rejected={},
+        label_kind="text",
+        files={},
+    )
+    return to_text(manifest)
+
+
+@pytest.mark.parametrize("count", [3_000, pytest.param(50_000, marks=pytest.mark.slow)])
+def test_a_shard_is_less_than_170_bytes_for_the_worker_that_publishes(count: int) -> None:
+    batches = packed(count)
+    sizes = [len(data) for _, (_, data) in batches]
+    assert sum(sizes) / count < 170
+    # The group of all shards, and one element of it.
+    assert max(sizes) <= 170 * _BATCH
+    tracemalloc.start()
+    try:
+        found = gathered(batches)
+        text = manifest_of(found)
+        files = [*data_files(found.shards), *index_files(found.shards)]
+        puts = [Put(f.staged, f.file, f.bytes, f.crc32c) for f in files]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(puts) == 2 * count
+    assert len(text) < 400 * count
+    # 50,000 shards take less than 200 MB.
+    assert peak < 4_000 * count
+
+
+def test_nothing_is_lost_of_what_is_added_up() -> None:
+    rejection = Rejection("image", "empty_file", "0 bytes", "a.jpg", "a")
+    shards = [summary(number) for number in range(12)]
+    shards[3] = dataclasses.replace(shards[3], rejections=(rejection,) * 2)
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        found: dict[str, Any] = (
+            pipeline | beam.Create(shards) | "Summarize" >> SummarizeShards()
+        )._asdict()
+        return found
+
+    found = collect(construct)
+    assert [each.file for each in found["shards"]] == sorted(each.file for each in shards)
+    assert {str((s.labels, s.pixels, s.statistics, s.rejections)) for s in found["shards"]} == {
+        "({}, {}, {}, ())"
+    }
+    [totals] = found["totals"]
+    assert content(totals) == content(ShardTotals.of(shards))
+    assert found["rejections"] == [rejection, rejection]
