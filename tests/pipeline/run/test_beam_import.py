@@ -89,6 +89,26 @@ def test_the_signature_of_a_step_is_what_it_was() -> None:
     assert out.splitlines() == ["True", "(element, side) ()", "True"]
 
 
+def test_texts_are_coded_as_before_but_without_calls_of_python() -> None:
+    out = run(
+        "from pipeline.run.beam_import import import_beam\n"
+        "from apache_beam.coders import StrUtf8Coder\n"
+        "from pipeline.run.beam_import import code_texts_in_c\n"
+        "texts = ['', 'a', 'é', '한강', '\\U0001f600', 'a\\0b']\n"
+        "before = [StrUtf8Coder().get_impl().encode_nested(text) for text in texts]\n"
+        "code_texts_in_c()\n"
+        "impl = StrUtf8Coder().get_impl()\n"
+        "after = [impl.encode_nested(text) for text in texts]\n"
+        "print(before == after, texts == [impl.decode_nested(data) for data in after])\n"
+        "print(StrUtf8Coder().encode is str.encode, StrUtf8Coder().decode is bytes.decode)\n"
+        "try:\n"
+        "    impl.encode('\\udcff')\n"
+        "except UnicodeEncodeError:\n"
+        "    print('refused')"
+    )
+    assert out.splitlines() == ["True True", "True True", "refused"]
+
+
 def test_a_stage_does_not_wait_for_the_next_sample_of_its_steps() -> None:
     # Joining the thread that samples takes up to one period.
     out = run(

@@ -56,7 +56,8 @@ def join_group(
     found, rows, unlabelled = _sides(
         group, label_from == "csv" and requirements.has_label, requirements.boxes
     )
-    images = sorted(set(found))
+    # Nearly always, there is one.
+    images = sorted(set(found)) if len(found) > 1 else found
     labels: set[str] = set()
     if len(images) > 1:
         if label_from not in ("csv", "none"):
@@ -171,7 +172,19 @@ def _label_image(
     label = image.label if from_path else "" if requirements.many_labels else row.label
     cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
     split = row.split or image.split
-    return image._replace(label=label, split=split, group=row.group, cells=cells)
+    # Not `_replace`, which takes three times as long.
+    return JoinSide(
+        image.path,
+        image.size,
+        image.version,
+        label,
+        image.where,
+        split,
+        row.group,
+        cells,
+        is_image=True,
+        checksum=image.checksum,
+    )
 
 
 def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:
