@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Command] = {
     "verify": Command("read every shard again, compare with the manifest", is_supervised=True),
     "show": Command("print records of a dataset or of TFRecord files, save their images"),
     "export": Command("write index files with which NVIDIA DALI reads a dataset"),
+    "diff": Command("print what differs between two datasets, from their indexes"),
     "report": Command("write report.html of a dataset again", is_supervised=True),
 }
 

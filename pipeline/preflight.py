@@ -20,6 +20,7 @@ from transforms.core.dataset.manifest import ManifestError
 from transforms.core.dataset.output_names import MANIFEST, PROBE, STAGING, ForeignNameError
 from transforms.core.features.layouts import is_layout_file
 from transforms.core.label_errors import LabelsError
+from transforms.core.shown_text import as_written
 from transforms.staging import check_output
 from transforms.storage.files import join, read_manifest, storage_of
 
@@ -128,19 +129,6 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
         f"--output {config.output} holds a dataset made with other options: "
         f"{'; '.join(changed) or other}. Use --overwrite or another --output"
     )
-
-
-def as_written(value: Any) -> str:
-    """The value of an option as written on a command line.
-
-    >>> as_written({"train": 0.9, "test": 0.1}), as_written(None)
-    ('train=0.9,test=0.1', 'not given')
-    """
-    if isinstance(value, dict):
-        return ",".join(f"{name}={share:.12g}" for name, share in value.items())
-    if isinstance(value, list):
-        return ",".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
-    return "not given" if value is None else str(value)
 
 
 def check_writable(config: ConvertConfig) -> None:

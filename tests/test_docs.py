@@ -138,6 +138,7 @@ ELSEWHERE = {
     "--limit",  # show
     "--class",
     "--split",
+    "--json",  # diff
     "--fast",  # verify
     "--full",
     "--dist",  # pytest

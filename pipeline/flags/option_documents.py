@@ -18,7 +18,7 @@ from pipeline.flags.option_table import GROUPS, OPTIONS
 _ROOT = Path(__file__).parents[2]
 
 # The commands that do not take the options of the table.
-_OTHER_COMMANDS = ("verify", "show", "export", "report")
+_OTHER_COMMANDS = ("verify", "show", "export", "diff", "report")
 
 _TEMPLATE = {
     "name": "Images to TFRecords",
@@ -46,8 +46,8 @@ _REFERENCE = """# Command-line reference
 This page is made from the commands and the table of options in `pipeline/flags/` by
 `python -m pipeline.flags.option_documents`. `image-tfrecords COMMAND` and
 `python -m pipeline.COMMAND` are the same. The options up to *Run* are those of `convert` and
-`plan`; [`verify`](#verify), [`show`](#show), [`export`](#export) and [`report`](#report) are at
-the end.
+`plan`; [`verify`](#verify), [`show`](#show), [`export`](#export), [`diff`](#diff) and
+[`report`](#report) are at the end.
 
 *Recorded* options decide bytes of a dataset: its manifest holds them, and a finished dataset is
 only kept by a run with the same ones. Any option of Apache Beam passes through in addition.

@@ -47,7 +47,7 @@ usage: {self.prog} {_USAGE}
 
 differences from convert:
   --output DIR  required, as in convert: checked, and not written to
-  --runner      plans there; with workers on other machines, give --temp_location
+  --runner      plans there; workers on other machines need --temp_location
   --strict      warnings end the command with exit code 2
   --check, --transcode, --resize and other flags about pixels are checked, and
                 change nothing in the plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 HIDDEN = "[hidden]"
 """The replacement for a secret."""
@@ -110,3 +111,16 @@ def format_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def as_written(value: Any) -> str:
+    """The value of an option as written on a command line.
+
+    >>> as_written({"train": 0.9, "test": 0.1}), as_written(None)
+    ('train=0.9,test=0.1', 'not given')
+    """
+    if isinstance(value, dict):
+        return ",".join(f"{name}={share:.12g}" for name, share in value.items())
+    if isinstance(value, list):
+        return ",".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
+    return "not given" if value is None else str(value)

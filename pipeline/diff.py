@@ -1,0 +1,165 @@
+"""`python -m pipeline.diff A B`: what differs between two datasets, from their indexes alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipeline.command_line import start
+from pipeline.errors import DatasetError, UsageError, input_error
+from pipeline.flags.flag_spelling import underscored
+from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.options import add_run_flags
+from pipeline.flags.unknown_flags import check_words
+from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.verbosity import show_logs
+from transforms.core.shown_text import printable
+
+if TYPE_CHECKING:
+    from transforms.core.comparison.change_lines import Differences
+    from transforms.core.comparison.record_changes import Records
+
+
+class DifferentError(DatasetError):
+    """The datasets differ; the exit code 1 says so."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Compares two datasets and prints the differences.
+
+    Raises:
+        DifferentError: they differ.
+        UsageError: one of them cannot be read. Never a failure with the exit code 1.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    parser = make_parser()
+    flags, unknown = parser.parse_known_args(underscored(arguments))
+    check_words(unknown, arguments, parser)
+    if flags.verbose:
+        show_logs()
+    import_beam(arguments)
+    configure_file_systems(())
+    try:
+        found = compare_datasets(flags.former, flags.other)
+    except (DatasetError, OSError) as error:
+        raise UsageError(str(error)) from error
+    both = f"{flags.former} and {flags.other}"
+    if flags.json:
+        for line in found.json_lines():
+            print(line)
+    elif not flags.quiet:
+        for line in found.summary_lines():
+            print(printable(line))
+    if differing := found.total():
+        raise DifferentError(f"{both} differ: {differing}")
+    if not flags.json:
+        print(f"equal: {both} hold the same {found.records.new.table.num_rows} records")
+
+
+def make_parser() -> OneLineParser:
+    """The parser of `diff`."""
+    parser = OneLineParser(
+        "diff",
+        "Prints what differs between two datasets, from their indexes alone.\n"
+        "Exits with 0 if they are equal, with 1 if not.",
+        usage="A B [FLAGS]",
+        examples=(
+            "out/monday out/tuesday",
+            "out/monday gs://my-bucket/monday --quiet",
+            "out/monday out/tuesday --json",
+        ),
+    )
+    parser.add_argument("former", metavar="A", help="folder of a dataset")
+    parser.add_argument("other", metavar="B", help="folder of the dataset to compare with it")
+    parser.add_argument(
+        "--json", action="store_true", help="a line of JSON for each difference, for programs"
+    )
+    add_run_flags(parser, "quiet", "verbose")
+    return parser
+
+
+def compare_datasets(former: str, other: str) -> Differences:
+    """The differences between the datasets in two folders.
+
+    Raises:
+        DatasetError: a folder holds no dataset, or its indexes are missing or damaged.
+    """
+    from pipeline.open_dataset import open_dataset
+    from transforms.core.comparison.change_lines import Differences
+    from transforms.core.comparison.option_changes import option_changes, other_files
+    from transforms.core.comparison.record_changes import compare_records
+
+    manifests = [open_dataset(folder) for folder in (former, other)]
+    # Both are checked before the indexes of one are read.
+    for folder, manifest in zip((former, other), manifests, strict=True):
+        _check_indexes(folder, manifest)
+    old, new = (
+        read_records(folder, manifest)
+        for folder, manifest in zip((former, other), manifests, strict=True)
+    )
+    found = Differences(compare_records(old, new), option_changes(*manifests))
+    if found.total():
+        return found
+    return found._replace(files=other_files(*manifests))
+
+
+def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
+    """The records of a dataset, from its indexes.
+
+    Raises:
+        DatasetError: an index is missing, damaged or cannot be read.
+    """
+    from transforms.core.comparison.record_changes import Records
+    from transforms.core.index.record_index import RecordIndexError
+
+    try:
+        return Records.joined(_read_indexes(folder, manifest))
+    except RecordIndexError as error:
+        raise UsageError(str(error)) from error
+
+
+def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
+    """Checks that every record of a dataset is in an index."""
+    from transforms.core.dataset.output_names import MANIFEST
+    from transforms.core.index.index_checks import index_list_problems
+
+    if manifest["options"].get("key") == "row":
+        raise UsageError(f"{folder} holds rows without images, which diff cannot compare")
+    if "index" not in manifest:
+        raise UsageError(f"{folder} has no indexes: convert it again, into another folder")
+    for problem in index_list_problems(manifest):
+        raise UsageError(f"{folder}/{MANIFEST} was edited: {problem}")
+
+
+def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]:
+    """The records of each shard of a dataset, in order."""
+    from transforms.core.comparison.record_changes import COLUMNS, Records
+    from transforms.core.dataset.manifest import crc32c_hex
+    from transforms.core.file_errors import TooLargeError
+    from transforms.core.index.record_index import read_index
+    from transforms.storage.files import join, storage_of
+
+    storage = storage_of(folder)
+
+    def read(entry: Mapping[str, Any]) -> Records:
+        path = join(folder, entry["file"])
+        data: bytes | None = None
+        try:
+            data = storage.read_bytes(path, follow_links=False, max_bytes=entry["bytes"])
+        except TooLargeError:
+            pass
+        except OSError as error:
+            raise input_error(f"cannot read the index {path}", error) from error
+        if data is None or crc32c_hex(data) != entry["crc32c"]:
+            raise UsageError(
+                f"{path} is damaged, or was replaced by another run: its checksum is not that of "
+                "the manifest; run the same command again, or `verify`"
+            )
+        return Records.of_index(read_index(data, path, records=entry["records"], columns=COLUMNS))
+
+    yield from storage.for_each(read, manifest["index"])
+
+
+if __name__ == "__main__":
+    sys.exit(start("diff", main))

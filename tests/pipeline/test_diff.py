@@ -1,0 +1,204 @@
+"""`diff` says what differs between two datasets, and in one line why it cannot say so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeline.diff
+from tests.conftest import draw
+from tests.pipeline.commands import ROOT, Dataset, Ran, make_dataset, run_here
+from tests.pipeline.many_records import RECORDS, write_many
+from tests.servers.gcs import GcsServer
+
+
+def diff(*words: object) -> Ran:
+    """Runs `diff` in this process."""
+    return run_here(pipeline.diff.main, "diff", [str(word) for word in words])
+
+
+def make(folder: Path, labels: dict[str, str], **flags: Any) -> Dataset:
+    """A dataset of the photos in `folder/in` with these labels."""
+    rows = "\n".join(f"{stem},{label}" for stem, label in labels.items())
+    (folder / "labels.csv").write_text(f"id,label\n{rows}\n")
+    return make_dataset(
+        folder / str(flags.pop("name", "new")),
+        images=f"{folder}/in/*.jpg",
+        labels=folder / "labels.csv",
+        **flags,
+    )
+
+
+LABELS = {"a": "cat", "b": "cat", "c": "dog", "d": "dog"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos, and the dataset `old` of them."""
+    folder = tmp_path_factory.mktemp("made")
+    for at, stem in enumerate(LABELS):
+        draw(folder / "in" / f"{stem}.jpg", seed=at)
+    make(folder, LABELS, name="old")
+    return folder
+
+
+@pytest.fixture
+def old(made: Path, tmp_path: Path) -> Dataset:
+    """A dataset of four photos, which are in `tmp_path/in`."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return Dataset(tmp_path / "old")
+
+
+def test_all_kinds_of_differences(old: Dataset, tmp_path: Path) -> None:
+    draw(tmp_path / "in" / "b.jpg", seed=9)
+    draw(tmp_path / "in" / "e.jpg", seed=10)
+    (tmp_path / "in" / "d.jpg").unlink()
+    labels = {"a": "fox", "b": "cat", "c": "dog", "e": "ant"}
+    new = make(tmp_path, labels, splits="test=1", seed=3)
+    ran = diff(old.folder, f"{new.folder}/")
+    assert ran.code == 1
+    assert ran.out.splitlines() == [
+        "records     4 -> 4, 3 in both",
+        "added       1: 'e'",
+        "removed     1: 'd'",
+        "relabelled  1 with another label: 'a' from 'cat' to 'fox'",
+        "moved       3 in another split: 'a' from 'train' to 'test', 'b' from 'train' to 'test', "
+        "'c' from 'train' to 'test'",
+        "pixels      1 with another stored image: 'b'",
+        "originals   1 made from another file",
+        "class ids   4: 'ant' from none to 0, 'cat' from 0 to 1, 'dog' from 1 to 2, ...",
+        "options     2: --seed from 0 to 3, --splits from train=1 to test=1",
+        "files       0 with other features, such as boxes and cells",
+    ]
+    assert ran.error() == (
+        f"diff: {old.folder} and {new.folder}/ differ: 1 added, 1 removed, 1 relabelled, 3 moved, "
+        "1 pixels, 1 originals, 4 class ids, 2 options"
+    )
+    as_json = diff(old.folder, new.folder, "--json")
+    lines = [json.loads(line) for line in as_json.out.splitlines()]
+    assert as_json.code == 1
+    assert lines[0] == {"change": "added", "key": "e", "split": "test", "label": "ant"}
+    assert lines[-1]["records"] == [4, 4] and not lines[-1]["equal"]
+    quiet = diff(old.folder, new.folder, "--quiet")
+    assert (quiet.code, quiet.out) == (1, "")
+    assert quiet.error() == ran.error().replace("/ differ", " differ")
+
+
+def test_equal_datasets(old: Dataset, tmp_path: Path) -> None:
+    again = make(tmp_path, LABELS)
+    ran = diff(old.folder, again.folder)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1] == (
+        f"equal: {old.folder} and {again.folder} hold the same 4 records"
+    )
+    assert json.loads(diff(old.folder, again.folder, "--json").out)["equal"] is True
+
+
+def test_boxes_are_compared_as_checksums(old: Dataset, tmp_path: Path) -> None:
+    made = []
+    for side in (5, 6):
+        rows = "\n".join(f"{stem},x,0,0,{side},4" for stem in LABELS)
+        (tmp_path / "boxes.csv").write_text(f"id,label,xmin,ymin,xmax,ymax\n{rows}\n")
+        made.append(
+            make_dataset(
+                tmp_path / f"boxes-{side}",
+                images=f"{tmp_path}/in/*.jpg",
+                labels=tmp_path / "boxes.csv",
+                layout="detection",
+                box_units="pixel",
+            )
+        )
+    ran = diff(made[0].folder, made[1].folder)
+    assert ran.code == 1 and ran.error().endswith(" differ: 1 files")
+    assert ran.out.splitlines()[-1].startswith("files       1 with other features")
+
+
+def test_datasets_in_a_bucket(old: Dataset, gcs: GcsServer) -> None:
+    gcs.make_bucket("copies")
+    gcs.put_folder("copies", "old/", old.folder)
+    assert diff(old.folder, "gs://copies/old").code == 0
+    ran = diff("gs://copies/old", "gs://copies/none")
+    assert ran.code == 2 and "gs://copies/none holds no dataset" in ran.error()
+
+
+def _index(folder: Path) -> Path:
+    (path,) = (folder / "index").iterdir()
+    return path
+
+
+def _edit_manifest(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    edit(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def _unfinished(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    (folder / ".staging").mkdir()
+    (folder / ".staging" / "probe.1").touch()
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (shutil.rmtree, "holds no dataset: there is no such folder"),
+    "no manifest": (
+        lambda folder: (folder / "manifest.json").unlink(),
+        "holds no dataset: there are TFRecords but no",
+    ),
+    "half written": (_unfinished, "holds no dataset: a run is still writing it"),
+    "no indexes": (
+        lambda folder: _edit_manifest(folder, lambda manifest: manifest.pop("index")),
+        "",
+    ),
+    "a missing index": (lambda folder: _index(folder).unlink(), "cannot read the index "),
+    "a flipped byte": (
+        lambda folder: _index(folder).write_bytes(
+            _index(folder).read_bytes()[:-9] + b"?" + _index(folder).read_bytes()[-8:]
+        ),
+        " is damaged, or was replaced by another run: its checksum is not that of the manifest",
+    ),
+    "a longer index": (
+        lambda folder: _index(folder).write_bytes(_index(folder).read_bytes() + b"?"),
+        " is damaged, or was replaced by another run",
+    ),
+    "another format": (
+        lambda folder: _edit_manifest(folder, lambda manifest: manifest.update(format_version=1)),
+        "has format version 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_dataset_that_cannot_be_compared(name: str, old: Dataset, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(old.folder, damaged)
+    damage, says = DAMAGE[name]
+    damage(damaged)
+    for words in ((old.folder, damaged), (damaged, old.folder)):
+        ran = diff(*words, "--json")
+        assert (ran.code, ran.out) == (2, "")
+        assert says in ran.error() and str(damaged) in ran.error()
+
+
+def test_rows_without_images_are_not_compared(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("id,x\na,1\n")
+    table = make_dataset(tmp_path / "out", labels=tmp_path / "table.csv", layout="rows")
+    ran = diff(table.folder, table.folder)
+    assert ran.code == 2 and "holds rows without images" in ran.error()
+
+
+@pytest.mark.slow
+def test_records_are_compared_in_little_memory(tmp_path: Path) -> None:
+    """A process takes 130 MB, and 350 bytes for each record; a dict of records would take 1 KB."""
+    write_many(tmp_path, RECORDS)
+    command = [sys.executable, "-m", "tests.pipeline.many_records", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < (180 << 20) + 500 * RECORDS

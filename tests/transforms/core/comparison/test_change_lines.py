@@ -1,0 +1,88 @@
+"""The summary of the differences has about ten lines, and JSON has one for each of them."""
+
+from __future__ import annotations
+
+import json
+
+from tests.transforms.core.comparison.tables import Row, records_of
+from transforms.core.comparison.change_lines import Differences
+from transforms.core.comparison.option_changes import OptionChange
+from transforms.core.comparison.record_changes import compare_records
+
+OLD = records_of(
+    [
+        Row("same", "train", "cat", 0),
+        Row("gone", "test", "dog", 1),
+        Row("named", "train", "dog", 1),
+        Row("moved", "train", "dog", 1),
+    ],
+    [Row("encoded", "train", "cat", 0, 5, 4), Row("other", "train", "cat", 0, 6)],
+)
+NEW = records_of(
+    [
+        Row("other", "train", "cat", 0, 7),
+        Row("encoded", "train", "cat", 0, 8, 4),
+        Row("moved", "test", "dog", 1),
+        Row("named", "train", "fox", 2),
+        Row("same", "train", "cat", 0),
+        *(Row(f"new-{number}", "test") for number in (4, 2, 1, 3)),
+    ]
+)
+FOUND = Differences(
+    compare_records(OLD, NEW),
+    [OptionChange("seed", 1, 2), OptionChange("splits", {"train": 0.9, "test": 0.1}, None)],
+)
+
+
+def test_the_summary() -> None:
+    assert list(FOUND.summary_lines()) == [
+        "records     6 -> 9, 5 in both",
+        "added       4: 'new-1', 'new-2', 'new-3', ...",
+        "removed     1: 'gone'",
+        "relabelled  1 with another label: 'named' from 'dog' to 'fox'",
+        "moved       1 in another split: 'moved' from 'train' to 'test'",
+        "pixels      2 with another stored image: 'encoded', 'other'",
+        "originals   1 made from another file",
+        "class ids   1: 'fox' from none to 2",
+        "options     2: --seed from 1 to 2, --splits from train=0.9,test=0.1 to not given",
+        "files       0 with other features, such as boxes and cells",
+    ]
+    assert FOUND.total() == (
+        "4 added, 1 removed, 1 relabelled, 1 moved, 2 pixels, 1 originals, 1 class ids, 2 options"
+    )
+
+
+def test_lines_of_json() -> None:
+    lines = [json.loads(line) for line in FOUND.json_lines()]
+    new = [
+        {"change": "added", "key": f"new-{at}", "split": "test", "label": ""} for at in (1, 2, 3, 4)
+    ]
+    assert lines == [
+        *new,
+        {"change": "removed", "key": "gone", "split": "test", "label": "dog"},
+        {"change": "relabelled", "key": "named", "from": "dog", "to": "fox"},
+        {"change": "moved", "key": "moved", "from": "train", "to": "test"},
+        {"change": "pixels", "key": "encoded", "other_original": False},
+        {"change": "pixels", "key": "other", "other_original": True},
+        {"change": "class_id", "name": "fox", "from": None, "to": 2},
+        {"change": "option", "name": "seed", "from": 1, "to": 2},
+        {"change": "option", "name": "splits", "from": {"train": 0.9, "test": 0.1}, "to": None},
+        {"equal": False, "records": [6, 9], **FOUND.counts()},
+    ]
+
+
+def test_nothing_differs() -> None:
+    equal = Differences(compare_records(OLD, OLD), [])
+    assert equal.total() == ""
+    assert list(equal.summary_lines())[1:3] == ["added       0", "removed     0"]
+    (line,) = equal.json_lines()
+    assert json.loads(line)["equal"] is True
+
+
+def test_several_labels_are_a_list() -> None:
+    old = records_of([Row("a", label=["x", "y"], label_id=[0, 1])], many=True)
+    new = records_of([Row("a", label=["y"], label_id=[1])], many=True)
+    found = Differences(compare_records(old, new), [])
+    line = json.loads(next(found.json_lines()))
+    assert line == {"change": "relabelled", "key": "a", "from": ["x", "y"], "to": "y"}
+    assert "'a' from 'x|y' to 'y'" in list(found.summary_lines())[3]

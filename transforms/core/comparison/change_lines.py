@@ -1,0 +1,174 @@
+"""The differences between two datasets as a summary, and as lines of JSON for programs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from transforms.core.comparison.option_changes import OptionChange
+from transforms.core.comparison.record_changes import SEPARATOR, RecordChanges
+from transforms.core.shown_text import as_written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from transforms.core.comparison.record_changes import Rows
+
+# Differences named in a line of the summary, and characters of each name.
+_MAX_NAMED = 3
+_MAX_TEXT = 60
+
+# Records that become lines of JSON at a time.
+_BATCH = 10_000
+
+
+class Differences(NamedTuple):
+    """All differences between two datasets.
+
+    Attributes:
+        records: of records and their classes.
+        options: of options.
+        files: shards with other bytes although the indexes agree.
+    """
+
+    records: RecordChanges
+    options: Sequence[OptionChange]
+    files: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """The number of differences of each kind."""
+        classes = len(self.records.classes())
+        return {
+            **self.records.counts(),
+            "class_ids": classes,
+            "options": len(self.options),
+            "files": self.files,
+        }
+
+    def total(self) -> str:
+        """The kinds of differences with their counts, in one line; empty without any."""
+        found = self.counts().items()
+        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found if count)
+
+    def summary_lines(self) -> Iterator[str]:
+        """One line for each kind of difference."""
+        found = self.records
+        old, new = found.old.table, found.new.table
+        yield _line("records", f"{old.num_rows} -> {new.num_rows}, {len(found.kept[0])} in both")
+        for name, table, rows in (("added", new, found.added), ("removed", old, found.removed)):
+            named = (repr(row["key"][:_MAX_TEXT]) for _, row in _sorted(table, rows, _MAX_NAMED))
+            yield _line(name, str(len(rows)), len(rows), named)
+        for name, column, words in (
+            ("relabelled", "label", "with another label"),
+            ("moved", "split", "in another split"),
+        ):
+            rows = getattr(found, name)
+            named = (
+                f"{key[:_MAX_TEXT]!r} from {_text(was)} to {_text(now)}"
+                for key, was, now in _pairs(found, rows, column, _MAX_NAMED)
+            )
+            yield _line(name, f"{len(rows)} {words}", len(rows), named)
+        count = len(found.pixels)
+        kept = _sorted(new, found.kept[1][found.pixels], _MAX_NAMED)
+        named = (repr(row["key"][:_MAX_TEXT]) for _, row in kept)
+        yield _line("pixels", f"{count} with another stored image", count, named)
+        yield _line("originals", f"{len(found.originals)} made from another file")
+        classes = found.classes()
+        named = (
+            f"{name[:_MAX_TEXT]!r} from {_id(was)} to {_id(now)}"
+            for name, (was, now) in classes.items()
+        )
+        yield _line("class ids", str(len(classes)), len(classes), named)
+        named = (
+            f"--{each.name} from {as_written(each.old)} to {as_written(each.new)}"
+            for each in self.options
+        )
+        yield _line("options", str(len(self.options)), len(self.options), named)
+        yield _line("files", f"{self.files} with other features, such as boxes and cells")
+
+    def json_lines(self) -> Iterator[str]:
+        """A line of JSON for each difference, records sorted by key; the last has the counts."""
+        found = self.records
+        for name, table, rows in (
+            ("added", found.new.table, found.added),
+            ("removed", found.old.table, found.removed),
+        ):
+            for _, row in _sorted(table, rows):
+                label = _labels(row["label"])
+                yield _json(change=name, key=row["key"], split=row["split"], label=label)
+        for name, column in (("relabelled", "label"), ("moved", "split")):
+            for key, was, now in _pairs(found, getattr(found, name), column):
+                old, new = (_labels(was), _labels(now)) if column == "label" else (was, now)
+                yield _json(change=name, key=key, **{"from": old, "to": new})
+        originals = {*found.originals.tolist()}
+        for place, row in _sorted(found.new.table, found.kept[1][found.pixels]):
+            is_other = int(found.pixels[place]) in originals
+            yield _json(change="pixels", key=row["key"], other_original=is_other)
+        for name, (was_id, now_id) in found.classes().items():
+            yield _json(change="class_id", name=name, **{"from": was_id, "to": now_id})
+        for option in self.options:
+            yield _json(change="option", name=option.name, **{"from": option.old, "to": option.new})
+        records = [found.old.table.num_rows, found.new.table.num_rows]
+        yield _json(equal=not self.total(), records=records, **self.counts())
+
+
+def _sorted(table: pa.Table, rows: Rows, limit: int | None = None) -> Iterator[tuple[int, Any]]:
+    """Rows of a table by their keys: the place of each in `rows`, and its values.
+
+    Args:
+        table: has the column `key`.
+        rows: some of its rows.
+        limit: how many to return; None for all.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(rows):
+        # Arrow selects nothing from nothing with an error.
+        return
+    keys = pa.table({"key": table.column("key").take(rows)})
+    by_key = [("key", "ascending")]
+    if limit is None:
+        places = pc.sort_indices(keys, sort_keys=by_key)
+    else:
+        places = pc.select_k_unstable(keys, k=min(limit, len(rows)), sort_keys=by_key)
+    order = places.to_numpy()
+    for start in range(0, len(order), _BATCH):
+        batch = order[start : start + _BATCH]
+        yield from zip(batch.tolist(), table.take(rows[batch]).to_pylist(), strict=True)
+
+
+def _pairs(
+    found: RecordChanges, rows: Rows, column: str, limit: int | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """The keys of some of `kept`, sorted, with the former and the new value of a column."""
+    old, new = found.old.table.column(column), found.new.table.column(column)
+    old_rows, new_rows = found.kept[0][rows], found.kept[1][rows]
+    for place, row in _sorted(found.new.table.select(["key"]), new_rows, limit):
+        yield row["key"], old[old_rows[place]].as_py(), new[new_rows[place]].as_py()
+
+
+def _line(name: str, text: str, count: int = 0, examples: Iterable[str] = ()) -> str:
+    """A line of the summary, with the first of `count` examples."""
+    shown = list(itertools.islice(examples, _MAX_NAMED))
+    more = ", ..." if count > len(shown) else ""
+    return f"{name:<11} {text}{': ' if shown else ''}{', '.join(shown)}{more if shown else ''}"
+
+
+def _text(text: str) -> str:
+    return repr(text.replace(SEPARATOR, "|")[:_MAX_TEXT])
+
+
+def _id(class_id: int | None) -> str:
+    return "none" if class_id is None else str(class_id)
+
+
+def _labels(text: str) -> str | list[str]:
+    """The label of a record; a list of several, which no label can contain the separator of."""
+    return text.split(SEPARATOR) if SEPARATOR in text else text
+
+
+def _json(**fields: Any) -> str:
+    return json.dumps(fields, ensure_ascii=False)
