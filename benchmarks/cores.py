@@ -9,6 +9,9 @@ one process measures itself, in seconds of the processor for an image:
   which are measured alone;
 - the part outside of shards: listing, joining, planning, duplicates, statistics, publishing.
 
+A shard is synced, renamed and described in another thread while the next one is converted. That
+work counts as part of the next shard, but not as part in order; that of the last shard is outside.
+
 The estimate for a number of cores assumes that a process converts an image in the longest of
 its part in a shard divided by its cores, its part under the lock, and its part in order; that
 processes do not slow each other down; and that all other work is done by one core, while no image
@@ -46,6 +49,9 @@ _PART = 4
 _TIMED = "--timed"
 
 _MICRO = 1e6
+
+# Two processes on two cores may take so many times as long for an image as one with threads.
+_MOST = 1.05
 
 
 class Runs(NamedTuple):
@@ -244,11 +250,39 @@ def measured_lines(results: dict[int, list[Runs]], parts: Parts) -> str:
             f"{workers} processes: {wall.start:.2f} s + {wall.slope * _MICRO:.0f} us an image; "
             f"core seconds: {cpu_fit.start:.2f} s + {cpu_fit.slope * _MICRO:.0f} us an image"
         )
+    lines += ["", compared_line(results), checked_line(results[1], parts)]
     shown = [
         f"{name.replace('_', ' ')} {each * _MICRO:.0f}" for name, each in parts._asdict().items()
     ]
     lines += ["", f"microseconds of one core for an image: {', '.join(shown)}"]
     return "\n".join(lines)
+
+
+def compared_line(results: dict[int, list[Runs]]) -> str:
+    """The time of an image in two processes over that in one, start-up left out."""
+    one, two = (fit(runs, [each.wall for each in runs]).slope for runs in results.values())
+    ratio = two / one
+    holds = "holds" if ratio <= _MOST else "missed"
+    return (
+        "two processes take "
+        f"{ratio:.2f} times as long for an image as one, apart from start-up "
+        f"(at most {_MOST}: {holds})"
+    )
+
+
+def checked_line(runs: Sequence[Runs], parts: Parts) -> str:
+    """Whether the parts, measured in runs of their own, add up to an image's time of the cores.
+
+    Args:
+        runs: of one process.
+        parts: of one process.
+    """
+    whole = fit(runs, [each.cpu for each in runs]).slope
+    total = parts.in_shard + parts.outside
+    return (
+        f"the parts in and outside of shards add up to {total * _MICRO:.0f} us an image, "
+        f"{total / whole:.2f} of its core seconds"
+    )
 
 
 def estimate_table(parts: Parts) -> str:
