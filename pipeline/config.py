@@ -129,7 +129,8 @@ class ConvertConfig:
         """How the dataset is cut into shards."""
         # Splits from rows or folders are known only after all of them are read.
         names = tuple(name for name, _ in self.splits) if self.split_from == "hash" else ()
-        return ShardPlan(names, self.shard_size, self.num_shards, self.gzip)
+        per_image = self.files == "per_image"
+        return ShardPlan(names, self.shard_size, self.num_shards, self.gzip, per_image)
 
     @property
     def label_rules(self) -> LabelRules:

@@ -167,7 +167,9 @@ class WriteDataset(beam.PTransform):
         self._features = features
         self._rules = label_rules(label_kind, class_names, dense_labels)
         gzip = one_of("compression", compression, COMPRESSIONS) == "gzip"
-        self._plan = shard_plan(num_shards, shard_size, gzip)
+        self._plan = shard_plan(num_shards, shard_size, gzip)._replace(
+            per_image=files == "per_image"
+        )
         self._files = one_of("files", files, FILES)
         if files == "per_image" and (num_shards or shard_size):
             raise ValueError("num_shards and shard_size do not go with files 'per_image'")

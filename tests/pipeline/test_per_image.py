@@ -27,6 +27,7 @@ from tests.pipeline.reading import SLIM
 from tests.servers.gcs import GcsServer
 from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import read_records
+from transforms.core.planning import shards
 
 
 def files(dataset: Dataset) -> dict[str, Path]:
@@ -266,3 +267,17 @@ def test_statistics_point_into_the_files_of_single_images(tmp_path: Path) -> Non
         assert image["offset"] == 0
         # Length and checksum before a record's data, a checksum after it.
         assert len(stored) == 12 + image["length"] + 4
+
+
+def test_too_many_files_are_refused_before_any_is_converted(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "MAX_FILES", 17)
+    flags = {"images": f"{photos}/*/*.jpg", "files": "per_image", "output": tmp_path / "out"}
+    ran = convert(**flags)
+    assert ran.code == 2
+    assert "--files per_image: 18 images are more than 17" in ran.error()
+    assert "Traceback" not in ran.err
+    assert not list((tmp_path / "out").glob(".staging/*"))
+    monkeypatch.setattr(shards, "MAX_FILES", 18)
+    assert convert(**flags).code == 0

@@ -22,6 +22,13 @@ A planned image is 238 bytes with a key and a path of 100 characters each, the n
 one element, and Beam's limit for an element is 100 MB.
 """
 
+MAX_FILES = 1_000_000
+"""Files of a dataset with a file for each image.
+
+One worker makes the manifest, which lists all of them: 207 bytes each with a key of 43 characters,
+and 2,065 bytes of memory at its peak, before the folder is listed.
+"""
+
 # The default size of a shard in bytes.
 DEFAULT_SHARD_SIZE = 150_000_000
 
@@ -144,12 +151,14 @@ class ShardPlan(NamedTuple):
         shard_size: bytes a shard should hold.
         num_shards: shards of each split, or None to plan them from the bytes.
         gzip: whether the files are compressed.
+        per_image: whether every image gets its own file; the shards are groups of them.
     """
 
     splits: tuple[str, ...]
     shard_size: int
     num_shards: int | None
     gzip: bool
+    per_image: bool = False
 
     def files(
         self, split_bytes: Mapping[str, int], split_records: Mapping[str, int]
@@ -161,8 +170,15 @@ class ShardPlan(NamedTuple):
             split_records: planned records of each split; none is 0.
 
         Raises:
-            LabelsError: see `splits_in_order`.
+            LabelsError: see `splits_in_order`; or every image gets its own file, and these are
+                too many.
         """
+        records = sum(split_records.values())
+        if self.per_image and records > MAX_FILES:
+            raise LabelsError(
+                f"--files per_image: {records} images are more than {MAX_FILES}, since one worker "
+                "writes a manifest of all files; use --files sharded"
+            )
         splits = self.splits or splits_in_order(split_bytes)
         return {
             split: self._names(split, split_bytes.get(split, 0), split_records.get(split, 0))

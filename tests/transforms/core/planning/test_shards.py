@@ -224,3 +224,14 @@ def test_files_of_a_plan_by_number() -> None:
         split: [f"{split}-0000{number}-of-00002.tfrecord" for number in range(2)]
         for split in ("train", "test")
     }
+
+
+def test_files_of_images_are_limited() -> None:
+    plan = ShardPlan((), DEFAULT_SHARD_SIZE, None, gzip=False)
+    single = plan._replace(per_image=True)
+    most, more = {"train": 999_999, "test": 1}, {"train": 999_999, "test": 2}
+    assert single.files(dict.fromkeys(most, 10**9), most)
+    assert plan.files(dict.fromkeys(more, 10**9), more)
+    expected = "^--files per_image: 1000001 images are more than 1000000, .*; use --files sharded$"
+    with pytest.raises(LabelsError, match=expected):
+        single.files(dict.fromkeys(more, 10**9), more)
