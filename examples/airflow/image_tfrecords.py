@@ -15,6 +15,7 @@ from image_tfrecords_tasks import (
     REGION,
     PipelineOperator,
     VerifyOperator,
+    find_former,
     output_of,
     publish,
 )
@@ -49,8 +50,21 @@ def flags(context: Any, **_: Any) -> dict[str, Any]:
         "label_file": params["labels"],
         "output": output_of(context),
         **RUNNERS[params["runner"]],
-        **params["flags"],
+        **with_known_classes(context),
     }
+
+
+def with_known_classes(context: Any) -> dict[str, Any]:
+    """The flags of the run; by default, classes keep the ids of the version before."""
+    own = dict(context["params"]["flags"])
+    if "class_names" in own or own.get("label_from") == "none":
+        return own
+    former = context["ti"].xcom_pull(task_ids="find_former")
+    if former:
+        return {"class_names": former, "new_classes": "append", **own}
+    # The first version has no known classes.
+    own.pop("new_classes", None)
+    return own
 
 
 with DAG(
@@ -84,4 +98,5 @@ with DAG(
         },
     )
     verify = VerifyOperator(task_id="verify", dataset="{{ params.base }}/{{ ds }}")
-    plan >> convert >> verify >> publish("{{ params.base }}", "{{ ds }}")
+    former = find_former("{{ params.base }}", "{{ ds }}")
+    former >> plan >> convert >> verify >> publish("{{ params.base }}", "{{ ds }}")

@@ -135,6 +135,25 @@ class VerifyOperator(BaseOperator):
         self.process.send_sigterm()
 
 
+@task.external_python(python=PYTHON, expect_airflow=False, execution_timeout=timedelta(minutes=10))
+def find_former(base: str, version: str) -> str | None:
+    """The folder of the newest earlier version; None for the first one.
+
+    Later versions do not count, so a run that is repeated finds the same one.
+    """
+    import glob
+    import re
+
+    from transforms.storage.files import join, storage_of
+
+    found = storage_of(base).list_files(join(glob.escape(base), "*", "manifest.json"))
+    days = [file.uri.split("/")[-2] for file in found]
+    earlier = [
+        day for day in days if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}", day) and day < version
+    ]
+    return join(base, max(earlier)) if earlier else None
+
+
 @task.external_python(
     python=PYTHON,
     expect_airflow=False,

@@ -133,6 +133,44 @@ def test_dags_have_tags_time_outs_a_time_zone_and_an_asset(dags: dict[str, Modul
     assert tasks.Asset.call_args.kwargs["uri"] == "gs://my-bucket/datasets/images"
 
 
+def test_the_former_version_is_the_newest_one_before(
+    dags: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    find = dags["image_tfrecords_tasks"].find_former.function
+    base = str(tmp_path / "[versions]")
+    assert find(base, "2024-01-02") is None
+    for day in ("2023-12-31", "2024-01-02", "2024-01-05", "2024-02-01", "2024-01-04-test"):
+        (tmp_path / "[versions]" / day).mkdir(parents=True)
+        (tmp_path / "[versions]" / day / "manifest.json").touch()
+    # An unfinished version.
+    (tmp_path / "[versions]" / "2024-01-03").mkdir()
+    former = {day: find(base, day) for day in ("2023-12-31", "2024-01-02", "2024-01-04")}
+    assert former == {
+        "2023-12-31": None,
+        "2024-01-02": f"{base}/2023-12-31",
+        "2024-01-04": f"{base}/2024-01-02",
+    }
+
+
+@pytest.mark.parametrize(
+    ("former", "own", "flags"),
+    [
+        ("b/1", {"seed": 1}, {"class_names": "b/1", "new_classes": "append", "seed": 1}),
+        ("b/1", {"new_classes": "refuse"}, {"class_names": "b/1", "new_classes": "refuse"}),
+        ("b/1", {"class_names": None}, {"class_names": None}),
+        ("b/1", {"label_from": "none"}, {"label_from": "none"}),
+        (None, {"new_classes": "refuse", "seed": 1}, {"seed": 1}),
+        (None, {"class_names": "a"}, {"class_names": "a"}),
+    ],
+)
+def test_classes_keep_their_ids_unless_the_flags_say_otherwise(
+    dags: dict[str, ModuleType], former: str | None, own: dict[str, Any], flags: dict[str, Any]
+) -> None:
+    task = MagicMock(xcom_pull=lambda task_ids: {"find_former": former}[task_ids])
+    context = {"params": {"flags": own}, "ti": task}
+    assert dags["image_tfrecords"].with_known_classes(context) == flags
+
+
 @pytest.mark.parametrize(
     "path", [ROOT / "docs" / "airflow.md", *sorted(DAGS.glob("*.py"))], ids=lambda path: path.name
 )

@@ -102,6 +102,20 @@ def on_this_disk(site: Site) -> Twice:
     return Twice(first, made, second, snapshot(base))
 
 
+def with_a_new_class(site: Site) -> tuple[Ran, Ran, dict[str, str]]:
+    """The second version has a class that is before the others in the alphabet.
+
+    Returns:
+        both runs, and `labels.txt` of each version.
+    """
+    params = inputs(site.folder, "classes")
+    fewer = {**params, "images": f"{site.folder}/photos/[df]*/*.jpg"}
+    first = site.airflow.run(DAG, DAY, {}, **fewer)
+    second = site.airflow.run(DAG, LATER, {}, **params)
+    base = site.folder / "classes"
+    return first, second, {day: (base / day / "labels.txt").read_text() for day in (DAY, LATER)}
+
+
 def with_a_wrong_glob(site: Site) -> Ran:
     """No file matches."""
     params = inputs(site.folder, "wrong")
@@ -171,6 +185,7 @@ STORIES = (
     killed_while_it_converts,
     on_dataflow,
     by_a_template,
+    with_a_new_class,
     on_this_disk,
     with_a_wrong_glob,
     with_too_many_rejected,

@@ -138,7 +138,12 @@ def test_what_the_dags_declare(site: Site) -> None:
             "tags": ["beam", "image-tfrecords"],
             "zone": "UTC",
             "hours": 24,
-            "tasks": {"plan": [1, 3], "convert": [12, 3], **last},
+            "tasks": {
+                "find_former": [pytest.approx(1 / 6), 3],
+                "plan": [1, 3],
+                "convert": [12, 3],
+                **last,
+            },
             "outlets": outlets,
         },
         "image_tfrecords_flex": {
@@ -178,6 +183,14 @@ def test_a_second_run_for_the_same_date_changes_nothing(runs: Runs) -> None:
     assert ran.code == 0, ran.log
     assert "up to date: " in ran.log
     assert kept == made
+
+
+def test_classes_keep_the_ids_of_the_version_before(runs: Runs) -> None:
+    first, second, labels = runs(stories.with_a_new_class)
+    assert first.code == 0, first.log
+    assert second.code == 0, second.log
+    assert labels == {DAY: "dog\nfox\n", LATER: "dog\nfox\ncat\n"}
+    assert "new classes    1 class" in second.log
 
 
 def test_a_wrong_glob_is_reported_at_once(runs: Runs, folder: Path) -> None:
