@@ -27,6 +27,7 @@ from transforms.name_inputs import NameInputs
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
 from transforms.runners import runs_in_process
+from transforms.spread_elements import SpreadElements
 from transforms.storage.files import storage_of
 
 # The modules of these types have no postponed annotations: RowCoder would pickle every field whose
@@ -208,7 +209,7 @@ class ReadInputs(beam.PTransform):
         for number, limit in enumerate(limits, 1):
             read = (
                 read[_REST]
-                | f"Spread ranges {number}" >> beam.Reshuffle()
+                | f"Spread ranges {number}" >> SpreadElements()
                 | f"List ranges {number}"
                 >> _with_outputs(_ReadInputFn(self._finder, None, limit), *[_REST][:limit])
             )

@@ -13,6 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.records import JoinSide
 from transforms.metrics import PROGRESS
+from transforms.spread_elements import SpreadElements
 from transforms.storage.image_lookup import RowImages
 
 _LABELS = "labels"
@@ -46,7 +47,7 @@ class LookUpImages(beam.PTransform):
     def expand(self, rows: beam.PCollection[_Side]) -> LookedUp:
         found = (
             rows
-            | "Spread rows" >> beam.Reshuffle()
+            | "Spread rows" >> SpreadElements()
             | "Look up rows"
             >> beam.ParDo(_LookUpFn(self._images))
             .with_output_types(_Side, **{_LABELS: LabelCells})
