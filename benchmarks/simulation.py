@@ -1,10 +1,11 @@
 """A simulation of a conversion on many vCPUs: each element carries its cost and its requests.
 
-Nothing runs. An element takes the measured seconds of a vCPU, and the given latency for each of its
-requests that nothing else overlaps. Elements of a stage are given to the next free vCPU; a stage
-ends when its last element does. What the engine itself does (start of the workers, shuffle,
-autoscaling) takes no time here. A bucket that was idle allows about 5,000 reads a second, and twice
-as many every 20 minutes: the time that it needs for all images is a row of its own.
+Nothing runs. An element takes the seconds of a vCPU that were measured or estimated for it, and the
+given latency for each of its requests that nothing else overlaps. Elements of a stage are given to
+the next free vCPU; a stage ends when its last element does. What the engine itself does (start of
+the workers, shuffle, autoscaling) takes no time here. A bucket that was idle allows about 5,000
+reads a second, and twice as many every 20 minutes: the time that it needs for all images is a row
+of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _SHARD_BYTES = 150_000_000
 
 class Costs(NamedTuple):
     """Seconds of a vCPU, measured on a core and doubled: a vCPU is half a core.
+
+    Those of `move_shard`, `publish_shard` and `total_class` are estimates from their requests and
+    from the bytes that they handle.
 
     Attributes:
         list_name: to list a name in a page.

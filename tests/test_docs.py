@@ -142,6 +142,7 @@ ELSEWHERE = {
     "--fast",  # verify
     "--full",
     "--dist",  # pytest
+    "--share",  # benchmarks
     "--direct_num_workers",  # Beam
     "--direct_running_mode",
     "--compile-bytecode",  # uv
