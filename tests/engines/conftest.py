@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -11,8 +12,8 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from tests.engines import dataset, environments, table
-from tests.engines.conversions import Conversion, convert
+from tests.engines import dataset, environments, servers, table
+from tests.engines.conversions import Conversion, convert, convert_flags
 from tests.engines.engines import ENGINES, REFERENCE
 from tests.engines.servers import (
     FlinkCluster,
@@ -23,12 +24,16 @@ from tests.engines.servers import (
     worker_pool,
 )
 from tests.needs import skip_unless
-from tests.pipeline.commands import Dataset
+from tests.pipeline.commands import Dataset, arguments
+from tests.servers.gcs_listing import BUCKET, ListingServer, serve_names
 
 Made = TypeVar("Made")
 
-# A buffer is flushed after 10 MB, and by a timer after a second: these are 17 MB, for seconds.
-NAMES = 100_000
+# A buffer is flushed after 10 MB, and by a timer after a second: these are 30 MB, for seconds.
+NAMES = 200_000
+
+# One image in so many has a row; the others are left out without being opened.
+LABELLED = 10_000
 
 
 def made(make: Callable[[], Made]) -> Made:
@@ -55,49 +60,95 @@ def reference(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Convers
     return done
 
 
-@pytest.fixture(scope="session")
-def rows(reference: Conversion) -> Iterator[dict[str, table.Row]]:
-    """Rows of the conformance table; the session's end writes them when asked to."""
-    version = ENGINES[REFERENCE].version
-    found = {REFERENCE: table.Row(REFERENCE, version, reference.seconds, True)}
+Rows = dict[str, table.Row]
+
+
+def _written(name: str, engine: str, done: Conversion) -> Iterator[Rows]:
+    """Rows of a table, the first that of an engine; the session's end writes them if asked to."""
+    found = {engine: table.Row(engine, ENGINES[engine].version, done.seconds, True)}
     yield found
     if os.environ.get("ENGINES_TABLE"):
-        table.write(found, list(ENGINES))
+        table.write(found, list(ENGINES), name)
+
+
+@pytest.fixture(scope="session")
+def rows(reference: Conversion) -> Iterator[Rows]:
+    """Rows of the conformance table."""
+    yield from _written(table.IMAGES, REFERENCE, reference)
+
+
+@pytest.fixture(scope="session")
+def rows_of_many(expected_of_many: Conversion) -> Iterator[Rows]:
+    """Rows of the table of many names."""
+    yield from _written(table.NAMES, REFERENCE, expected_of_many)
 
 
 CheckEngine = Callable[[str, Conversion], None]
 
 
 @pytest.fixture
-def check(reference: Conversion, rows: dict[str, table.Row]) -> CheckEngine:
+def check(reference: Conversion, rows: Rows) -> CheckEngine:
     """Compares what an engine left with the reference, and notes it for the table."""
-
-    def compare(engine: str, done: Conversion) -> None:
-        is_equal = done.code == 0 and done.files == reference.files
-        rows[engine] = table.Row(engine, ENGINES[engine].version, done.seconds, is_equal)
-        assert done.code == 0, done.err
-        assert done.files == reference.files
-
-    return compare
+    return functools.partial(_compare, reference, rows)
 
 
-@pytest.fixture(scope="session")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Few images and many rows; each row that no image has is a rejection."""
-    folder = dataset.make_inputs(tmp_path_factory.mktemp("many"), images=30)
-    with (folder / "boxes.csv").open("a") as rows:
-        rows.writelines(f"absent/{at:0100},cat,1,9,2,8,1\n" for at in range(NAMES))
-    return folder
+@pytest.fixture
+def check_many(expected_of_many: Conversion, rows_of_many: Rows) -> CheckEngine:
+    """The same for many names."""
+    return functools.partial(_compare, expected_of_many, rows_of_many)
+
+
+def _compare(expected: Conversion, rows: Rows, engine: str, done: Conversion) -> None:
+    is_equal = done.code == 0 and done.files == expected.files
+    rows[engine] = table.Row(engine, ENGINES[engine].version, done.seconds, is_equal)
+    assert done.code == 0, done.err
+    assert done.files == expected.files
 
 
 @pytest.fixture(scope="session")
-def expected_of_many(many: Path, tmp_path_factory: pytest.TempPathFactory) -> Conversion:
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListingServer]:
+    """A bucket of many images, which all processes that are started from now on can read."""
+    with serve_names(NAMES, tmp_path_factory.mktemp("bucket")) as server:
+        servers.VARIABLES.update(server.environment)
+        yield server
+        servers.VARIABLES.clear()
+
+
+ConvertMany = Callable[..., Conversion]
+
+
+@pytest.fixture(scope="session")
+def convert_many(bucket: ListingServer) -> ConvertMany:
+    """Converts the bucket with the flags of an engine; nearly all images are left out."""
+    labels = bucket.folder / "labels.csv"
+    rows = (f"{number:09},{number % 3}\n" for number in range(0, NAMES, LABELLED))
+    labels.write_text(f"id,label\nabsent,1\n{''.join(rows)}")
+
+    def run(output: Path, *words: str) -> Conversion:
+        flags = arguments(
+            images=f"gs://{BUCKET}/photos/*/*.jpg",
+            labels=labels,
+            num_shards=4,
+            max_rejected="100%",
+            output=output,
+        )
+        return convert_flags(flags, output, *words)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def expected_of_many(
+    convert_many: ConvertMany, tmp_path_factory: pytest.TempPathFactory
+) -> Conversion:
     """What the in-process runner makes of them."""
     output = tmp_path_factory.mktemp("many-out") / "reference"
-    done = convert(many, output, *ENGINES[REFERENCE].flags)
+    done = convert_many(output, *ENGINES[REFERENCE].flags)
     assert done.code == 0, done.err
-    # The row without an image of the small dataset is one more.
-    assert Dataset(output).ledger["rows_unmatched"] == NAMES + 1
+    ledger = Dataset(output).ledger
+    assert ledger["images_matched"] == NAMES
+    assert ledger["records_written"] == NAMES // LABELLED
+    assert ledger["rows_unmatched"] == 1
     return done
 
 
@@ -109,8 +160,8 @@ class Portable(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def pool_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A worker pool."""
+def pool_port(bucket: ListingServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A worker pool, whose workers can read the bucket."""
     with worker_pool(tmp_path_factory.mktemp("pool")) as port:
         yield port
 
@@ -156,13 +207,16 @@ class Flink(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
-    """A session cluster with two TaskManagers."""
+def flink(bucket: ListingServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+    """A session cluster with two TaskManagers, whose workers can read the bucket."""
     home, jar = made(environments.flink), made(environments.flink_job_server)
     folder = tmp_path_factory.mktemp("flink")
     boot = folder / "boot.sh"
-    # The variables are those of the TaskManager that starts it.
-    boot.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.engines.boot "$@"\n')
+    # The variables are those of the TaskManager that starts it. Its requests to the bucket name it.
+    boot.write_text(
+        "#!/bin/sh\nexport STORAGE_EMULATOR_HOST=$STORAGE_EMULATOR_HOST/$PPID\n"
+        f'exec {sys.executable} -m tests.engines.boot "$@"\n'
+    )
     boot.chmod(0o755)
     with (
         FlinkCluster(home, folder) as cluster,

@@ -57,8 +57,13 @@ def plan(inputs: Path, output: Path, *words: str) -> tuple[str, str]:
 
 def convert(inputs: Path, output: Path, *words: str) -> Conversion:
     """Runs `convert` on the dataset with the flags of an engine."""
+    return convert_flags(dataset.flags(inputs, output), output, *words)
+
+
+def convert_flags(flags: list[str], output: Path, *words: str) -> Conversion:
+    """Runs `convert` with the flags of a dataset and those of an engine."""
     started = time.monotonic()
-    with start(*dataset.flags(inputs, output), *words) as process:
+    with start(*flags, *words) as process:
         try:
             _, err = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -20,6 +20,9 @@ from tests.servers.gcs import HOST, Running, ask, free_ports
 # In the environment of every process that these tests start, and so of what those start.
 MARK = "IMAGE_TFRECORDS_ENGINES"
 
+# Further variables of every process that these tests start.
+VARIABLES: dict[str, str] = {}
+
 # Seconds; on a busy machine Java and Python take their time.
 START_SECONDS = 180.0
 STOP_SECONDS = 20.0
@@ -67,6 +70,7 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "HTTPS_PROXY": "http://127.0.0.1:9",
         "NO_PROXY": f"{HOST},localhost",
+        **VARIABLES,
     }
 
 

@@ -1,4 +1,4 @@
-"""The conformance table of docs/engines.md, which the tests write with `ENGINES_TABLE=1`."""
+"""The conformance tables of docs/engines.md, which the tests write with `ENGINES_TABLE=1`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NamedTuple
 from tests.pipeline.commands import ROOT
 
 DOCUMENT = ROOT / "docs" / "engines.md"
-BEGIN, END = "<!-- conformance: begin -->\n", "<!-- conformance: end -->"
+# The tables: of few images of every kind, and of many names.
+IMAGES, NAMES = "conformance", "many names"
 HEAD = "| engine | version | seconds | hash equal |\n|---|---|---|---|\n"
 
 
@@ -26,19 +27,23 @@ class Row(NamedTuple):
         return f"| {self.engine} | {self.version} | {self.seconds:.0f} | {equal} |\n"
 
 
-def listed_engines() -> list[str]:
-    """The engines that the document's table has."""
-    return re.findall(r"^\| ([^|]+?) \|", _table(), re.MULTILINE)[1:]
+def listed_engines(name: str = IMAGES) -> list[str]:
+    """The engines that a table of the document has."""
+    return re.findall(r"^\| ([^|]+?) \|", _around(name)[1], re.MULTILINE)[1:]
 
 
-def _table() -> str:
-    return DOCUMENT.read_text("utf-8").split(BEGIN)[1].split(END)[0]
+def _around(name: str) -> tuple[str, str, str]:
+    """The document before a table with its first mark, the table, and the rest."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, rest = DOCUMENT.read_text("utf-8").split(begin)
+    table, after = rest.split(end)
+    return f"{before}{begin}", table, f"{end}{after}"
 
 
-def write(rows: dict[str, Row], order: list[str]) -> None:
+def write(rows: dict[str, Row], order: list[str], name: str = IMAGES) -> None:
     """Replaces the rows of these engines; others keep what a former run said."""
-    former = {line.split(" | ")[0][2:]: f"{line}\n" for line in _table().splitlines()[2:]}
-    lines = former | {name: row.line() for name, row in rows.items()}
-    text = HEAD + "".join(lines[name] for name in order if name in lines)
-    before, rest = DOCUMENT.read_text("utf-8").split(BEGIN)
-    DOCUMENT.write_text(f"{before}{BEGIN}{text}{END}{rest.split(END)[1]}", "utf-8")
+    before, table, after = _around(name)
+    former = {line.split(" | ")[0][2:]: f"{line}\n" for line in table.splitlines()[2:]}
+    lines = former | {engine: row.line() for engine, row in rows.items()}
+    text = HEAD + "".join(lines[engine] for engine in order if engine in lines)
+    DOCUMENT.write_text(f"{before}{text}{after}", "utf-8")

@@ -12,7 +12,14 @@ from tests.dataflow.submitting import copy_tree, run
 from tests.engines import dataset, environments, table
 from tests.engines.conftest import CheckEngine, Portable, made
 from tests.engines.conversions import Conversion, convert, plan
-from tests.engines.engines import DATAFLOW, ENGINES, PORTABLE, PRISM, REFERENCE
+from tests.engines.engines import (
+    DATAFLOW,
+    ENGINES,
+    FLINK_CLUSTER,
+    PORTABLE,
+    PRISM,
+    REFERENCE,
+)
 from tests.pipeline.commands import Dataset, digests
 from tests.servers.dataflow import serve_dataflow
 from tests.servers.gcs import GcsServer
@@ -98,4 +105,7 @@ def test_the_staged_graph_of_a_dataflow_job(
 
 def test_the_table_lists_every_engine() -> None:
     assert table.listed_engines() == list(ENGINES)
+    many = table.listed_engines(table.NAMES)
+    assert many == [each for each in ENGINES if each in many]
+    assert {REFERENCE, FLINK_CLUSTER} <= {*many}
     assert "**no**" not in table.DOCUMENT.read_text("utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.engines import dataset
-from tests.engines.conftest import CheckEngine, Flink
+from tests.engines.conftest import NAMES, CheckEngine, ConvertMany, Flink
 from tests.engines.conversions import TIMEOUT, Conversion, convert, start
 from tests.engines.engines import FLINK_CLUSTER
 from tests.engines.servers import MARK, left_processes, wait_until
@@ -25,6 +25,8 @@ from tests.pipeline.commands import arguments, digests, make_dataset
 from tests.scheduling.airflow_runs import install_airflow
 from tests.scheduling.stories import DAG, DAY, FLAGS
 from tests.scheduling.stories import inputs as parameters
+from tests.servers.gcs_listing import FOLDERS, ListingServer
+from tests.servers.listed_names import in_folders, listing_rounds
 
 pytestmark = pytest.mark.cluster
 
@@ -38,12 +40,21 @@ def test_a_flink_cluster(flink: Flink, inputs: Path, tmp_path: Path, check: Chec
     check(FLINK_CLUSTER, convert(inputs, tmp_path / "out", *flags))
 
 
-def test_many_names_with_more_parallelism(
-    flink: Flink, many: Path, expected_of_many: Conversion, tmp_path: Path
+def test_both_task_managers_list_200_000_names(
+    flink: Flink,
+    bucket: ListingServer,
+    convert_many: ConvertMany,
+    check_many: CheckEngine,
+    tmp_path: Path,
 ) -> None:
-    done = convert(many, tmp_path / "out", *flink.flags(parallelism=4))
-    assert done.code == 0, done.err
-    assert done.files == expected_of_many.files
+    check_many(FLINK_CLUSTER, convert_many(tmp_path / "out", *flink.flags(parallelism=4)))
+    pids = (str(each.process.pid) for each in flink.cluster.task_managers)
+    pages = [bucket.counted().listers.get(pid, 0) for pid in pids]
+    # The first worker lists 16 pages before it hands on the rest.
+    assert len(pages) == 2
+    assert min(pages) > 16
+    rounds = listing_rounds(in_folders(NAMES, FOLDERS))
+    assert sum(pages) == sum(each.pages for ranges in rounds for each in ranges)
 
 
 def test_a_task_manager_is_killed(

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -27,7 +29,11 @@ from tests.servers.listed_names import Names, in_folders
 
 BUCKET = "many"
 PAGE = 1000
+FOLDERS = 10
 GENERATION = 1
+
+# A client may put a number after the address, to be told from others.
+_LISTER = re.compile(r"(?:/(\d+))?(/.*)")
 
 
 class Counted(NamedTuple):
@@ -40,6 +46,7 @@ class Counted(NamedTuple):
         names: that all listings named.
         widest: requests that were under way at the same time.
         widest_pages: of these, listings of more than one name.
+        listers: pages by those who asked for them: the number before the path of their requests.
     """
 
     pages: int = 0
@@ -48,6 +55,7 @@ class Counted(NamedTuple):
     names: int = 0
     widest: int = 0
     widest_pages: int = 0
+    listers: Mapping[str, int] = MappingProxyType({})
 
 
 class ListingServer(NamedTuple):
@@ -89,7 +97,7 @@ class ListingServer(NamedTuple):
 
 @contextmanager
 def serve_names(
-    count: int, folder: Path, *, folders: int = 10, latency_ms: int = 0
+    count: int, folder: Path, *, folders: int = FOLDERS, latency_ms: int = 0
 ) -> Iterator[ListingServer]:
     """Runs a server in a process of its own.
 
@@ -123,20 +131,24 @@ class _Bucket:
         self._seconds = seconds
         self._counts: Counter[str] = Counter()
         self._under_way: Counter[bool] = Counter()
+        self._listers: Counter[str] = Counter()
         self._image = saved(picture("RGB", 16, 12), "JPEG")
 
     def counted(self) -> Counted:
         """The counts."""
-        return Counted(**self._counts)
+        return Counted(**self._counts, listers=self._listers)
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answers one request after a while."""
-        asked = read_request(request.method, request.raw_path, b"")
+        lister, path = _LISTER.fullmatch(request.raw_path).groups()  # type: ignore[union-attr]
+        asked = read_request(request.method, path, b"")
         is_page = asked.kind == "list" and parameters_of(asked.target).get("maxResults") != "1"
         now, counts = self._under_way, self._counts
         now[is_page] += 1
         counts["widest"] = max(counts["widest"], now.total())
         counts["widest_pages"] = max(counts["widest_pages"], now[True])
+        if is_page:
+            self._listers[lister or ""] += 1
         try:
             await asyncio.sleep(self._seconds)
             return self._answer(asked)
