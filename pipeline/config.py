@@ -26,6 +26,7 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns
 from transforms.find_images import LeftOut
+from transforms.read_base import Base
 from transforms.read_keys import KeyReader
 
 
@@ -78,6 +79,7 @@ class ConvertConfig:
         sampled: the size of the job, as far as the globs show it.
         run: the name of this run in a bucket's lock; empty without such a lock.
         keys: reads the keys of the images to keep; None for all images.
+        bases: datasets whose records may be reused.
     """
 
     images: tuple[str, ...]
@@ -123,6 +125,7 @@ class ConvertConfig:
     left_out: LeftOut = LeftOut()
     run: str = ""
     keys: KeyReader | None = None
+    bases: tuple[Base, ...] = ()
 
     @property
     def shard_plan(self) -> ShardPlan:

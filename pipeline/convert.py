@@ -85,6 +85,8 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     report = join(config.output, REPORT)
     if storage_of(report).exists(report):
         lines.append(f"report   {report}")
+    if done.reused:
+        lines.append(f"reused   {done.reused} images from their records (--reuse)")
     if counters:
         counted = ", ".join(f"{name} {count}" for name, count in counters.items())
         lines.append(f"metrics  {counted}")

@@ -35,6 +35,7 @@ class ConvertOptions(TypedDict, total=False):
     key: Literal["stem", "name", "path", "uri"] | None
     root: PathText | None
     keys: PathText | None
+    reuse: Sequence[PathText] | PathText | None
     key_cells: Literal["auto", "as_is"] | None
     csv_delimiter: str | None
     csv_encoding: str | None

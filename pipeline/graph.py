@@ -22,6 +22,7 @@ from transforms.flow import (
     WritePlan,
 )
 from transforms.plan_rows import RowConverter, TableReader
+from transforms.read_base import BaseReader
 from transforms.read_labels import RowReader
 from transforms.storage.image_lookup import RowImages
 
@@ -84,6 +85,19 @@ def _source(config: ConvertConfig) -> ImageSource:
         config.assigner,
         config.row_requirements,
         config.keys,
+        _bases(config),
+    )
+
+
+def _bases(config: ConvertConfig) -> BaseReader | None:
+    if not config.bases:
+        return None
+    return BaseReader(
+        config.bases,
+        root=config.root,
+        key=config.key,
+        are_listed=not config.images,
+        libraries=_converter(config).libraries,
     )
 
 
@@ -127,6 +141,7 @@ def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
         rows=values,
         waits=not config.images,
         fingerprints=config.dedupe != "off",
+        bases=config.bases,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,12 @@ from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shown_text import first_line
 from transforms.original_images import read_original
+from transforms.reused_images import ReusedImages
 from transforms.storage.read_ahead import ReadAhead, read_together, reading_threads
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
+    from transforms.read_base import Base
 
 # Ratio of a photo's pixels to its file size, used to bound what is read ahead.
 _DECODED_TIMES = 15
@@ -53,6 +56,7 @@ class ImageConverter:
         waits: bool = False,
         embedder: Embedder | None = None,
         fingerprints: bool = False,
+        bases: Sequence[Base] = (),
     ) -> None:
         """Sets the options.
 
@@ -66,7 +70,9 @@ class ImageConverter:
             waits: whether images may be remote though `root` is local.
             embedder: the model, or None.
             fingerprints: whether to compute them, to find exact and near-duplicates.
+            bases: datasets whose records may be reused.
         """
+        self._bases = tuple(bases)
         self.fingerprints = fingerprints
         self._waits = waits
         self._root = root
@@ -106,12 +112,33 @@ class ImageConverter:
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
-        loaded = self._read_ahead.map(self._load_one, images, size=self._held_bytes)
+        load = self._load_one
+        if self._bases:
+            images = list(images)
+            load = functools.partial(self._load_reused, ReusedImages(self._bases, images))
+        loaded = self._read_ahead.map(load, images, size=self._held_bytes)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 
     def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
         """Serialized Examples in the order of the images."""
         return map(self._encoder.encode, images)
+
+    def _load_reused(self, reused: ReusedImages, image: ShardImage) -> CheckedImage | Rejection:
+        """An image from its record in a base; from its file if none has it, or it is damaged."""
+        if not image.stored or image.size > self._limits.max_bytes:
+            return self._load_one(image)
+        found = reused.read(image)
+        if found is None:
+            return self._load_one(image)
+        stored, data = found
+        checked = stored.checked(data, changes_nothing=self._decoding.changes_nothing)
+        if not self.fingerprints:
+            checked = checked._replace(content="", stored_content="", perceptual_hash=None)
+        try:
+            values = self._values(image, checked, checked.orientation) if self._rows else {}
+        except RejectedImageError as error:
+            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+        return checked._replace(image=image, values=values, is_reused=True)
 
     def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
         try:

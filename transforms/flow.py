@@ -32,6 +32,7 @@ from transforms.original_images import originals_root
 from transforms.plan_rows import PlanRows, ReadRows, TableReader
 from transforms.plan_shards import PlanShards, TotalLabels
 from transforms.publish_dataset import PublishDataset
+from transforms.read_base import BaseReader
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
 from transforms.shard_converter import Converter, Planned
@@ -51,6 +52,7 @@ class ImageSource(NamedTuple):
         assigner: gives images their splits and their order.
         requirements: the requirements of the layout for rows.
         keys: of the images to keep; None for all.
+        bases: datasets whose records may be reused; None without them.
     """
 
     globs: Sequence[str]
@@ -61,6 +63,7 @@ class ImageSource(NamedTuple):
     assigner: SplitAssigner
     requirements: RowRequirements = ONE_LABEL
     keys: KeyReader | None = None
+    bases: BaseReader | None = None
 
 
 class DatasetTarget(NamedTuple):
@@ -112,13 +115,16 @@ class FindLabelledImages(beam.PTransform):
         self._source = source
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
-        globs, finder, csv_paths, reader, label_from, assigner, requirements, keys = self._source
-        inputs = begin | "Read inputs" >> ReadInputs(globs, finder, csv_paths, reader, keys)
+        source = self._source
+        inputs = begin | "Read inputs" >> ReadInputs(
+            source.globs, source.finder, source.csv_paths, source.reader, source.keys, source.bases
+        )
         joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
-            label_from=label_from,
-            assigner=assigner,
-            requirements=requirements,
-            selects=keys is not None,
+            label_from=source.label_from,
+            assigner=source.assigner,
+            requirements=source.requirements,
+            selects=source.keys is not None,
+            reuses=source.bases is not None,
         )
         return JoinedImages(
             joined.images,

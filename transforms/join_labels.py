@@ -12,6 +12,7 @@ import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
 from transforms.core.given_images import join_given
+from transforms.core.index.stored_images import join_reused
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import join_group
 from transforms.core.planning.name_ranges import LISTED_NAMES
@@ -24,6 +25,7 @@ from transforms.find_images import ImageFinder
 from transforms.look_up_images import LookedUp, LookUpImages
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
+from transforms.read_base import BaseReader
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
 from transforms.runners import runs_in_process
@@ -59,6 +61,7 @@ class _Input(NamedTuple):
     part: NameRange
     is_images: bool
     is_keys: bool = False
+    is_base: bool = False
 
 
 class Inputs(NamedTuple):
@@ -92,6 +95,7 @@ class _ReadInputFn(beam.DoFn):
         *,
         looks_up: bool = True,
         keys: KeyReader | None = None,
+        bases: BaseReader | None = None,
     ) -> None:
         """Sets what to do here.
 
@@ -101,7 +105,9 @@ class _ReadInputFn(beam.DoFn):
             limit: the names of a glob after which the rest is cut into ranges; 0 for all.
             looks_up: whether to look up the images that rows list.
             keys: reads the keys of the images to keep.
+            bases: reads the indexes of datasets whose records may be reused.
         """
+        self._bases = bases
         self._finder = finder
         self._reader = reader
         self._keys = keys
@@ -133,6 +139,8 @@ class _ReadInputFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
             elif isinstance(result, LabelCells):
                 yield beam.pvalue.TaggedOutput(_LABELS, result)
+            elif source.is_base:
+                yield result
             elif not (source.is_images or source.is_keys or self._looks_up):
                 # A row, with the cell that names its image.
                 yield beam.pvalue.TaggedOutput(_ROWS, result)
@@ -149,6 +157,8 @@ class _ReadInputFn(beam.DoFn):
     def _read(self, source: _Input) -> Iterator[Any]:
         if source.is_keys and self._keys:
             return self._keys.read()
+        if source.is_base and self._bases:
+            return self._bases.read(source.part.glob)
         if source.is_images or not self._reader:
             return self._finder.find(source.part, self._limit)
         if not self._looks_up:
@@ -177,8 +187,10 @@ class ReadInputs(beam.PTransform):
         csv_paths: Sequence[str | os.PathLike[str]],
         reader: RowReader | None,
         keys: KeyReader | None = None,
+        bases: BaseReader | None = None,
     ) -> None:
         super().__init__()
+        self._bases = bases
         # One of them may be empty: rows can list the images, and images need no rows.
         self._globs = path_texts("globs", globs) if globs else []
         self._csv_paths = path_texts("csv_paths", csv_paths) if csv_paths else []
@@ -190,12 +202,19 @@ class ReadInputs(beam.PTransform):
         inputs = [_Input(NameRange(glob), True) for glob in self._globs]
         inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
         inputs += [_Input(NameRange(keys.path), False, True) for keys in (self._keys,) if keys]
+        bases = self._bases.bases if self._bases else ()
+        inputs += [_Input(NameRange(base.folder), False, is_base=True) for base in bases]
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
         images = self._reader.images if self._reader else None
         if runs_in_process(begin.pipeline):
             images = None
         read_input = _ReadInputFn(
-            self._finder, self._reader, limit, looks_up=images is None, keys=self._keys
+            self._finder,
+            self._reader,
+            limit,
+            looks_up=images is None,
+            keys=self._keys,
+            bases=self._bases,
         )
         further = [*[_REST][:limit], *([_ROWS] if images else [])]
         read = (
@@ -277,7 +296,8 @@ class _JoinFn(beam.DoFn):
 class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
-    With `selects`, only images whose key is also listed are kept.
+    With `selects`, only images whose key is also listed are kept. With `reuses`, an image gets its
+    record in another dataset.
 
     Input: `(key, JoinSide)` of all. Output: `JoinedImages`. Only names cross the shuffle, with
     label texts and the cells that the layout needs.
@@ -290,6 +310,7 @@ class JoinLabels(beam.PTransform):
         assigner: SplitAssigner,
         requirements: RowRequirements = ONE_LABEL,
         selects: bool = False,
+        reuses: bool = False,
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
@@ -298,6 +319,8 @@ class JoinLabels(beam.PTransform):
         )
         if selects:
             self._join = functools.partial(join_selected, join=self._join)
+        if reuses:
+            self._join = functools.partial(join_reused, join=self._join)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
         joined = (

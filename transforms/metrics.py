@@ -6,6 +6,7 @@
 | rows_read | rows | List images and read rows |
 | images_written | images | Convert and write each shard |
 | images_rejected | images | Convert and write each shard |
+| images_reused | images from records of another dataset | Convert and write each shard |
 | bytes_read | bytes | Convert and write each shard |
 | bytes_written | bytes | Convert and write each shard |
 | shards_written | shards | Convert and write each shard |

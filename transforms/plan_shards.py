@@ -117,7 +117,15 @@ class _AssignShardFn(beam.DoFn):
             unknown = self._rules.unknown
             cells = with_ids(cells, vocabulary.id_of, vocabulary.text_of, unknown)
         return ShardImage(
-            image.order, image.key, image.path, image.size, image.version, text, label_id, cells
+            image.order,
+            image.key,
+            image.path,
+            image.size,
+            image.version,
+            text,
+            label_id,
+            cells,
+            image.stored,
         )
 
     def _prepare(self, totals: PlanTotals) -> None:

@@ -30,6 +30,7 @@ class ShardCounter:
         labels: records of each label text.
         rejections: its images that are left out.
         pixels: records of each change to the pixels.
+        reused: images that are from records of another dataset.
         is_changed: whether some image may not be stored unchanged.
     """
 
@@ -42,6 +43,7 @@ class ShardCounter:
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+    reused: int = 0
     is_changed: bool = False
 
     def observe(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
@@ -85,6 +87,7 @@ class ShardCounter:
             orientation=checked.orientation,
         )
         self.image_bytes += len(checked.data)
+        self.reused += checked.is_reused
         for change in checked.changes:
             self.pixels[change] += 1
         self.is_changed = self.is_changed or checked.changes != UNTOUCHED

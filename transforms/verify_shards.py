@@ -22,14 +22,7 @@ from transforms.core.file_errors import check_final
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import ImageInfo, Limits, check_image
-from transforms.core.index.index_checks import (
-    COMPARED,
-    IndexPlace,
-    index_places,
-    next_offset,
-    row_problems,
-)
-from transforms.core.index.record_index import RecordIndexError
+from transforms.core.index.index_checks import index_places, next_offset, row_problems
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS
 from transforms.name_inputs import NameInputs
@@ -38,10 +31,7 @@ from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import Stored
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import open_stored, stored_records
-from transforms.written_index import read_listed_index
-
-CHANGED = "was changed since the dataset was written"
-"""The problem of a file with another checksum."""
+from transforms.written_index import IndexedRows
 
 # Maximum number of problems reported per shard, so that a damaged file does not fill the screen.
 _MAX_PROBLEMS = 20
@@ -201,7 +191,7 @@ class _VerifyFn(beam.DoFn):
     def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
         split, shards = group
         total = Verified(split)
-        indexes = _Indexes(self._output)
+        indexes = IndexedRows(self._output)
         for shard in shards:
             found = verify_shard(
                 self._output, shard, self._verifier, self._guard, fast=self._fast, indexes=indexes
@@ -218,7 +208,7 @@ def verify_shard(
     guard: DecoderGuard,
     *,
     fast: bool = False,
-    indexes: _Indexes | None = None,
+    indexes: IndexedRows | None = None,
 ) -> Verified:
     """Re-reads one shard: size, checksum, framing, count; schema, label and pixels of its records.
 
@@ -236,7 +226,9 @@ def verify_shard(
     found = Verified(shards=1)
     try:
         storage = storage_of(path)
-        rows = _checked_rows(output, shard, found, indexes or _Indexes(output), fast=fast)
+        indexes = indexes or IndexedRows(output)
+        rows, problem = indexes.checked(shard, fast=fast)
+        found.problems += [Problem(shard["entry"]["file"], None, problem)] if problem else []
         if fast and storage.keeps_checksums:
             _compare_stored(storage.find(path), shard, found)
         elif not storage.exists(path):
@@ -250,50 +242,6 @@ def verify_shard(
         found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
     found.damaged = bool(found.problems)
     return found
-
-
-class _Indexes:
-    """The rows of the index that was read last: files of single images share it."""
-
-    def __init__(self, output: str) -> None:
-        self._output = output
-        self._last: tuple[str, list[dict[str, Any]]] = ("", [])
-
-    def rows(self, place: IndexPlace) -> list[dict[str, Any]]:
-        """The rows of an index; raises as `read_listed_index`."""
-        name = place.entry["file"]
-        if self._last[0] != name:
-            table = read_listed_index(self._output, place.entry, COMPARED)
-            self._last = (name, table.to_pylist())
-        return self._last[1]
-
-
-def _checked_rows(
-    output: str, shard: Mapping[str, Any], found: Verified, indexes: _Indexes, *, fast: bool
-) -> list[dict[str, Any]] | None:
-    """The rows of a file's records; None without them, or if they are not needed."""
-    if "entry" not in shard:
-        return None
-    place = IndexPlace(shard["entry"], shard["first"])
-    name, size, path = place.entry["file"], place.entry["bytes"], join(output, place.entry["file"])
-    detail = ""
-    try:
-        if place.first == 0 and not storage_of(path).exists(path):
-            detail = "the file is missing"
-        elif not fast:
-            return indexes.rows(place)[place.first : place.first + shard["records"]]
-        # Files of single images share an index, which is compared once.
-        elif place.first == 0:
-            crc32c = storage_of(path).checksum(path, size=size)
-            detail = CHANGED if crc32c != place.entry["crc32c"] else ""
-    except RecordIndexError:
-        detail = CHANGED
-    except OSError as error:
-        check_final(error, path)
-        detail = f"cannot be read: {error.strerror or error}"
-    if detail and place.first == 0:
-        found.problems.append(Problem(name, None, detail))
-    return None
 
 
 def _compare_stored(stored: Stored | None, shard: Mapping[str, Any], found: Verified) -> None:

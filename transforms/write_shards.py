@@ -265,6 +265,8 @@ class _WriteShardFn(beam.DoFn):
             opened = files.pop_all()
         summary = dataclasses.replace(staged, **shard_counter.counts())
         self._count(summary, time.monotonic() - started)
+        if shard_counter.reused:
+            counter("images_reused").inc(shard_counter.reused)
         self._finisher.begin(
             functools.partial(self._finish, opened, partial, summary, shard_counter)
         )

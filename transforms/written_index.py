@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import crc32c_hex
 from transforms.core.dataset.output_names import STAGING, index_file
-from transforms.core.file_errors import TooLargeError
+from transforms.core.file_errors import TooLargeError, check_final
+from transforms.core.index.index_checks import COMPARED, IndexPlace
 from transforms.core.index.record_index import RecordIndexError, read_index
 from transforms.storage.files import join, storage_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_CHANGED = "was changed since the dataset was written"
 
 
 def read_written_index(output: str, summary: ShardSummary) -> pa.Table | None:
@@ -60,3 +63,50 @@ def read_listed_index(
     if len(data) != entry["bytes"] or crc32c_hex(data) != entry["crc32c"]:
         raise RecordIndexError(f"{path} was changed since the dataset was written")
     return read_index(data, path, records=entry["records"], columns=columns)
+
+
+class IndexedRows:
+    """The rows of the index that was read last: files of single images share it."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._last: tuple[str, list[dict[str, Any]]] = ("", [])
+
+    def checked(
+        self, shard: Mapping[str, Any], *, fast: bool
+    ) -> tuple[list[dict[str, Any]] | None, str]:
+        """The rows of the records of a file, and the problem of their index, or an empty text.
+
+        Args:
+            shard: its entry in the manifest, with its `IndexPlace` if it has an index.
+            fast: whether to compare only the checksum of the index; there are no rows then.
+
+        Raises:
+            OSError: a temporary failure.
+        """
+        if "entry" not in shard:
+            return None, ""
+        place = IndexPlace(shard["entry"], shard["first"])
+        path, problem = join(self._output, place.entry["file"]), ""
+        try:
+            if place.first == 0 and not storage_of(path).exists(path):
+                problem = "the file is missing"
+            elif not fast:
+                return self._rows(place)[place.first : place.first + shard["records"]], ""
+            elif place.first == 0:
+                crc32c = storage_of(path).checksum(path, size=place.entry["bytes"])
+                problem = _CHANGED if crc32c != place.entry["crc32c"] else ""
+        except RecordIndexError:
+            problem = _CHANGED
+        except OSError as error:
+            check_final(error, path)
+            problem = f"cannot be read: {error.strerror or error}"
+        # Files of single images share an index, whose problem is reported once.
+        return None, problem if place.first == 0 else ""
+
+    def _rows(self, place: IndexPlace) -> list[dict[str, Any]]:
+        name = place.entry["file"]
+        if self._last[0] != name:
+            table = read_listed_index(self._output, place.entry, COMPARED)
+            self._last = (name, table.to_pylist())
+        return self._last[1]

@@ -139,6 +139,16 @@ IMAGES_AND_LABELS = (
         ),
     ),
     Option(
+        name="reuse",
+        metavar="DIR",
+        parse=not_empty,
+        help="take unchanged images from the records of this dataset; repeatable",
+        is_repeatable=True,
+        is_path=True,
+        of_images=True,
+        parameter=Parameter("Datasets to reuse", GCS_PATH),
+    ),
+    Option(
         name="key_cells",
         choices=KEY_CELLS,
         default="auto",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
+from pipeline.inputs.bases import read_bases
 from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
 from pipeline.inputs.known_classes import KnownClasses, known_classes
 from pipeline.inputs.left_out import left_out
@@ -107,6 +108,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     kept = key_decisions(config.keys)
     return dataclasses.replace(
         config,
+        bases=read_bases(flags.reuse or (), config),
         decisions=(*decided, *labels.classes.decisions, *kept, *images.ignoring),
         warnings=warnings,
         left_out=images.left_out,

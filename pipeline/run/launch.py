@@ -284,11 +284,13 @@ class Converted(NamedTuple):
         manifest: of the published dataset.
         counters: of a job that ran elsewhere.
         up_to_date: whether the dataset was there already.
+        reused: images from the records of other datasets.
     """
 
     manifest: dict[str, Any]
     counters: dict[str, int]
     up_to_date: bool
+    reused: int = 0
 
 
 def convert(
@@ -325,7 +327,8 @@ def convert(
     # Without a lock, only the job itself knows. Not every runner has counters.
     verdict = counters.pop(UP_TO_DATE, 0) > 0 if counters else is_finished
     is_local = has_local_workers(beam_flags)
-    return Converted(manifest, {} if is_local else counters, verdict)
+    reused = counters.get("images_reused", 0)
+    return Converted(manifest, {} if is_local else counters, verdict, reused)
 
 
 def _convert(

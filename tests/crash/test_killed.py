@@ -199,6 +199,34 @@ def test_killed_while_overwriting_no_manifest_describes_what_is_not_there(
         assert digests(output) == reference, whole.operations[number]
 
 
+def test_killed_while_a_dataset_is_replaced_from_its_own_records(
+    images: Path, reference: dict[str, str], harness: Harness, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    assert harness(words_for(images, kept, num_shards=3, seed=1)).code == 0
+    former = digests(kept)
+
+    def words(output: Path) -> list[str]:
+        shutil.copytree(kept, output)
+        return words_for(images, output, overwrite=True, reuse=output)
+
+    whole = harness(words(tmp_path / "whole"))
+    assert digests(tmp_path / "whole") == reference
+    # Of shards, small files and the manifest; the rest is as without --reuse.
+    kinds = {"rename manifest.json", "rename former.json", "rename *-*-of-*.tfrecord"}
+    numbers = moments(whole.operations, kinds=kinds)
+    assert len(numbers) >= len(kinds)
+    for number in numbers:
+        output = tmp_path / f"out-{number}"
+        given = words(output)
+        assert harness(given, number).code == -signal.SIGKILL
+        if manifest_of(output).exists():
+            assert only_dataset(digests(output)) == only_dataset(former)
+        again = harness(given)
+        assert again.code == 0, again.errors
+        assert digests(output) == reference, whole.operations[number]
+
+
 @pytest.mark.parametrize("change", ["options", "inputs"])
 def test_what_changed_in_between_is_never_mixed_in(
     change: str, images: Path, harness: Harness, tmp_path: Path

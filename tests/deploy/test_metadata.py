@@ -57,6 +57,7 @@ VALUES = {
     "labels": PATHS,
     "class_names": PATHS,
     "keys": PATHS,
+    "reuse": PATHS,
     "root": PATHS._replace(wrong=[""]),
     "output": PATHS,
     "layout": Values(

@@ -233,7 +233,7 @@ def test_a_staged_file_of_a_terabyte(dataset: Path, photos: Path, name: str) -> 
 
 
 @pytest.mark.slow
-def test_staged_shards_with_sidecars_and_indexes_of_a_terabyte(photos: Path, tmp_path: Path) -> None:
+def test_staged_files_of_a_terabyte(photos: Path, tmp_path: Path) -> None:
     """A shard that was staged with the same recipe is written again, not read to its end."""
     flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "num_shards": 1}
     (tmp_path / "bad").mkdir()

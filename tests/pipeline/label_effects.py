@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.pipeline.commands import digests
 from tests.pipeline.option_rows import Made, Row, reasons
 from tests.pipeline.reading import (
     LANDMARK,
@@ -69,6 +70,12 @@ def _keys(without: Made, made: Made) -> None:
     assert set(labels(made.dataset)) == {"cat-1", "dog-0"}
 
 
+def _reuse(without: Made, made: Made) -> None:
+    assert "from their records" not in without.ran.out
+    assert "reused   4 images from their records (--reuse)" in made.ran.out
+    assert digests(made.dataset.folder) == digests(without.dataset.folder)
+
+
 def _csv_encoding(without: Made, made: Made) -> None:
     assert without.ran.code == 2 and "--csv_encoding cp949" in without.ran.error()
     assert set(labels(made.dataset).values()) == {"고양이"}
@@ -112,6 +119,7 @@ LABEL_ROWS = {
     "--key": Row("name", _key, {"labels": "{in}/names.csv", "layout": "landmark"}),
     "--root": Row("{in}", _root),
     "--keys": Row("{in}/keys.txt", _keys),
+    "--reuse": Row("{out}/base", _reuse),
     "--csv_encoding": Row("cp949", _csv_encoding, {"labels": "{in}/korean.csv"}),
     "--csv_delimiter": Row("~", _csv_delimiter, {"labels": "{in}/tildes.csv"}),
     "--key_cells": Row("as_is", _key_cells, {"labels": "{in}/old.csv", "key": "path", **ALL}),

@@ -31,6 +31,8 @@ ONLY_WHOLE = {
     "key_cells": "as_is",
     # a caller filters the images before LabelImages
     "keys": "filter",
+    # a caller's pipeline gives images whose files it has listed itself
+    "reuse": "listed",
     # a caller that knows the new classes gives their names
     "new_classes": "class_names",
 }

@@ -48,6 +48,7 @@ class LabelledImage(NamedTuple):
         rows: label rows that named this image with this label.
         cells: its rows, see `row_cells`; empty if the layout needs none.
         checksum: see `JoinSide`.
+        stored: its record in another dataset, see `StoredImage`; empty if none has it.
     """
 
     split: str
@@ -60,13 +61,15 @@ class LabelledImage(NamedTuple):
     rows: int
     cells: str = ""
     checksum: str = ""
+    stored: str = ""
 
 
 class ShardImage(NamedTuple):
     """One image of a planned shard: all that its record needs except the pixels.
 
     Sorting these gives the order of the records in the shard. `cells` are its rows with the ids of
-    their labels, see `row_cells`; empty if the layout needs none.
+    their labels, see `row_cells`; empty if the layout needs none. `stored` is as in
+    `LabelledImage`; it affects no byte of the record.
     """
 
     order: int
@@ -77,6 +80,7 @@ class ShardImage(NamedTuple):
     label: str
     label_id: int
     cells: str = ""
+    stored: str = ""
 
 
 class ShardRow(NamedTuple):

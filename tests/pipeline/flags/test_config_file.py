@@ -188,5 +188,6 @@ def test_what_a_manifest_leaves_to_the_command_line() -> None:
     left = {name for name, option in OPTIONS.items() if option.recorded is None}
     in_inputs = {"images", "keys", "labels"}
     assert left - in_inputs - {option.name for option in RUN} == {
-        *("allow_outside", "max_rejected", "output", "overwrite", "quarantine", "root", "strict")
+        *("allow_outside", "max_rejected", "output", "overwrite", "quarantine", "reuse", "root"),
+        "strict",
     }

@@ -31,6 +31,7 @@ class CheckedImage(NamedTuple):
         content: `content_hash` of the file; empty when nothing is compared.
         stored_content: `content_hash` of `data`; empty when nothing is compared.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
+        is_reused: whether it is from a record of another dataset.
         row: the plan of a record that is made of a row without an image.
     """
 
@@ -48,3 +49,4 @@ class CheckedImage(NamedTuple):
     stored_content: str = ""
     embedding: bytes = b""
     row: ShardRow | None = None
+    is_reused: bool = False

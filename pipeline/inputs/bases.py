@@ -1,0 +1,73 @@
+"""The datasets of `--reuse`: whether their records can be reused in this run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.config import ConvertConfig
+from pipeline.open_dataset import open_dataset
+from transforms.core.features.feature_sources import Role, source_of, with_role
+from transforms.core.planning.recipes import changed_libraries
+from transforms.read_base import Base
+from transforms.storage.files import storage_of
+
+_LOGGER = logging.getLogger(__name__)
+
+# The options that decide which images are accepted, and their bytes.
+_OF_PIXELS = (
+    *("check", "max_pixels", "transcode", "resize", "color", "quality", "reencode"),
+    "exif_orientation",
+)
+
+
+def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...]:
+    """The datasets whose records can be reused; of each other, a line says why not.
+
+    Args:
+        folders: the values of `--reuse`.
+        config: of the run.
+
+    Raises:
+        UsageError: a folder holds no dataset that this program reads.
+    """
+    bases = []
+    for folder in folders:
+        # A run that was killed while it replaced this dataset has all shards staged already.
+        if _is_output(folder, config) and not storage_of(folder).exists(f"{folder}/manifest.json"):
+            continue
+        manifest = open_dataset(folder)
+        if reason := _difference(manifest, config):
+            _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
+            continue
+        [feature, *_] = with_role(manifest["features"], Role.IMAGE)
+        bases.append(Base(folder, feature, manifest["digest"]))
+    return tuple(bases)
+
+
+def _is_output(folder: str, config: ConvertConfig) -> bool:
+    absolute = (storage_of(each).absolute(each).rstrip("/") for each in (folder, config.output))
+    return len({*absolute}) == 1 and config.overwrite
+
+
+def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
+    """The reason why no record of a dataset can be reused; empty if there is none."""
+    roles = {source_of(feature.source).role for feature in config.features}
+    if roles & {Role.PIXELS, Role.EMBEDDING} or Role.IMAGE not in roles:
+        return "the new records hold decoded pixels or embeddings, which are computed from images"
+    if not with_role(manifest["features"], Role.IMAGE):
+        return "its records hold no image files"
+    if not manifest.get("index"):
+        return "it has no index"
+    if manifest["options"].get("files") == "per_image":
+        return "it was made with --files per_image"
+    if manifest["options"].get("compression") not in (None, "none"):
+        return "its shards are compressed, so no record can be read alone"
+    options = config.options
+    for name in _OF_PIXELS:
+        if manifest["options"].get(name) != options.get(name):
+            return f"it was made with another --{name}"
+    if others := changed_libraries(manifest):
+        return f"it was made with {'; '.join(others)}"
+    return ""

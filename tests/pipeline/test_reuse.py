@@ -1,0 +1,282 @@
+"""`--reuse`: what a base holds is neither opened nor decoded, and the result is a fresh one."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.campaign import size
+from tests.conftest import draw
+from tests.marks import rest_slow
+from tests.pipeline.commands import Ran, convert, digests, make_dataset
+from transforms.core.dataset.manifest import crc32c_hex, to_text
+from transforms.core.examples.tfrecord import masked_crc32c
+from transforms.core.index.record_index import HEAD_BYTES, index_bytes, read_index
+from transforms.storage.local_storage import LocalStorage
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Twelve images of two classes."""
+    for number in range(12):
+        draw(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The originals that are read."""
+    found: list[str] = []
+    read = LocalStorage.read_listed
+
+    def noted(storage: LocalStorage, uri: str, **given: Any) -> bytes:
+        found.append(Path(uri).name)
+        return read(storage, uri, **given)
+
+    monkeypatch.setattr(LocalStorage, "read_listed", noted)
+    return found
+
+
+def flags_of(images: Path, **flags: Any) -> dict[str, Any]:
+    given = {"images": f"{images}/*/*.jpg", "label_from": "directory", "num_shards": 3}
+    return {**given, **flags}
+
+
+def check_same(base: Path | list[Path], folder: Path, **flags: Any) -> Ran:
+    """Converts with and without the base, and compares every file."""
+    for name in ("fresh", "reused"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    fresh = make_dataset(folder / "fresh" / "out", **flags)
+    ran = convert(output=folder / "reused" / "out", reuse=base, **flags)
+    assert ran.code == 0, ran.err
+    assert digests(folder / "reused" / "out") == digests(fresh.folder)
+    return ran
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "labels": {"label_from": "regex", "label_regex": r"(?P<label>\d)\.jpg"},
+    "splits": {"splits": "a=0.5,b=0.5"},
+    "seed and shards": {"seed": 7, "num_shards": 2},
+    "layout": {"layout": "tutorial"},
+    "key": {"key": "stem"},
+    "gzip": {"compression": "gzip"},
+    "per_image": {"files": "per_image", "num_shards": None},
+    "no hashes": {"dedupe": "off"},
+}
+
+
+@pytest.mark.parametrize("name", rest_slow(list(CHANGES)))
+def test_no_original_is_opened(name: str, images: Path, tmp_path: Path, opened: list[str]) -> None:
+    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
+    flags = flags_of(images, **CHANGES[name])
+    fresh = make_dataset(tmp_path / "one" / "out", **flags)
+    opened.clear()
+    ran = convert(output=tmp_path / "two" / "out", reuse=base, **flags)
+    assert (ran.code, opened) == (0, []), ran.err
+    assert "reused   12 images from their records (--reuse)" in ran.out
+    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+
+
+def test_new_touched_and_rejected_images_are_opened(
+    images: Path, tmp_path: Path, opened: list[str]
+) -> None:
+    (images / "cat" / "bad.jpg").write_bytes(b"no image")
+    flags = flags_of(images, max_rejected="100%")
+    base = make_dataset(tmp_path / "base", **flags).folder
+    draw(images / "cat" / "new.jpg", seed=99)
+    os.utime(images / "dog" / "1.jpg", ns=(1, 1))
+    (images / "dog" / "3.jpg").unlink()
+    opened.clear()
+    make_dataset(tmp_path / "two" / "out", reuse=base, **flags)
+    assert sorted(opened) == ["1.jpg", "bad.jpg", "new.jpg"]
+    assert "reused   10 images" in check_same(base, tmp_path, **flags).out
+
+
+@pytest.mark.slow
+def test_changed_pixels_and_boxes(
+    images: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = "".join(
+        f"{path.relative_to(images)},{path.parent.name},1,1,9,9\n"
+        for path in sorted(images.glob("*/*.jpg"))
+    )
+    (images / "boxes.csv").write_text(f"image,label,xmin,ymin,xmax,ymax\n{rows}")
+    flags = {
+        "labels": images / "boxes.csv",
+        "layout": "detection",
+        "resize": "shorter=20",
+        "box_units": "pixel",
+    }
+    base = make_dataset(tmp_path / "base", **flags).folder
+    assert "reused   12 images" in check_same(base, tmp_path, seed=3, **flags).out
+    others = {**flags, "resize": "shorter=21"}
+    ran = check_same(base, tmp_path, **others)
+    assert "from their records" not in ran.out
+    assert caplog.messages == [f"--reuse {base} has no effect: it was made with another --resize"]
+
+
+DAMAGES = [
+    *("flipped record", "no shard", "flipped index", "other bytes", "changed meanwhile"),
+    "foreign shard",
+]
+
+
+@pytest.mark.parametrize("damage", rest_slow(DAMAGES))
+def test_a_damaged_base_gives_the_same_bytes(
+    damage: str,
+    images: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flags = flags_of(images)
+    base = make_dataset(tmp_path / "base", **flags)
+    shard, index = (base.folder / name for name in (base.shards()[0], "index"))
+    data = bytearray(shard.read_bytes())
+    match damage:
+        case "flipped record":
+            data[300] ^= 1
+            shard.write_bytes(data)
+        case "no shard":
+            shard.unlink()
+        case "flipped index":
+            path = sorted(index.iterdir())[0]
+            whole = path.read_bytes()
+            path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+        case "other bytes":
+            # Sound records of the same lengths: only the hash tells.
+            record = next(
+                iter(read_index(sorted(index.iterdir())[0].read_bytes(), "x").to_pylist())
+            )
+            start, end = HEAD_BYTES, HEAD_BYTES + record["length"]
+            data[start + 400] ^= 1
+            data[end : end + 4] = masked_crc32c(bytes(data[start:end])).to_bytes(4, "little")
+            shard.write_bytes(data)
+        case "foreign shard":
+            # Of an edited index, whose checksum was edited, too.
+            path = sorted(index.iterdir())[0]
+            table = read_index(path.read_bytes(), "x")
+            names = pa.array(["../me/train-00000-of-00001.tfrecord"] * table.num_rows)
+            edited = index_bytes(table.set_column(0, table.schema.field(0), names))
+            path.write_bytes(edited)
+            manifest = {name: base.manifest[name] for name in base.manifest if name != "digest"}
+            manifest["index"][0] |= {"bytes": len(edited), "crc32c": crc32c_hex(edited)}
+            (base.folder / "manifest.json").write_text(to_text(manifest))
+        case "changed meanwhile":
+            monkeypatch.setattr(
+                "pipeline.inputs.bases.open_dataset", lambda _: {**base.manifest, "digest": "x"}
+            )
+    check_same(base.folder, tmp_path, **flags)
+    said = {
+        "foreign shard": "is not used further: its index names records that it does not have",
+        "flipped index": "is not used further: ",
+        "changed meanwhile": "is not used further: it was changed meanwhile",
+    }
+    [line] = caplog.messages
+    assert said.get(damage, "originals are read instead of some records of ") in line
+    assert str(base.folder) in line
+
+
+def test_what_is_no_base(images: Path, tmp_path: Path) -> None:
+    flags = flags_of(images)
+    ran = convert(output=tmp_path / "out", reuse=images, **flags)
+    assert ran.code == 2 and f"{images} holds no dataset: there is no " in ran.error()
+    base = make_dataset(tmp_path / "base", **flags)
+    manifest = base.folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 1'))
+    ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
+    assert ran.code == 2 and "has format version 1, this program reads 2" in ran.error()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["gzip", "per_image", "no hashes", "rows", "pixels"])
+def test_a_base_without_readable_records_is_said_so(
+    kind: str, images: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pixels = "image: image.pixels, h: image.height, w: image.width, c: image.channels"
+    (tmp_path / "pixels.yaml").write_text(f"features: {{{pixels}}}\n")
+    options: dict[str, dict[str, Any]] = {
+        "gzip": {"compression": "gzip"},
+        "per_image": {"files": "per_image", "num_shards": None},
+        "no hashes": {"dedupe": "off"},
+        "pixels": {"layout": tmp_path / "pixels.yaml", "label_from": "none"},
+    }
+    if kind == "rows":
+        (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+        base = make_dataset(tmp_path / "base", labels=tmp_path / "a.csv", layout="rows").folder
+    else:
+        base = make_dataset(tmp_path / "base", **flags_of(images, **options[kind])).folder
+    ran = check_same(base, tmp_path, **flags_of(images))
+    assert "from their records" not in ran.out
+    effect = "is not used further" if kind == "no hashes" else "has no effect"
+    assert [line.partition(": ")[0] for line in caplog.messages] == [f"--reuse {base} {effect}"]
+
+
+@pytest.mark.slow
+def test_two_bases_and_the_base_itself(images: Path, tmp_path: Path, opened: list[str]) -> None:
+    bases = [
+        make_dataset(
+            tmp_path / name, **{**flags_of(images), "images": f"{images}/{name}/*.jpg"}
+        ).folder
+        for name in ("cat", "dog")
+    ]
+    # Their roots are folders of classes; the URIs are the same.
+    flags = flags_of(images, seed=5)
+    assert "reused   12 images" in check_same(bases, tmp_path, **flags).out
+    place = tmp_path / "place" / "out"
+    make_dataset(place, **flags_of(images))
+    opened.clear()
+    ran = convert("--overwrite", output=place, reuse=place, **flags)
+    assert (ran.code, opened) == (0, []), ran.err
+    assert digests(place) == digests(tmp_path / "fresh" / "out")
+
+
+EDITS = ("add", "remove", "rename", "touch", "change", "relabel")
+
+
+def edit(images: Path, source: random.Random, number: int) -> None:
+    """Makes a random change to the images."""
+    path = source.choice(sorted(images.glob("*/*.jpg")))
+    match source.choice(EDITS):
+        case "add":
+            draw(path.with_name(f"new{number}.jpg"), seed=100 + number)
+        case "remove" if len(list(images.glob("*/*.jpg"))) > 4:
+            path.unlink()
+        case "rename":
+            path.rename(path.with_name(f"renamed{number}.jpg"))
+        case "touch":
+            os.utime(path, ns=(number, number))
+        case "change":
+            draw(path, seed=200 + number)
+        case "relabel":
+            other = images / source.choice(["cat", "dog", "wolf"]) / path.name
+            other.parent.mkdir(exist_ok=True)
+            path.rename(other)
+
+
+@pytest.mark.slow
+def test_any_edit_gives_the_bytes_of_a_fresh_run(images: Path, tmp_path: Path) -> None:
+    source = random.Random(21)
+    for case in range(size(6, 200)):
+        flags = flags_of(
+            images,
+            seed=source.randrange(3),
+            num_shards=source.choice([1, 2, 5]),
+            layout=source.choice(["slim", "tutorial"]),
+            splits=source.choice(["train=1", "a=0.5,b=0.5"]),
+            dedupe=source.choice(["report", "report", "drop"]),
+            key=source.choice(["path", "name"]),
+        )
+        base = make_dataset(tmp_path / f"base{case}", **{**flags, "dedupe": "report"}).folder
+        for number in range(source.randrange(4)):
+            edit(images, source, 10 * case + number)
+        others = flags_of(images, seed=source.randrange(3), num_shards=source.choice([1, 2, 5]))
+        check_same(base, tmp_path, **{**flags, **others})
+        shutil.rmtree(base)

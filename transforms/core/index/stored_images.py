@@ -1,0 +1,144 @@
+"""Images that another dataset holds: sides of the join, and what a record says of its image.
+
+An image is reused if a base has it under the same URI, size and version. Its line in the index of
+the base crosses the shuffle as text, and only for images that are reused any further.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from transforms.core.images.check import ImageInfo
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.pixel_options import UNTOUCHED, Original
+from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.rejections import Rejection
+
+STORED_COLUMNS = (
+    *("shard", "record", "offset", "length", "path", "size", "version"),
+    *("content", "source_content", "perceptual_hash", "format", "height", "width", "channels"),
+    *("orientation", "changes", "source_height", "source_width"),
+)
+"""The columns of an index that `stored_side` reads."""
+
+# The size of a side that is a record of a base: neither an image nor a row has it.
+_STORED = -2
+
+Joined = LabelledImage | Rejection | Count
+
+
+class StoredImage(NamedTuple):
+    """The record of an image in a base.
+
+    Attributes:
+        base: number of the base.
+        shard: file of the record.
+        record: its number there.
+        offset: first byte of its frame.
+        length: bytes of its data.
+        content: hash of the stored image, 32 hexadecimal digits.
+        source_content: of the original file.
+        perceptual_hash: 16 hexadecimal digits, or empty.
+        info: format, height, width and channels of the stored image.
+        orientation: of the original's EXIF tag.
+        changes: to its pixels; empty if it is stored as it is.
+        original: height and width in the file.
+    """
+
+    base: int
+    shard: str
+    record: int
+    offset: int
+    length: int
+    content: str
+    source_content: str
+    perceptual_hash: str
+    info: ImageInfo
+    orientation: int
+    changes: tuple[str, ...]
+    original: tuple[int, int]
+
+    @classmethod
+    def of_text(cls, text: str) -> StoredImage:
+        """Reads the text in `LabelledImage.stored`."""
+        *fields, info, orientation, changes, original = json.loads(text)
+        rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
+        return cls._make([*fields, *rest])
+
+    def checked(self, data: bytes, *, changes_nothing: bool) -> CheckedImage:
+        """The image as it was when it was checked for the base.
+
+        Args:
+            data: the stored image.
+            changes_nothing: whether the run changes no image.
+        """
+        turn = self.orientation if "turned" in self.changes else 1
+        return CheckedImage(
+            data,
+            self.info,
+            Original(*self.original, turn),
+            self.changes or (() if changes_nothing else UNTOUCHED),
+            int(self.perceptual_hash, 16) if self.perceptual_hash else None,
+            self.orientation,
+            content=self.source_content,
+            stored_content=self.content,
+        )
+
+
+def stored_side(base: int, row: Mapping[str, Any], path: str) -> JoinSide:
+    """A record of a base as a side of the join.
+
+    Args:
+        base: its number.
+        row: of its index, with `STORED_COLUMNS`, an offset and a hash.
+        path: of the image, below the root of this run.
+    """
+    content, source, hash_ = row["content"], row["source_content"], row["perceptual_hash"]
+    height, width = row["height"], row["width"]
+    stored = [
+        base,
+        *(row[name] for name in ("shard", "record", "offset", "length")),
+        content.hex(),
+        (source or content).hex(),
+        "" if hash_ is None else hash_.hex(),
+        [row["format"], height, width, row["channels"]],
+        row["orientation"],
+        row["changes"].split(",") if row["changes"] else [],
+        [row["source_height"] or height, row["source_width"] or width],
+    ]
+    text = json.dumps(stored, separators=(",", ":"))
+    return JoinSide(path, _STORED, row["version"], "", "", cells=text, group=str(row["size"]))
+
+
+def join_reused(
+    key: str,
+    group: Iterable[JoinSide],
+    *,
+    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+) -> Iterator[Joined]:
+    """Joins the images and rows of one key, and adds its record in a base to an image.
+
+    Args:
+        key: the join key.
+        group: the images, the rows, and the records of bases.
+        join: joins the images and the rows.
+    """
+    stored: dict[tuple[str, int, int], str] = {}
+    sides: list[JoinSide] = []
+    for side in group:
+        if side.size == _STORED and not side.is_image:
+            place = side.path, int(side.group), side.version
+            # Of several records, always the same.
+            stored[place] = min(side.cells, stored.get(place, side.cells))
+        else:
+            sides.append(side)
+    if not sides:
+        return
+    for result in join(key, sides):
+        if stored and isinstance(result, LabelledImage):
+            place = result.path, result.size, result.version
+            yield result._replace(stored=stored.get(place, ""))
+        else:
+            yield result
