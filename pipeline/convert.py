@@ -7,6 +7,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pipeline.command_line import start
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.inputs.listed_keys import standard_input_kept
     from pipeline.run.launch import has_local_workers
 
-    with standard_input_kept(flags, is_local=has_local_workers(beam_flags)):
+    with standard_input_kept(flags, is_local=partial(has_local_workers, beam_flags)):
         _convert(flags, beam_flags, started)
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pipeline.command_line import start
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.run.results_folder import results_folder
     from transforms.storage.files import join, storage_of
 
-    is_local = has_local_workers(beam_flags)
+    is_local = partial(has_local_workers, beam_flags)
     with standard_input_kept(flags, is_local=is_local), scratch_folder() as scratch:
         config = check_flags(flags)
         folder = results_folder("plan", scratch, beam_flags)

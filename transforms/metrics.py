@@ -66,7 +66,7 @@ STAGES = {
     "reading": "rows",
     "planning": "names",
     "converting": "images",
-    "publishing": "shards",
+    "publishing": "files",
     "verifying": "records",
 }
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pipeline.errors import UsageError, input_error
 from pipeline.inputs.image_samples import ImageSample
@@ -23,12 +23,15 @@ _HINT_KEYS = 1_000
 
 
 @contextlib.contextmanager
-def standard_input_kept(flags: argparse.Namespace, *, is_local: bool) -> Iterator[None]:
+def standard_input_kept(
+    flags: argparse.Namespace, *, is_local: Callable[[], bool]
+) -> Iterator[None]:
     """Replaces `--keys -` in the flags by a copy of standard input, within the block.
 
     Args:
         flags: the result of `parse_flags`.
-        is_local: whether the workers are on this machine, where the copy is.
+        is_local: says whether the workers are on this machine, where the copy is. It is called
+            only for such flags: Beam's options write the warnings of libraries from then on.
 
     Raises:
         UsageError: they are not.
@@ -36,7 +39,7 @@ def standard_input_kept(flags: argparse.Namespace, *, is_local: bool) -> Iterato
     if flags.keys != STANDARD_INPUT:
         yield
         return
-    if not is_local:
+    if not is_local():
         raise UsageError(
             "--keys - is standard input of this machine, which the workers of --runner cannot "
             "read: give a file in a bucket"

@@ -224,7 +224,8 @@ def test_a_job_carries_no_image_and_no_credentials(world: World, photos: Path) -
     sent = [json.dumps(world.job("right").description).encode(), *staged.values()]
     images = [path.read_bytes() for path in photos.glob("*/*.jpg")]
     for data in sent:
-        assert len(data) < 400_000
+        # The code of the packages, compressed, is most of it.
+        assert len(data) < 500_000
         assert CREDENTIALS["token"].encode() not in data
         assert str(world.gcs.credentials).encode() not in data
         assert not any(image in data for image in images)

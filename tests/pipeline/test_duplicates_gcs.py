@@ -43,9 +43,10 @@ def converted(buckets: GcsServer, folder: Path, **flags: Any) -> Dataset:
     ran = convert(images="gs://photos/in/*/*.jpg", output=OUTPUT, **{**FLAGS, **flags})
     assert ran.code == 0, ran.err
     check_sound(OUTPUT)
-    folder.mkdir()
     for name in buckets.names("datasets"):
-        (folder / name.removeprefix("out/")).write_bytes(buckets.get("datasets", name))
+        path = folder / name.removeprefix("out/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(buckets.get("datasets", name))
     return Dataset(folder)
 
 

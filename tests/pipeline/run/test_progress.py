@@ -84,8 +84,8 @@ def test_bars_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_bar_of_a_shard_that_is_tried_again_ends_at_all() -> None:
     bar = progress._bar(Stage("converting", "images", 40, 45, 0), 2.0, 22.5, 79)
     assert bar.startswith("converting: 100%|") and " 40/40 [" in bar
-    bar = progress._bar(Stage("publishing", "shards", 40, 4, 0), 20.0, 0.2, 79)
-    assert " 4/40 [" in bar and "5.00s/shards]" in bar
+    bar = progress._bar(Stage("publishing", "files", 40, 4, 0), 20.0, 0.2, 79)
+    assert " 4/40 [" in bar and "5.00s/files]" in bar
 
 
 def test_a_rate_is_one_of_a_second_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_workers_on_this_machine_are_counted(
     flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "progress": "plain"}
     ran = convert("--workers=2", output=tmp_path / "out", **flags)
     assert ran.code == 0, ran.err
-    assert {("listing", 18, 0), ("converting", 18, 18), ("publishing", 2, 2)} <= seen
+    assert {("listing", 18, 0), ("converting", 18, 18), ("publishing", 4, 4)} <= seen
     assert len(by_worker) == 2 and all(by_worker.values()) and sum(by_worker.values()) == 18
 
 
@@ -207,7 +207,7 @@ def test_the_stages_of_a_run(photos: Path, stems: dict[str, str], tmp_path: Path
         ("reading", 19, 0),
         ("planning", 19, 0),
         ("converting", 18, 18),
-        ("publishing", 2, 2),
+        ("publishing", 4, 4),  # each shard and its index
     ]
     check_sound(tmp_path / "out")
     assert PROGRESS.stages() == [Stage("verifying", "records", 18, 18, 0)]
@@ -242,7 +242,7 @@ def test_the_stages_of_a_run_over_rows_alone(tmp_path: Path) -> None:
     assert [(stage.name, stage.done, stage.total) for stage in PROGRESS.stages()] == [
         ("reading", 2, 0),
         ("converting", 2, 2),
-        ("publishing", 1, 1),
+        ("publishing", 2, 2),
     ]
 
 
