@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.inputs.listed_keys import standard_input_kept
     from pipeline.run.launch import has_local_workers
 
-    with standard_input_kept(flags, is_local=partial(has_local_workers, beam_flags)):
+    is_local = partial(has_local_workers, beam_flags)
+    with standard_input_kept(flags, has_local_workers=is_local):
         _convert(flags, beam_flags, started)
 
 

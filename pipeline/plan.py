@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from transforms.storage.files import join, storage_of
 
     is_local = partial(has_local_workers, beam_flags)
-    with standard_input_kept(flags, is_local=is_local), scratch_folder() as scratch:
+    with standard_input_kept(flags, has_local_workers=is_local), scratch_folder() as scratch:
         config = check_flags(flags)
         folder = results_folder("plan", scratch, beam_flags)
         path = join(folder, f"plan-{uuid.uuid4().hex}.json")

@@ -24,14 +24,15 @@ _HINT_KEYS = 1_000
 
 @contextlib.contextmanager
 def standard_input_kept(
-    flags: argparse.Namespace, *, is_local: Callable[[], bool]
+    flags: argparse.Namespace, *, has_local_workers: Callable[[], bool]
 ) -> Iterator[None]:
     """Replaces `--keys -` in the flags by a copy of standard input, within the block.
 
     Args:
         flags: the result of `parse_flags`.
-        is_local: says whether the workers are on this machine, where the copy is. It is called
-            only for such flags: Beam's options write the warnings of libraries from then on.
+        has_local_workers: says whether the workers are on this machine, where the copy is. It
+            is called only for such flags: Beam's options write the warnings of libraries from
+            then on.
 
     Raises:
         UsageError: they are not.
@@ -39,7 +40,7 @@ def standard_input_kept(
     if flags.keys != STANDARD_INPUT:
         yield
         return
-    if not is_local():
+    if not has_local_workers():
         raise UsageError(
             "--keys - is standard input of this machine, which the workers of --runner cannot "
             "read: give a file in a bucket"

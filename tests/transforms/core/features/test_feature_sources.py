@@ -15,8 +15,12 @@ from transforms.core.features.feature_sources import SOURCES, Needs, Role, sourc
 from transforms.core.features.layouts import LAYOUTS
 
 PACKAGES = [Path(str(package.__file__)).parent for package in (transforms, pipeline)]
-# The registry, the presets, and what computes values.
-PLACES = {"feature_sources.py", "layouts.py", "encoder.py", "row_features.py", "objects.py"}
+# The registry, the presets, what computes values, and the columns of an index with the same values.
+PLACES = {
+    *("feature_sources.py", "layouts.py"),
+    *("encoder.py", "row_features.py", "objects.py"),
+    "index_checks.py",
+}
 
 
 def test_sources_are_named_where_they_are_declared_and_computed() -> None:
