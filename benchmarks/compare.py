@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from jobs import (
     RERUN,
@@ -35,11 +34,13 @@ from planning import Planning
 from report import (
     MB,
     Bar,
+    Target,
     machine,
     markdown_table,
     paired_ratio,
     round_numbers,
     spread,
+    target_table,
     write_picture,
 )
 from scaling import NAME_BYTES, NAME_MICROSECONDS, FailedError, measure_planning
@@ -62,27 +63,6 @@ _START_UPS = {
     "floor-one": "floor, 1 image",
 }
 _TITLES = CONTENDERS | _START_UPS
-
-
-class Target(NamedTuple):
-    """A ratio that the product must reach, and the measured value.
-
-    Attributes:
-        text: the description.
-        bound: the limit.
-        is_floor: whether `bound` is the minimum, not the maximum.
-        value: the measured value.
-    """
-
-    text: str
-    bound: float
-    is_floor: bool
-    value: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether the target is reached."""
-        return self.value >= self.bound if self.is_floor else self.value <= self.bound
 
 
 def run_rounds(
@@ -189,16 +169,6 @@ def result_table(results: Mapping[str, Result], photos: PhotoSet) -> str:
         rows.append([_TITLES[name], f"{middle:.2f}", f"{low:.2f} to {high:.2f}", rate, ratio])
         rows[-1] += sizes
     return markdown_table(header, rows)
-
-
-def target_table(targets: Sequence[Target]) -> str:
-    """The measured value of each target."""
-    rows = []
-    for target in targets:
-        wanted = f"{'at least' if target.is_floor else 'at most'} {target.bound:g}"
-        holds = "yes" if target.holds else "no"
-        rows.append([target.text, f"{target.value:.3g}", wanted, holds])
-    return markdown_table(["target", "measured", "wanted", "holds"], rows)
 
 
 def start_up_lines(results: Mapping[str, Result]) -> list[str]:

@@ -42,6 +42,27 @@ class Fit(NamedTuple):
     slope: float
 
 
+class Target(NamedTuple):
+    """A ratio that the product must reach, and the measured value.
+
+    Attributes:
+        text: the description.
+        bound: the limit.
+        is_floor: whether `bound` is the minimum, not the maximum.
+        value: the measured value.
+    """
+
+    text: str
+    bound: float
+    is_floor: bool
+    value: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the target is reached."""
+        return self.value >= self.bound if self.is_floor else self.value <= self.bound
+
+
 class Bar(NamedTuple):
     """One row of the picture.
 
@@ -135,6 +156,16 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return f"| {' | '.join(padded)} |"
 
     return "\n".join([line(header), line(rule), *map(line, rows)])
+
+
+def target_table(targets: Sequence[Target]) -> str:
+    """The measured value of each target."""
+    rows = []
+    for target in targets:
+        wanted = f"{'at least' if target.is_floor else 'at most'} {target.bound:g}"
+        holds = "yes" if target.holds else "no"
+        rows.append([target.text, f"{target.value:.3g}", wanted, holds])
+    return markdown_table(["target", "measured", "wanted", "holds"], rows)
 
 
 def machine() -> dict[str, object]:
