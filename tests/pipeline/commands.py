@@ -181,6 +181,17 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
+def index_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each index without the versions of the files, which differ for copies."""
+    # Tests of what a command imports use this module, too.
+    import pyarrow.parquet as pq
+
+    return {
+        path.name: pq.read_table(path).drop_columns(["version"]).to_pylist()
+        for path in sorted((folder / "index").iterdir())
+    }
+
+
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Everything below a folder: the time stamp and the content of each path."""
     return {

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from pipeline.diff import read_records
 from pipeline.run.beam_import import import_beam
-from pipeline.summary import peak_memory
 from transforms.core.comparison.record_changes import compare_records
 from transforms.core.dataset.manifest import crc32c_hex
 from transforms.core.dataset.output_names import index_file
@@ -58,6 +57,12 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def _peak_bytes() -> int:
+    """The peak of this process: `getrusage` also counts that of the process that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
 if __name__ == "__main__":
     import_beam(sys.argv)
     folder = Path(sys.argv[1])
@@ -65,4 +70,4 @@ if __name__ == "__main__":
     old, new = (read_records(str(folder), manifest) for _ in range(2))
     changes = compare_records(old, new)
     assert len(changes.kept[0]) == RECORDS and not any(changes.counts().values())
-    print(peak_memory())
+    print(_peak_bytes())

@@ -14,7 +14,7 @@ from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from pipeline import ConvertDataset, load
 from tests.images import picture, saved
 from tests.models import saved_to, small_model
-from tests.pipeline.commands import Dataset, check_sound, digests, make_dataset
+from tests.pipeline.commands import Dataset, check_sound, digests, index_rows, make_dataset
 from tests.pipeline.reading import read
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
@@ -73,10 +73,13 @@ def test_they_give_the_shards_of_the_same_files(
     graph.run().wait_until_finish()
     memory = write("memory", PAIRS[::-1], num_shards=2, **options)
     ours, theirs = digests(memory.folder), digests(tmp_path / "files")
-    by_each = {"manifest.json", "report.html"}  # name the inputs
+    assert ours.keys() == theirs.keys()
+    # The manifest and the report name the inputs, an index their versions.
+    by_each = {"manifest.json", "report.html", *(name for name in ours if "index/" in name)}
     assert {n: d for n, d in ours.items() if n not in by_each} == {
         n: d for n, d in theirs.items() if n not in by_each
     }
+    assert index_rows(memory.folder) == index_rows(tmp_path / "files")
 
 
 def test_a_rerun_is_up_to_date_and_another_image_is_not(tmp_path: Path) -> None:
