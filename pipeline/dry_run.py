@@ -213,9 +213,12 @@ def plan_dataset(
         DatasetError: it fails for a reason that fits in one line.
     """
 
+    # Records that may be reused change no plan.
+    planned = dataclasses.replace(config, bases=())
+
     def construct(pipeline: beam.Pipeline) -> None:
         _ = (
-            _planned(build_plan(pipeline, config), config)
+            _planned(build_plan(pipeline, planned), config)
             | "Gather what is planned" >> Gather()
             | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
         )

@@ -115,7 +115,9 @@ class ImageConverter:
         load = self._load_one
         if self._bases:
             images = list(images)
-            load = functools.partial(self._load_reused, ReusedImages(self._bases, images))
+            # An image that is never read there would keep the bytes of its neighbours in memory.
+            reused = ReusedImages(self._bases, [each for each in images if self._may_reuse(each)])
+            load = functools.partial(self._load_reused, reused)
         loaded = self._read_ahead.map(load, images, size=self._held_bytes)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 
@@ -123,12 +125,14 @@ class ImageConverter:
         """Serialized Examples in the order of the images."""
         return map(self._encoder.encode, images)
 
+    def _may_reuse(self, image: ShardImage) -> bool:
+        return bool(image.stored) and image.size <= self._limits.max_bytes
+
     def _load_reused(self, reused: ReusedImages, image: ShardImage) -> CheckedImage | Rejection:
         """An image from its record in a base; from its file if none has it, or it is damaged."""
-        if not image.stored or image.size > self._limits.max_bytes:
-            return self._load_one(image)
-        found = reused.read(image)
-        if found is None:
+        found = reused.read(image) if self._may_reuse(image) else None
+        # What a fresh run re-encodes has this limit, too.
+        if found is None or len(found[1]) > self._limits.max_bytes:
             return self._load_one(image)
         stored, data = found
         checked = stored.checked(data, changes_nothing=self._decoding.changes_nothing)

@@ -12,7 +12,7 @@ import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
 from transforms.core.given_images import join_given
-from transforms.core.index.stored_images import join_reused
+from transforms.core.index.stored_images import is_record, join_reused
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import join_group
 from transforms.core.planning.name_ranges import LISTED_NAMES
@@ -274,13 +274,19 @@ class JoinedImages(NamedTuple):
 
 
 class _JoinFn(beam.DoFn):
-    def __init__(self, join: JoinGroup) -> None:
+    def __init__(self, join: JoinGroup, *, reuses: bool) -> None:
         self._join = join
+        self._reuses = reuses
 
     def process(
         self, group: tuple[str, Iterable[JoinSide]]
     ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
         key, sides = group
+        if self._reuses:
+            sides = list(sides)
+            if all(map(is_record, sides)):
+                # Only a base has this key: there is nothing to plan.
+                return
         PROGRESS.count("planning")
         for result in self._join(key, sides):
             if isinstance(result, LabelledImage):
@@ -319,6 +325,7 @@ class JoinLabels(beam.PTransform):
         )
         if selects:
             self._join = functools.partial(join_selected, join=self._join)
+        self._reuses = reuses
         if reuses:
             self._join = functools.partial(join_reused, join=self._join)
 
@@ -327,7 +334,7 @@ class JoinLabels(beam.PTransform):
             sides
             | "Group by key" >> beam.GroupByKey()
             | "Match images and rows"
-            >> beam.ParDo(_JoinFn(self._join))
+            >> beam.ParDo(_JoinFn(self._join, reuses=self._reuses))
             .with_output_types(LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count})
             .with_outputs(_REJECTIONS, _COUNTS, main="images")
         )

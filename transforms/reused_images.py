@@ -69,7 +69,12 @@ class ReusedImages:
     """
 
     def __init__(self, bases: Sequence[Base], images: Sequence[ShardImage]) -> None:
-        """Groups neighbours; reads nothing."""
+        """Groups neighbours; reads nothing.
+
+        Args:
+            bases: the datasets.
+            images: those that are read once each, in this order.
+        """
         self._gone: set[str] = set()
         self._logged: set[str] = set()
         self.bases = bases

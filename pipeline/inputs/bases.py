@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.open_dataset import open_dataset
 from transforms.core.features.feature_sources import Role, source_of, with_role
+from transforms.core.planning.keys import tidy_root
 from transforms.core.planning.recipes import changed_libraries
+from transforms.core.planning.staged_images import MEMORY
 from transforms.read_base import Base
 from transforms.storage.files import storage_of
 
@@ -20,6 +23,9 @@ _OF_PIXELS = (
     *("check", "max_pixels", "transcode", "resize", "color", "quality", "reencode"),
     "exif_orientation",
 )
+
+# The flags of options that are not flags themselves.
+_FLAGS = {"reencode": "quality"}
 
 
 def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...]:
@@ -42,8 +48,29 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
             _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
             continue
         [feature, *_] = with_role(manifest["features"], Role.IMAGE)
-        bases.append(Base(folder, feature, manifest["digest"]))
+        root = same_spelling(manifest["root"], config.images)
+        # An edited manifest may lack its digest: the reader refuses it.
+        bases.append(Base(folder, feature, manifest.get("digest", ""), root))
     return tuple(bases)
+
+
+def same_spelling(root: str, globs: Sequence[str]) -> str:
+    """The root of another dataset, absolute if the globs of this run are, and relative if not.
+
+    A relative root is below this working folder. As it is if that cannot be decided: without
+    globs, for those of both kinds, and for a path that leads out of a folder by `..`.
+
+    Args:
+        root: of the manifest.
+        globs: of the images of this run.
+    """
+    kinds = {each.startswith("/") for each in globs}
+    is_remote = any("://" in each for each in (root, *globs)) or root == MEMORY
+    is_known = len(kinds) == 1 and not is_remote and (root or ".") == posixpath.normpath(root)
+    if not is_known or root.startswith("/") in kinds:
+        return root
+    spelled = (tidy_root(each) for each in storage_of(root).spellings(root or "."))
+    return next(each for each in spelled if each.startswith("/") in kinds)
 
 
 def _is_output(folder: str, config: ConvertConfig) -> bool:
@@ -67,7 +94,7 @@ def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
     options = config.options
     for name in _OF_PIXELS:
         if manifest["options"].get(name) != options.get(name):
-            return f"it was made with another --{name}"
+            return f"it was made with another --{_FLAGS.get(name, name)}"
     if others := changed_libraries(manifest):
         return f"it was made with {'; '.join(others)}"
     return ""

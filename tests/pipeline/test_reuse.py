@@ -14,10 +14,11 @@ import pytest
 from tests.campaign import size
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import Ran, convert, digests, make_dataset
+from tests.pipeline.commands import Ran, convert, digests, make_dataset, plan
 from transforms.core.dataset.manifest import crc32c_hex, to_text
 from transforms.core.examples.tfrecord import masked_crc32c
 from transforms.core.index.record_index import HEAD_BYTES, index_bytes, read_index
+from transforms.read_base import BaseReader
 from transforms.storage.local_storage import LocalStorage
 
 
@@ -182,6 +183,27 @@ def test_a_damaged_base_gives_the_same_bytes(
     [line] = caplog.messages
     assert said.get(damage, "originals are read instead of some records of ") in line
     assert str(base.folder) in line
+
+
+def test_a_relative_root_is_that_of_an_absolute_one(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
+) -> None:
+    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
+    monkeypatch.chdir(tmp_path)
+    opened.clear()
+    ran = convert(output=tmp_path / "out", reuse=base, **flags_of(Path("in"), seed=1))
+    assert (ran.code, opened) == (0, []), ran.err
+
+
+def test_plan_does_not_read_the_indexes(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
+    read: list[str] = []
+    monkeypatch.setattr(BaseReader, "read", lambda _, folder: read.append(folder) or iter(()))
+    flags = flags_of(images, output=tmp_path / "out")
+    assert plan(reuse=base, **flags) == plan(**flags)
+    assert read == []
 
 
 def test_what_is_no_base(images: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.images import picture, saved
+from tests.transforms.indexed_shards import framed
+from transforms import convert_images
 from transforms.convert_images import ImageConverter
 from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.features.layouts import LAYOUTS
@@ -18,11 +21,15 @@ from transforms.core.images import embeddings, pixels
 from transforms.core.images.check import Limits
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import PixelOptions, Resize
+from transforms.core.index.stored_images import stored_side
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
+from transforms.read_base import Base
+from transforms.reused_images import ReusedImages
 from transforms.storage.read_ahead import ReadAhead
 
 LIMITS = Limits(max_pixels=10_000, max_bytes=50_000)
+SHARD = "train-00000-of-00001.tfrecord"
 
 
 def converter(root: Path, **changes: Any) -> ImageConverter:
@@ -169,3 +176,75 @@ def test_no_more_images_are_decoded_at_once_than_there_are_cores(
     loaded = list(made.load([planned("1.jpg", len(data))] * 40))
     assert all(isinstance(each, CheckedImage) for each in loaded)
     assert highest == 2
+
+
+def stored_images(
+    folder: Path, images: Sequence[ShardImage], root: Path, **options: Any
+) -> tuple[Base, list[ShardImage]]:
+    """A base with these images, and the images with their places there."""
+    made = converter(root, fingerprints=True, **options)
+    stored, frames = [], b""
+    for record, image in enumerate(images):
+        [checked] = made.load([image])
+        assert isinstance(checked, CheckedImage)
+        [example] = made.encode([checked])
+        row = {
+            "shard": SHARD,
+            "record": record,
+            "offset": len(frames),
+            "length": len(example),
+            "size": image.size,
+            "version": image.version,
+            "perceptual_hash": None,
+            "content": bytes.fromhex(checked.stored_content),
+            "source_content": bytes.fromhex(checked.content),
+            **dict(zip(("format", "height", "width", "channels"), checked.info, strict=True)),
+            "orientation": 0,
+            "changes": ",".join(checked.changes),
+            "source_height": None,
+            "source_width": None,
+        }
+        stored.append(image._replace(stored=stored_side(0, row, image.path).cells))
+        frames += framed(example)
+    folder.mkdir()
+    (folder / SHARD).write_bytes(frames)
+    return Base(str(folder), "image/encoded", "", str(root)), stored
+
+
+def test_a_reused_image_that_became_too_large_is_rejected_as_a_fresh_one(tmp_path: Path) -> None:
+    jpeg = saved(picture("RGB"), "JPEG")
+    (tmp_path / "1.jpg").write_bytes(jpeg)
+    images = [planned("1.jpg", len(jpeg))]
+    pixels = PixelOptions(transcode="png")
+    base, stored = stored_images(tmp_path / "base", images, tmp_path, pixels=pixels)
+    limits = LIMITS._replace(max_bytes=len(jpeg))
+    [fresh] = converter(tmp_path, pixels=pixels, limits=limits).load(images)
+    assert isinstance(fresh, Rejection) and fresh.reason == "too_many_bytes"
+    given = {"pixels": pixels, "bases": [base]}
+    [whole] = converter(tmp_path, **given).load(stored)
+    assert isinstance(whole, CheckedImage) and whole.is_reused
+    assert [*converter(tmp_path, limits=limits, **given).load(stored)] == [fresh]
+
+
+def test_images_that_are_too_large_do_not_hold_what_their_neighbours_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [(5, 6), (40, 50), (6, 5)]
+    images = []
+    for number, (height, width) in enumerate(sizes):
+        data = saved(picture("RGB", height, width), "PNG")
+        (tmp_path / f"{number}.png").write_bytes(data)
+        images.append(planned(f"{number}.png", len(data)))
+    base, stored = stored_images(tmp_path / "base", images, tmp_path)
+    made: list[ReusedImages] = []
+
+    def noted(*given: Any) -> ReusedImages:
+        made.append(ReusedImages(*given))
+        return made[-1]
+
+    monkeypatch.setattr(convert_images, "ReusedImages", noted)
+    limits = LIMITS._replace(max_bytes=images[1].size - 1)
+    loaded = [*converter(tmp_path, limits=limits, bases=[base]).load(stored)]
+    assert [getattr(each, "is_reused", None) for each in loaded] == [True, None, True]
+    [reused] = made
+    assert [run._data for run, _ in reused._runs.values()] == [None, None]

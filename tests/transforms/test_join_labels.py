@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -13,6 +14,7 @@ from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
 from transforms import join_labels
+from transforms.core.index.stored_images import stored_side
 from transforms.core.labels.label_kinds import merge_cells
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.keys import key_hashes
@@ -96,12 +98,15 @@ def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
         assert len(turns) > 8
 
 
-def join(label_from: str, *groups: list[tuple[str, JoinSide]]) -> dict[str, list[Any]]:
+def join(
+    label_from: str, *groups: list[tuple[str, JoinSide]], reuses: bool = False
+) -> dict[str, list[Any]]:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         kind = tuple[str, JoinSide]
         both = [side for group in groups for side in group]
         sides = pipeline | "Sides" >> beam.Create(both).with_output_types(kind)
-        transform = JoinLabels(label_from=label_from, assigner=SplitAssigner(HALVES, seed=3))
+        assigner = SplitAssigner(HALVES, seed=3)
+        transform = JoinLabels(label_from=label_from, assigner=assigner, reuses=reuses)
         outputs = (sides | "Join labels" >> transform)._asdict()
         return {name: output for name, output in outputs.items() if output is not None}
 
@@ -136,6 +141,19 @@ def test_join_labels() -> None:
         ("row", "row_without_image", "other"),
     ]
     assert joined["counts"] == [Count("images_found_again", 1)]
+
+
+def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    progress = SimpleNamespace(count=lambda stage, *_, **__: counted.append(stage))
+    monkeypatch.setattr(join_labels, "PROGRESS", progress)
+    record = stored_side(0, defaultdict(lambda: None, content=b"", size=1, version=1), "1.jpg")
+    image = JoinSide("1.jpg", 1, 1, "cat", "", is_image=True)
+    row = JoinSide("", 0, 0, "x", "a.csv:9")
+    sides = [("1", record), ("1", image), ("2", record), ("3", record), ("3", row)]
+    joined = join("csv", sides, reuses=True)
+    assert [each.reason for each in joined["rejections"]] == ["no_label", "row_without_image"]
+    assert counted.count("planning") == 2 + 1  # the second of a rejected image
 
 
 def by_number(image: LabelledImage) -> int:

@@ -112,6 +112,11 @@ def stored_side(base: int, row: Mapping[str, Any], path: str) -> JoinSide:
     return JoinSide(path, _STORED, row["version"], "", "", cells=text, group=str(row["size"]))
 
 
+def is_record(side: JoinSide) -> bool:
+    """Whether a side is a record of a base, neither an image nor a row."""
+    return side.size == _STORED and not side.is_image
+
+
 def join_reused(
     key: str,
     group: Iterable[JoinSide],
@@ -128,7 +133,7 @@ def join_reused(
     stored: dict[tuple[str, int, int], str] = {}
     sides: list[JoinSide] = []
     for side in group:
-        if side.size == _STORED and not side.is_image:
+        if is_record(side):
             place = side.path, int(side.group), side.version
             # Of several records, always the same.
             stored[place] = min(side.cells, stored.get(place, side.cells))

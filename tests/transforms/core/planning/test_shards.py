@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.index.stored_images import stored_side
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.shards import (
     DEFAULT_SHARD_SIZE,
@@ -46,19 +47,40 @@ def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> Non
     with pytest.raises(LabelsError) as raised:
         eight.check_sizes(totals)
     assert str(raised.value) == (
-        "split 'train' has 100000000 images in 8 shards, 12500000 in one: more than 400000, which "
-        "a worker of this runner can take; use --num_shards 250 or more"
+        "split 'train' has 100000000 images in 8 shards, 12500000 in one: more than 220000, which "
+        "a worker of this runner can take; use --num_shards 455 or more"
     )
-    eight._replace(num_shards=250).check_sizes(totals)
-    with pytest.raises(LabelsError, match="use --num_shards 250 or more"):
-        eight._replace(num_shards=249).check_sizes(totals)
+    eight._replace(num_shards=455).check_sizes(totals)
+    with pytest.raises(LabelsError, match="use --num_shards 455 or more"):
+        eight._replace(num_shards=454).check_sizes(totals)
     # By their bytes, images are in many more shards.
     eight._replace(num_shards=None).check_sizes(totals)
     ShardPlan((), DEFAULT_SHARD_SIZE, 8, gzip=False).check_sizes(PlanTotals())
 
 
 def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb() -> None:
-    image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000)
+    # Its record in a base, as `--reuse` hands it on.
+    row = {
+        "shard": "train-01234-of-12345.tfrecord",
+        "record": 99_999,
+        "offset": 149_999_999,
+        "length": 1_000_000,
+        "size": 1_000_000,
+        "version": 2**60,
+        "orientation": 6,
+        "content": bytes(16),
+        "source_content": bytes(16),
+        "perceptual_hash": bytes(8),
+        "format": "jpeg",
+        "height": 1080,
+        "width": 1920,
+        "channels": 3,
+        "changes": None,
+        "source_height": None,
+        "source_width": None,
+    }
+    stored = stored_side(0, row, "").cells
+    image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000, "", stored)
     assert MAX_SHARD_NAMES * len(ROWS.encode(image)) < 100e6
 
 

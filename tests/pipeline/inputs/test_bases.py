@@ -1,0 +1,65 @@
+"""Which datasets `--reuse` can use, and how their roots are spelled."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.inputs import bases
+from pipeline.inputs.bases import read_bases, same_spelling
+from tests.transforms.beam import make_config
+from transforms.core.images.pixel_options import PixelOptions
+
+
+@pytest.mark.parametrize(
+    ("root", "globs", "spelled"),
+    [
+        ("in", ["in/*.jpg"], "in"),
+        ("in", ["{here}/in/*.jpg"], "{here}/in"),
+        ("", ["{here}/in/*.jpg"], "{here}"),
+        ("../in", ["{here}/*.jpg"], "{above}/in"),
+        ("{here}/in", ["in/*.jpg", "./in/*.png"], "in"),
+        ("{here}", ["*.jpg"], ""),
+        # Behind a link, `..` is not the folder above.
+        ("link/../in", ["{here}/in/*.jpg"], "link/../in"),
+        ("{here}/in", ["in/*.jpg", "/else/*.jpg"], "{here}/in"),
+        ("{here}/in", [], "{here}/in"),
+        ("gs://b/in", ["in/*.jpg"], "gs://b/in"),
+        ("in", ["gs://b/in/*.jpg"], "in"),
+        ("memory:", ["{here}/in/*.jpg"], "memory:"),
+    ],
+)
+def test_a_root_is_spelled_as_the_globs(
+    root: str, globs: list[str], spelled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def placed(text: str) -> str:
+        return text.format(here=tmp_path, above=tmp_path.parent)
+
+    assert same_spelling(placed(root), [*map(placed, globs)]) == placed(spelled)
+
+
+def test_a_manifest_without_a_digest_is_left_to_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(tmp_path / "in", tmp_path / "out")
+    manifest: dict[str, Any] = {
+        "root": config.root,
+        "features": [feature.to_manifest() for feature in config.features],
+        "index": [{}],
+        "options": config.options,
+        "versions": {},
+    }
+    monkeypatch.setattr(bases, "open_dataset", lambda _: manifest)
+    [base] = read_bases(["base"], config)
+    assert (base.folder, base.digest, base.root) == ("base", "", config.root)
+    pixels = PixelOptions(transcode="jpeg", reencode=True)
+    quality = dataclasses.replace(config, pixels=pixels)
+    manifest["options"] = {**quality.options, "reencode": None}
+    assert read_bases(["base"], quality) == ()
+    # There is no flag with the name of the option.
+    assert caplog.messages == ["--reuse base has no effect: it was made with another --quality"]
