@@ -15,6 +15,7 @@ from transforms.core.features.layouts import Feature
 from transforms.core.images.image_limits import DEFAULT_LIMITS, Limits
 from transforms.core.images.pixel_options import stored_shape
 from transforms.core.index.record_index import RecordIndexError
+from transforms.core.planning.keys import nfc
 from transforms.core.rejections import RejectedImageError
 from transforms.open_index import IndexReader, RecordKeys
 from transforms.record_files import RecordFiles, UnreadableRecordError
@@ -157,8 +158,10 @@ class Records:
 
     def _find(self, key: str) -> int | None:
         """The place of the record with a key, if it is one of those chosen."""
-        place = self._opened_keys().find(key)
-        return place if place is not None and place in self._chosen else None
+        keys = self._opened_keys()
+        place = keys.find(key, self._chosen)
+        # Keys are in NFC, names of files on a Mac in NFD.
+        return keys.find(nfc(key), self._chosen) if place is None else place
 
     def _opened_keys(self) -> RecordKeys:
         if self._keys is None:

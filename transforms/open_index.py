@@ -143,10 +143,20 @@ class RecordKeys:
         self._keys = keys
         self._order = pc.array_sort_indices(keys).to_numpy().astype(np.uint32)
 
-    def find(self, key: str) -> int | None:
-        """The number of the first record with a key, or None."""
-        at = self._place(key)
-        return int(self._order[at]) if at < len(self._order) and self._key(at) == key else None
+    def find(self, key: str, among: range | None = None) -> int | None:
+        """The number of the first record with a key, or None.
+
+        Args:
+            key: of the record.
+            among: the numbers that count; None for all.
+        """
+        for at in range(self._place(key), len(self._order)):
+            if self._key(at) != key:
+                break
+            number = int(self._order[at])
+            if among is None or number in among:
+                return number
+        return None
 
     def closest(self, key: str) -> str | None:
         """The key that was probably meant, or None."""

@@ -137,9 +137,10 @@ class VerifyOperator(BaseOperator):
 
 @task.external_python(python=PYTHON, expect_airflow=False, execution_timeout=timedelta(minutes=10))
 def find_former(base: str, version: str) -> str | None:
-    """The folder of the newest earlier version; None for the first one.
+    """The folder of the newest earlier version; None if it has no classes, and for the first one.
 
-    Later versions do not count, so a run that is repeated finds the same one.
+    Later versions do not count, so a run that is repeated finds the same one. Integer labels that
+    labels.txt cannot list are their own ids.
     """
     import glob
     import re
@@ -151,7 +152,11 @@ def find_former(base: str, version: str) -> str | None:
     earlier = [
         day for day in days if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}", day) and day < version
     ]
-    return join(base, max(earlier)) if earlier else None
+    if not earlier:
+        return None
+    former = join(base, max(earlier))
+    labels = storage_of(former).find(join(former, "labels.txt"))
+    return former if labels and labels.size else None
 
 
 @task.external_python(

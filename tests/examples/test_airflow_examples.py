@@ -142,6 +142,7 @@ def test_the_former_version_is_the_newest_one_before(
     for day in ("2023-12-31", "2024-01-02", "2024-01-05", "2024-02-01", "2024-01-04-test"):
         (tmp_path / "[versions]" / day).mkdir(parents=True)
         (tmp_path / "[versions]" / day / "manifest.json").touch()
+        (tmp_path / "[versions]" / day / "labels.txt").write_text("cat\n")
     # An unfinished version.
     (tmp_path / "[versions]" / "2024-01-03").mkdir()
     former = {day: find(base, day) for day in ("2023-12-31", "2024-01-02", "2024-01-04")}
@@ -150,6 +151,12 @@ def test_the_former_version_is_the_newest_one_before(
         "2024-01-02": f"{base}/2023-12-31",
         "2024-01-04": f"{base}/2024-01-02",
     }
+    # Integers that labels.txt cannot list are their own ids; without labels there is no file.
+    labels = tmp_path / "[versions]" / "2024-01-02" / "labels.txt"
+    labels.write_text("")
+    assert find(base, "2024-01-04") is None
+    labels.unlink()
+    assert find(base, "2024-01-04") is None
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_all_kinds_of_differences(old: Dataset, tmp_path: Path) -> None:
         "originals   1 made from another file",
         "class ids   4: 'ant' from none to 0, 'cat' from 0 to 1, 'dog' from 1 to 2, ...",
         "options     2: --seed from 0 to 3, --splits from train=1 to test=1",
-        "files       0 with other features, such as boxes and cells",
+        "files       0 with other features, such as boxes and cells, or with images without hashes",
     ]
     assert ran.error() == (
         f"diff: {old.folder} and {new.folder}/ differ: 1 added, 1 removed, 1 relabelled, 3 moved, "

@@ -18,6 +18,7 @@ import pytest
 
 from pipeline import Records, UsageError, load
 from pipeline.errors import DatasetError
+from tests.conftest import draw
 from tests.lazy import lazy_module
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, make_dataset
@@ -165,6 +166,24 @@ def test_keys(slim: Path) -> None:
     with pytest.raises(KeyError, match=f"no record has the key {first!r}"):
         _ = records[1:][first]
     assert 0 not in records
+
+
+def test_keys_of_a_split_that_is_read_twice(slim: Path) -> None:
+    twice = Records(slim, "train+train")
+    keys = names(twice)
+    half = len(keys) // 2
+    for records in (twice[half:], twice[half:][::-1], twice[1 : half + 1]):
+        assert [key in records for key in names(records)] == [True] * len(records)
+        assert records[keys[0]][FILENAME].decode() == keys[0]
+
+
+def test_keys_are_found_in_any_normal_form(tmp_path: Path) -> None:
+    draw(tmp_path / "caf\xe9.jpg", seed=1)
+    flags = {"images": f"{tmp_path}/*.jpg", "label_from": "none"}
+    records = Records(make_dataset(tmp_path / "out", **flags).folder, "train")
+    assert "cafe\u0301.jpg" in records
+    assert records["cafe\u0301.jpg"] == records["caf\xe9.jpg"]
+    assert "cafe.jpg" not in records
 
 
 def test_its_name_is_the_same_in_every_process(slim: Path) -> None:

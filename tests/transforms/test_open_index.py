@@ -111,11 +111,13 @@ def keys_of(keys: list[str]) -> RecordKeys:
     return RecordKeys(pa.array(keys, pa.large_string()))
 
 
-@given(st.lists(st.text(max_size=5)), st.text(max_size=5))
-def test_keys_are_found_where_they_are_first(keys: list[str], other: str) -> None:
+@given(st.lists(st.text(max_size=5)), st.text(max_size=5), st.integers(0, 4))
+def test_keys_are_found_where_they_are_first(keys: list[str], other: str, start: int) -> None:
     made = keys_of(keys)
     for key in (*keys, other):
         assert made.find(key) == (keys.index(key) if key in keys else None)
+        places = [at for at, each in enumerate(keys) if each == key and at >= start]
+        assert made.find(key, range(start, len(keys))) == (places[0] if places else None)
     assert made.closest(other) in (*keys, None)
 
 

@@ -86,7 +86,8 @@ class Differences(NamedTuple):
             for each in self.options
         )
         yield _line("options", str(len(self.options)), len(self.options), named)
-        yield _line("files", f"{self.files} with other features, such as boxes and cells")
+        other = "other features, such as boxes and cells, or with images without hashes"
+        yield _line("files", f"{self.files} with {other}")
 
     def json_lines(self) -> Iterator[str]:
         """A line of JSON for each difference, records sorted by key; the last has the counts."""

@@ -92,8 +92,8 @@ class RecordChanges:
         kept: rows of `old` and of `new` with the same keys, in the same order.
         relabelled: which of `kept` have other labels.
         moved: which of `kept` are in another split.
-        pixels: which of `kept` hold other images.
-        originals: which of `kept` were made from other files.
+        pixels: which of `kept` hold other images; those without a hash are not compared.
+        originals: which of `kept` were made from other files; as for `pixels`.
     """
 
     old: Records
@@ -138,8 +138,11 @@ def compare_records(old: Records, new: Records) -> RecordChanges:
         return np.flatnonzero(one[old_rows] != other[new_rows])
 
     def other_bytes(hashes: Callable[[pa.Table], Any]) -> Rows:
-        one, other = (_words(hashes(each.table)) for each in (old, new))
-        return np.flatnonzero((one[old_rows] != other[new_rows]).any(axis=1))
+        words = (_words(hashes(each.table)) for each in (old, new))
+        one, other = (each[rows] for each, rows in zip(words, (old_rows, new_rows), strict=True))
+        # Datasets made with --dedupe off have no hashes; checksums of shards tell them apart.
+        is_known = one.any(axis=1) & other.any(axis=1)
+        return np.flatnonzero(is_known & (one != other).any(axis=1))
 
     return RecordChanges(
         old=old,

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
-from transforms.core.formats.headers import BrokenHeaderError, image_format, read_header
-from transforms.core.images.check import decode_pixels
+from transforms.core.images.check import checked_header, decode_pixels
 from transforms.core.images.image_limits import Limits
 from transforms.core.images.pillow_images import decode, open_image
 from transforms.core.rejections import RejectedImageError
@@ -26,17 +25,17 @@ def stored_pixels(data: bytes, channels: int, limits: Limits) -> Any:
     Args:
         data: the file, whole.
         channels: 3, or 1 if all images are gray. Alpha is dropped.
-        limits: of an image that Pillow decodes.
+        limits: of every image, checked before anything is decoded.
 
     Returns:
         uint8 `[height, width, channels]`; of an animation, the first frame.
 
     Raises:
-        RejectedImageError: neither reads it.
+        RejectedImageError: it is above the limits, or neither reads it.
     """
-    format_ = image_format(data)
-    pixels = None
-    if format_ == "jpeg":
+    header = checked_header(data, limits)
+    format_, pixels = header.format, None
+    if format_ == "jpeg" and header.plain:
         pixels = _jpeg_pixels(data, channels)
     elif format_ in _OF_PILLOW:
         pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
@@ -49,12 +48,10 @@ def stored_pixels(data: bytes, channels: int, limits: Limits) -> Any:
 
 def _jpeg_pixels(data: bytes, channels: int) -> Any:
     """A JPEG as TensorFlow decodes it; None in doubt."""
+    wanted = "RGB" if channels == 3 else "GRAY"
     try:
-        if not read_header(data, "jpeg").plain:
-            return None
-        wanted = "RGB" if channels == 3 else "GRAY"
         return simplejpeg.decode_jpeg(data, wanted, fastdct=True, fastupsample=False, strict=True)
-    except (BrokenHeaderError, ValueError):
+    except ValueError:
         return None
 
 

@@ -45,7 +45,7 @@ def test_the_summary() -> None:
         "originals   1 made from another file",
         "class ids   1: 'fox' from none to 2",
         "options     2: --seed from 1 to 2, --splits from train=0.9,test=0.1 to not given",
-        "files       0 with other features, such as boxes and cells",
+        "files       0 with other features, such as boxes and cells, or with images without hashes",
     ]
     assert FOUND.total() == (
         "4 added, 1 removed, 1 relabelled, 1 moved, 2 pixels, 1 originals, 1 class ids, 2 options"

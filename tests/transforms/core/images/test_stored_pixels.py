@@ -11,8 +11,9 @@ import pytest
 from tests.images import gif_file, picture, saved, whole_images
 from tests.lazy import lazy_module
 from transforms.core.formats.headers import image_format
-from transforms.core.images.image_limits import DEFAULT_LIMITS
+from transforms.core.images.image_limits import DEFAULT_LIMITS, Limits
 from transforms.core.images.stored_pixels import stored_pixels
+from transforms.core.rejections import Reason, RejectedImageError
 
 tf = lazy_module("tensorflow")
 
@@ -75,6 +76,24 @@ def test_gray_images_keep_one_channel() -> None:
     pixels = stored_pixels(saved(gray, "PNG"), 1, DEFAULT_LIMITS)
     np.testing.assert_array_equal(pixels, np.asarray(gray)[:, :, None], strict=True)
     assert stored_pixels(COMMON["gray jpeg"], 1, DEFAULT_LIMITS).shape == (12, 16, 1)
+
+
+@pytest.mark.parametrize("name", COMMON)
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(max_bytes=1 << 20, max_pixels=1), Reason.TOO_MANY_PIXELS),
+        (Limits(max_bytes=1, max_pixels=1 << 20), Reason.TOO_MANY_BYTES),
+    ],
+)
+def test_no_image_above_the_limits_is_decoded(
+    name: str, limits: Limits, reason: Reason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for decoder in ("_jpeg_pixels", "_pillow_pixels", "decode_pixels"):
+        monkeypatch.setattr(f"transforms.core.images.stored_pixels.{decoder}", None)
+    with pytest.raises(RejectedImageError) as caught:
+        stored_pixels(COMMON[name], 3, limits)
+    assert caught.value.reason is reason
 
 
 def test_other_formats_are_decoded_by_tensorflow() -> None:
