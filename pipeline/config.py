@@ -67,7 +67,9 @@ class ConvertConfig:
         dedupe: `off`, `report` or `drop`.
         row_places: folders that listed local files must be in, see `image_lists.top_folder`; None
             for anywhere.
-        label_kind: `auto`, `integer` or `text`.
+        label_kind: `auto`, `integer` or `text`; `text` for names that a dataset gave.
+        cell_kind: `--label_kind` as given, which decides what cells count as missing.
+        known_ids: whether `class_names` are the classes of a dataset, with their ids.
         key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.
         new_classes: what happens to labels that `class_names` lacks, see `LabelRules`.
@@ -114,6 +116,8 @@ class ConvertConfig:
     dedupe: str = "report"
     row_places: tuple[str, ...] | None = None
     label_kind: str = "auto"
+    cell_kind: str = "auto"
+    known_ids: bool = False
     key_cells: str = "auto"
     dense_labels: bool = False
     new_classes: str = ""
@@ -139,8 +143,14 @@ class ConvertConfig:
     def label_rules(self) -> LabelRules:
         """What labels are, and which ids they get."""
         first_id = 1 if self.layout == DETECTION else 0
-        names = self.class_names
-        return LabelRules(self.label_kind, names, self.dense_labels, first_id, self.new_classes)
+        return LabelRules(
+            self.label_kind,
+            self.class_names,
+            self.dense_labels,
+            first_id,
+            self.new_classes,
+            self.known_ids,
+        )
 
     @property
     def path_rules(self) -> PathRules:

@@ -76,7 +76,7 @@ def _source(config: ConvertConfig) -> ImageSource:
             encoding=config.csv_encoding,
             keeps_rows=config.row_requirements.needs_rows,
             images=None if config.images else images,
-            missing=missing_labels(config.label_kind, config.class_names),
+            missing=missing_labels(config.cell_kind, config.class_names),
             separator=config.label_separator,
         )
         if config.columns

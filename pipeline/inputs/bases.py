@@ -14,7 +14,7 @@ from transforms.core.planning.keys import tidy_root
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.staged_images import MEMORY
 from transforms.read_base import Base
-from transforms.storage.files import storage_of
+from transforms.storage.files import is_same_path, storage_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -74,8 +74,7 @@ def same_spelling(root: str, globs: Sequence[str]) -> str:
 
 
 def _is_output(folder: str, config: ConvertConfig) -> bool:
-    absolute = (storage_of(each).absolute(each).rstrip("/") for each in (folder, config.output))
-    return len({*absolute}) == 1 and config.overwrite
+    return config.overwrite and is_same_path(folder, config.output)
 
 
 def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:

@@ -14,8 +14,9 @@ from transforms.core.dataset.output_names import LABELS, MANIFEST
 from transforms.core.decisions import Decision
 from transforms.core.file_errors import TooLargeError
 from transforms.core.label_errors import LabelsError
+from transforms.core.labels.label_kinds import is_canonical_integer
 from transforms.core.labels.vocabulary import LabelRules, parse_labels, read_class_names
-from transforms.storage.files import join, storage_of
+from transforms.storage.files import is_same_path, join, storage_of
 
 _FLAG = "--class_names"
 
@@ -40,6 +41,15 @@ class KnownClasses(NamedTuple):
             return ()
         count = f"{len(self.ids)} class{'' if len(self.ids) == 1 else 'es'}"
         return (Decision("known classes", count, f"keep their ids in {self.source}", _FLAG),)
+
+    def kind(self, given: str) -> str:
+        """The kind of labels: no number is the index of a name that a dataset gave.
+
+        Args:
+            given: the value of `--label_kind`.
+        """
+        is_text = self.ids is not None and not all(map(is_canonical_integer, self.ids))
+        return "text" if given == "auto" and is_text else given
 
     def check_ids(self, rules: LabelRules) -> None:
         """Checks that the classes of a dataset keep their ids under the other flags.
@@ -79,20 +89,28 @@ def _ids(rules: LabelRules) -> Mapping[str, int]:
     return dict(zip(known.lines(), known.ids, strict=True))
 
 
-def known_classes(source: str | tuple[str, ...] | None) -> KnownClasses:
+def known_classes(source: str | tuple[str, ...] | None, replaced: str = "") -> KnownClasses:
     """Reads the classes.
 
     Args:
         source: a file; the folder of a dataset; or the names, listed in the file of `--config`.
+        replaced: the folder whose dataset this run replaces; empty if it replaces none.
 
     Raises:
-        UsageError: they cannot be read, or the folder holds no dataset with classes.
+        UsageError: they cannot be read, or the folder holds no dataset with classes, or the one
+            that is replaced.
         LabelsError: the file has no class name, or the same name twice.
     """
     if source is None:
         return KnownClasses()
     if isinstance(source, tuple):
         return KnownClasses(read_class_names("\n".join(source)))
+    if replaced and is_same_path(source, replaced):
+        # A run that is killed while it publishes could not read the classes again.
+        raise UsageError(
+            f"{_FLAG} {source} is also --output, whose manifest is removed while it is replaced: "
+            f"copy its {LABELS} to a file, or write to another folder"
+        )
     try:
         storage = storage_of(source)
         is_dataset = storage.find(source) is None and storage.is_folder(source)
@@ -110,7 +128,10 @@ def _of_dataset(folder: str) -> KnownClasses:
         raise UsageError(f"{_FLAG}: {error}") from error
     if manifest["labels"] == "none":
         raise UsageError(f"{_FLAG} {folder}: this dataset has no labels")
-    path, listed = join(folder, LABELS), manifest["files"][LABELS]
+    path, listed = join(folder, LABELS), manifest["files"].get(LABELS)
+    if listed is None:
+        edited = join(folder, MANIFEST)
+        raise UsageError(f"{_FLAG}: {edited} was edited: it lists no {LABELS}")
     data: bytes | None = None
     try:
         data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=listed["bytes"])

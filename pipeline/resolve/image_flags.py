@@ -142,7 +142,7 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
         path = found.paths[0]
         layout = layout.resolved(rows, path, _locate(flags, sample, key, path))
         found = found._replace(columns=columns)
-    classes = known_classes(flags.class_names)
+    classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
     check_dense_names(flags, classes.names)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
     check_label_kind(flags, sample, rules, found, layout.label_separator)
@@ -173,7 +173,9 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         files=flags.files,
         dedupe=flags.dedupe,
         row_places=listing.places if listing else None,
-        label_kind=flags.label_kind,
+        label_kind=labels.classes.kind(flags.label_kind),
+        cell_kind=flags.label_kind,
+        known_ids=labels.classes.ids is not None,
         key_cells=flags.key_cells,
         dense_labels=flags.dense_labels,
         new_classes=flags.new_classes or "",

@@ -65,6 +65,23 @@ def test_without_the_flag_other_labels_are_rejected(tmp_path: Path) -> None:
     assert "new_classes" not in second.manifest["options"]
 
 
+def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> None:
+    for name in "abc":
+        draw(tmp_path / "in" / f"{name}.jpg", seed=ord(name))
+    rows = tmp_path / "labels.csv"
+    flags = {"images": f"{tmp_path}/in/*.jpg", "labels": rows, "max_rejected": 1}
+    rows.write_text("id,label\na,cat\nb,dog\nc,NA\n")
+    first = make_dataset(tmp_path / "1", **flags)
+    rows.write_text("id,label\na,cat\nb,0\nc,NA\n")
+    second = make_dataset(tmp_path / "2", **flags, class_names=first.folder, new_classes="append")
+    assert label_ids(second) == {"a": 0, "b": 2}
+    assert second.classes == ["cat", "dog", "0"]
+    assert [line["reason"] for line in second.rejected] == ["no_label"]
+    # With the same names from a file, a number is the index of a name.
+    third = make_dataset(tmp_path / "3", **flags, class_names=first.folder / "labels.txt")
+    assert label_ids(third) == {"a": 0, "b": 0}
+
+
 def test_the_classes_of_a_dataset_in_a_bucket(tmp_path: Path, gcs: GcsServer) -> None:
     draw(tmp_path / "fox" / "f.jpg", seed=2)
     draw(tmp_path / "ant" / "a.jpg", seed=1)

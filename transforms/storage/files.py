@@ -40,6 +40,11 @@ def join(directory: str, *names: str) -> str:
     return "/".join([directory.rstrip("/"), *names])
 
 
+def is_same_path(one: str, other: str) -> bool:
+    """Whether two paths name the same file or folder; links are not followed."""
+    return len({storage_of(each).absolute(each).rstrip("/") for each in (one, other)}) == 1
+
+
 def sidecar_path(output: str, shard: str, recipe: str) -> str:
     """The path of the sidecar of a staged shard."""
     return join(output, STAGING, f"{shard}.{recipe}.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,36 @@ def test_the_classes_of_a_dataset_keep_their_ids(tmp_path: Path) -> None:
     found.check_ids(LabelRules(class_names=found.names))
 
 
+def test_a_dataset_that_is_replaced_is_refused_before_its_manifest_is_read(tmp_path: Path) -> None:
+    # Its manifest is staged after a run that was killed while it published.
+    out = str(tmp_path / "out")
+    flags = {"images": "none/*.jpg", "label_from": "directory", "class_names": f"{out}/"}
+    (tmp_path / "in" / "cat").mkdir(parents=True)
+    draw(tmp_path / "in" / "cat" / "1.jpg", seed=1)
+    flags["images"] = f"{tmp_path}/in/*/*.jpg"
+    assert convert(**flags, output=out, overwrite=True).error() == (
+        f"convert: --class_names {out}/ is also --output, whose manifest is removed while it is "
+        "replaced: copy its labels.txt to a file, or write to another folder"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "resolved"),
+    [
+        ("auto", ("cat", "7"), "text"),
+        ("auto", ("7", "9"), "auto"),
+        ("integer", ("cat", "dog"), "integer"),
+    ],
+)
+def test_labels_are_names_if_the_classes_of_a_dataset_are(
+    kind: str, names: tuple[str, ...], resolved: str
+) -> None:
+    known = KnownClasses(names, {name: at for at, name in enumerate(names)}, "old")
+    assert known.kind(kind) == resolved
+    assert KnownClasses(names).kind(kind) == kind
+    assert KnownClasses().kind(kind) == kind
+
+
 @pytest.mark.parametrize(
     ("ids", "rules", "hint"),
     [
@@ -75,11 +106,19 @@ def test_folders_whose_classes_cannot_be_used(tmp_path: Path) -> None:
     folder = dataset(tmp_path, ["-7", "9"])
     with pytest.raises(UsageError, match="its labels.txt is empty, since its integer labels"):
         known_classes(folder)
+    with pytest.raises(UsageError, match=f"^--class_names {folder}/ is also --output, whose"):
+        known_classes(f"{folder}/", replaced=folder)
     Path(folder, "labels.txt").write_text("dog\n")
     with pytest.raises(UsageError, match=f"^--class_names: {folder}/labels.txt was changed"):
         known_classes(folder)
     Path(folder, "labels.txt").unlink()
     with pytest.raises(UsageError, match=f"^cannot read --class_names {folder}/labels.txt"):
+        known_classes(folder)
+    manifest = json.loads(Path(folder, "manifest.json").read_text())
+    del manifest["files"]["labels.txt"]
+    Path(folder, "manifest.json").write_text(json.dumps(manifest))
+    edited = f"^--class_names: {folder}/manifest.json was edited: it lists no labels.txt$"
+    with pytest.raises(UsageError, match=edited):
         known_classes(folder)
     unlabelled = str(tmp_path / "unlabelled")
     flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none", "output": unlabelled}

@@ -72,7 +72,8 @@ def _unknown(
     if rules.class_names is None:
         flag, wrong = "--label_kind", "is not an integer" if is_one else "are not integers"
     else:
-        flag, wrong = "--class_names", f"{'is' if is_one else 'are'} not in the file"
+        where = "--class_names" if rules.known_ids else "the file"
+        flag, wrong = "--class_names", f"{'is' if is_one else 'are'} not in {where}"
         if rules.new_classes == "append":
             wrong = "cannot be a new class" if is_one else "cannot be new classes"
     images = "its image is" if count == 1 else "their images are"
@@ -85,7 +86,8 @@ def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decis
     kind = "integers" if vocabulary.is_integer else "text"
     value = f"{kind}, {len(lines)} class{'' if len(lines) == 1 else 'es'}"
     if rules.class_names is not None:
-        return Decision("labels", value, "the lines of the file", "--class_names")
+        because = "the known classes" if rules.known_ids else "the lines of the file"
+        return Decision("labels", value, because, "--class_names")
     if rules.kind != "auto":
         return given("labels", value, "--label_kind")
     if vocabulary.is_integer:
@@ -112,5 +114,6 @@ def _ids(vocabulary: Vocabulary, rules: LabelRules) -> Decision:
     if rules.class_names is None:
         return Decision("class ids", value, "count the sorted labels", "--class_names")
     or_index = {"auto": "labels are names or these numbers", "text": "labels are names"}
-    because = f"count the lines; {or_index.get(rules.kind, 'labels are these numbers')}"
+    counted = "known classes" if rules.known_ids else "lines"
+    because = f"count the {counted}; {or_index.get(rules.kind, 'labels are these numbers')}"
     return Decision("class ids", value, because, "--class_names")

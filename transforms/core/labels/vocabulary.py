@@ -47,6 +47,7 @@ class LabelRules(NamedTuple):
             background.
         new_classes: what happens to labels that the class names lack: `append` makes them classes
             after the known ones, `refuse` ends the run; empty rejects their images.
+        known_ids: whether the class names are those of a dataset, which no file lists.
     """
 
     kind: str = "auto"
@@ -54,6 +55,7 @@ class LabelRules(NamedTuple):
     dense: bool = False
     first_id: int = 0
     new_classes: str = ""
+    known_ids: bool = False
 
     @property
     def unknown(self) -> str:

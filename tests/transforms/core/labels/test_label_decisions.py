@@ -67,6 +67,13 @@ ODD = json.dumps([["a.csv", 3, "cat"], ["a.csv", 4, "dog"]])
             "text, 2 classes|the lines of the file|--class_names",
             "0 to 1|count the lines; labels are names or these numbers|--class_names",
         ),
+        (
+            ["cat"],
+            LabelCells(0, 1, odd=ODD),
+            LabelRules("text", class_names=("dog", "cat"), known_ids=True),
+            "text, 2 classes|the known classes|--class_names",
+            "0 to 1|count the known classes; labels are names|--class_names",
+        ),
     ],
 )
 def test_kind_and_ids(
@@ -117,6 +124,12 @@ def test_labels_that_nobody_counted() -> None:
             LabelRules(class_names=("7", "cat", "b", "a", "dog")),
             "7 of 12",
             "'+3.0', '007', 'x' and 1 more are not in the file: their images are rejected",
+            "--class_names",
+        ),
+        (
+            LabelRules("text", class_names=("7", "cat", "b", "a", "dog"), known_ids=True),
+            "7 of 12",
+            "'+3.0', '007', 'x' and 1 more are not in --class_names: their images are rejected",
             "--class_names",
         ),
     ],
