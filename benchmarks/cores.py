@@ -50,7 +50,7 @@ _TIMED = "--timed"
 
 _MICRO = 1e6
 
-# Two processes on two cores may take so many times as long for an image as one with threads.
+# Two processes on two cores may take this many times as long for an image as one with threads.
 _MOST = 1.05
 
 

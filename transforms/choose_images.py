@@ -31,7 +31,7 @@ _FANOUT = 16
 # Groups that are merged at once.
 _MERGED = 400
 
-# Stands for the image beside a verdict.
+# Stands for the image next to a verdict.
 _NO_IMAGE = LabelledImage("", 0, "", "", 0, 0, "", 0)
 
 # An image, or the verdict on images with its content as JSON.

@@ -79,11 +79,12 @@ class DropDuplicates(beam.PTransform):
     """Keeps one of several images with equal content, before shards are planned.
 
     Files of equal content have equal sizes, so only images that share their listed size are
-    read; of GCS objects, the CRC32C and the MD5 that came with the listing are compared. The
+    read; of GCS objects, the MD5 that came with the listing is compared, and if all images are
+    such objects, only those that share their CRC32C, too. The
     image whose key sorts first is kept, whatever the runner and the order. If the duplicates have
     different classes, all of them are rejected, since none can be preferred.
 
-    On several machines, images whose MD5 is known skip the grouping by size.
+    On several machines, images whose MD5 is known skip the grouping by size then.
 
     Input: `LabelledImage`. Output: `UniqueImages`. Only names are grouped. A retry reads again.
     A file that cannot be read here is not compared; the step that writes it reports why.
@@ -99,19 +100,22 @@ class DropDuplicates(beam.PTransform):
         """
         super().__init__()
         self._max_bytes = max_bytes
+        # An image of another storage has no checksum, and may equal one that has.
+        self._has_checksums = not waits and storage_of(root).lists_checksums
         self._hash = _HashFn(root, max_bytes, waits=waits)
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
-        if not runs_in_process(images.pipeline):
+        if self._has_checksums and not runs_in_process(images.pipeline):
             routed = images | "Route by checksum" >> _with_candidates(
                 _RouteFn(self._max_bytes), **{_KNOWN: tuple[str, LabelledImage]}
             )
             images = routed.images
             known, unread = [routed.known], [routed.candidates]
+        name_size = beam.ParDo(_NameSizeFn(CRC_CHARACTERS if self._has_checksums else 0))
         sized = (
             images
-            | "Name sizes" >> beam.ParDo(_NameSizeFn()).with_output_types(tuple[str, LabelledImage])
+            | "Name sizes" >> name_size.with_output_types(tuple[str, LabelledImage])
             | "Group names by size" >> beam.GroupByKey()
             | "Pick images that share a size" >> _with_candidates(_PickFn(self._max_bytes))
         )
@@ -159,9 +163,14 @@ class _RouteFn(beam.DoFn):
 
 
 class _NameSizeFn(beam.DoFn):
+    """Names groups by size, and by the first characters of the checksum."""
+
+    def __init__(self, characters: int) -> None:
+        self._characters = characters
+
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
-        yield f"{image.size} {image.checksum[:CRC_CHARACTERS]}", image
+        yield f"{image.size} {image.checksum[: self._characters]}", image
 
 
 class _PickFn(beam.DoFn):

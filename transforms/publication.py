@@ -183,7 +183,10 @@ def _left(changes: OutputChanges) -> list[Leftover]:
 
 
 def _attempt(small_files: Mapping[str, bytes]) -> str:
-    """The name of an attempt at publishing: the same for the same dataset, or it would be a foe."""
+    """The name of an attempt at publishing.
+
+    It is the same for the same dataset, so that a repeated attempt finds its own files.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for name, data in small_files.items():
         digest.update(f"{name} {len(data)} ".encode())

@@ -224,11 +224,12 @@ def verify_shard(
     name = shard["file"]
     path = join(output, name)
     found = Verified(shards=1)
+    of_index: list[Problem] = []
     try:
         storage = storage_of(path)
         indexes = indexes or IndexedRows(output)
         rows, problem = indexes.checked(shard, fast=fast)
-        found.problems += [Problem(shard["entry"]["file"], None, problem)] if problem else []
+        of_index += [Problem(shard["entry"]["file"], None, problem)] if problem else []
         if fast and storage.keeps_checksums:
             _compare_stored(storage.find(path), shard, found)
         elif not storage.exists(path):
@@ -240,6 +241,7 @@ def verify_shard(
         # A temporary failure says nothing about the file.
         check_final(error, path)
         found.problems.append(Problem(name, None, f"cannot be read: {error.strerror or error}"))
+    found.problems += of_index
     found.damaged = bool(found.problems)
     return found
 

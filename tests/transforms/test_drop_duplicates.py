@@ -23,6 +23,7 @@ from transforms.core.duplicates.fingerprints import content_hash, fingerprint_ba
 from transforms.core.duplicates.resolve_duplicates import part_of
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
+from transforms.storage.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
 RECORDS = 40
@@ -108,7 +109,11 @@ def chosen(images: list[LabelledImage], folder: Path) -> dict[str, list[Any]]:
     }
 
 
-def test_every_runner_drops_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lists_checksums", [True, False])
+def test_every_runner_drops_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lists_checksums: bool
+) -> None:
+    monkeypatch.setattr(LocalStorage, "lists_checksums", lists_checksums)
     images = list(listed(tmp_path))
     here = chosen(images, tmp_path)
     assert len(here["images"]) == 20 + 5 + 2
@@ -126,9 +131,24 @@ def test_every_runner_drops_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sorted(read) == [b"disk"] * 2 + [b"gzip"] * 2 + [b"part"]
 
 
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_file_without_a_checksum_may_equal_an_object_that_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
+) -> None:
+    """Rows and globs may name images of several storages."""
+    for module in (drop_duplicates, choose_images):
+        monkeypatch.setattr(module, "runs_in_process", lambda _: in_process)
+    images = [image for image in listed(tmp_path) if image.key in ("130", "131")]
+    images[1] = images[1]._replace(checksum="")
+    outputs = chosen(images, tmp_path)
+    assert sorted(image.key for image in outputs["images"]) == ["130"]
+    assert outputs["counts"] == [1]
+
+
 def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do more than `MAX_IMAGES` names of one content cross a shuffle to be added up."""
     sizes = []
+    monkeypatch.setattr(LocalStorage, "lists_checksums", True)
     for module in (drop_duplicates, choose_images):
         monkeypatch.setattr(module, "runs_in_process", lambda _: False)
     keep = choose_images._KeepFn.process

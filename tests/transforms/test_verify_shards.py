@@ -6,12 +6,14 @@ import errno
 import io
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.transforms.indexed_shards import write_shards
 from transforms.core.dataset import record_checks
 from transforms.core.dataset.record_checks import Problem, Verified
 from transforms.core.file_errors import TransientError
@@ -61,6 +63,26 @@ def test_of_very_many_problems_the_first_files_are_kept(monkeypatch: pytest.Monk
         merged.append(total)
     expected = [Problem("a", 4, "x"), Problem("a", 2, "y"), Problem("b", 4, "x")]
     assert merged == [Verified("train", 4, 4, 20, 36, expected, more=7)] * 24
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_damaged_index_changes_no_problem_of_its_shard(tmp_path: Path, is_missing: bool) -> None:
+    written = write_shards(tmp_path / "out")
+    output, index = str(tmp_path / "out"), written["index"][0]["file"]
+    listed = {**written["splits"]["train"]["shards"][0], "crc32c": "00000000"}
+    verifier: Any = SimpleNamespace(largest_record=1 << 20)
+
+    def problems(listed: Mapping[str, Any]) -> list[Problem]:
+        return verify_shard(output, listed, verifier, verifier, fast=True).problems
+
+    if is_missing:
+        (tmp_path / "out" / listed["file"]).unlink()
+    of_shard = problems(listed)
+    said = "the file is missing" if is_missing else "every record is intact"
+    assert said in of_shard[0].detail
+    (tmp_path / "out" / index).unlink()
+    found = problems({**listed, "entry": written["index"][0], "first": 0})
+    assert found == [*of_shard, Problem(index, None, "the file is missing")]
 
 
 class Failing(io.BytesIO):

@@ -51,7 +51,7 @@ def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
         # Without an errno: the error is not about the object, and a retry does not help.
         return OSError("no Google credentials: run `gcloud auth application-default login`")
     if isinstance(error, exceptions.RetryError):
-        if isinstance(error.cause, exceptions.TooManyRequests):
+        if status_of(error.cause) == HTTPStatus.TOO_MANY_REQUESTS:
             minutes = THROTTLED_SECONDS // 60
             detail = f"the bucket refused requests (429) for {minutes} minutes: try fewer workers"
             return OSError(errno.EBUSY, detail, uri)
@@ -61,6 +61,13 @@ def _as_os_error(error: Exception, uri: str, missing: str) -> OSError:
         # The service understood the request and will refuse it again.
         return FinalError(errno.EIO, text, uri)
     return OSError(errno.EIO, text, uri)
+
+
+def status_of(error: BaseException | None) -> int:
+    """The HTTP status of an exception of Google's packages, 0 if it has none."""
+    response = getattr(error, "response", None)
+    status = getattr(error, "code", None) or getattr(response, "status_code", None)
+    return status if isinstance(status, int) else 0
 
 
 def first_line(error: BaseException | None) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-from transforms.storage.gcs_errors import RETRY_SECONDS, THROTTLED_SECONDS
+from transforms.storage.gcs_errors import RETRY_SECONDS, THROTTLED_SECONDS, status_of
 
 # Seconds of the first pause after 429, and of the longest. Each wave of refusals doubles it.
 _FIRST_PAUSE = 1.0
@@ -134,6 +134,7 @@ def retry() -> Any:
 
     Every request of `transforms.storage.gcs_storage` names a generation or is idempotent.
     """
+    from google.api_core.exceptions import RetryError
     from google.api_core.retry import Retry
     from google.cloud.storage.retry import DEFAULT_RETRY
 
@@ -141,7 +142,23 @@ def retry() -> Any:
         """A retry whose requests pass the gate of the process."""
 
         def __call__(self, func: Any, on_error: Any = None) -> Any:
-            return super().__call__(gated(func), on_error)
+            request = gated(func, GATE)
+            first = super().__call__(request, on_error)
+
+            @functools.wraps(func)
+            def send(*arguments: Any, **keywords: Any) -> Any:
+                shut = GATE.shut_seconds
+                try:
+                    return first(*arguments, **keywords)
+                except RetryError as error:
+                    paused = min(GATE.shut_seconds - shut, RETRY_SECONDS)
+                    if not paused or status_of(error.cause) == HTTPStatus.TOO_MANY_REQUESTS:
+                        raise
+                # Google's time for retries includes the pauses: they are given back once.
+                again = Retry.__call__(self.with_timeout(paused), request, on_error)
+                return again(*arguments, **keywords)
+
+            return send
 
     return SharedRetry(
         DEFAULT_RETRY._predicate, initial=0.2, maximum=20, multiplier=2, timeout=RETRY_SECONDS
@@ -162,10 +179,9 @@ def gated(request: Callable[..., Any], gate: ThrottleGate = GATE) -> Callable[..
             try:
                 result = request(*arguments, **keywords)
             except Exception as error:
-                status, retry_after = _answer(error)
-                if status != HTTPStatus.TOO_MANY_REQUESTS:
+                if status_of(error) != HTTPStatus.TOO_MANY_REQUESTS:
                     raise
-                gate.refused(sent, retry_after)
+                gate.refused(sent, _retry_after(error))
                 sent = gate.wait()
                 if sent - begun > THROTTLED_SECONDS:
                     raise
@@ -176,14 +192,9 @@ def gated(request: Callable[..., Any], gate: ThrottleGate = GATE) -> Callable[..
     return send
 
 
-def _answer(error: Exception) -> tuple[int, float]:
-    """The HTTP status of an exception of Google's packages, and its `Retry-After`."""
-    response = getattr(error, "response", None)
-    status = getattr(error, "code", None) or getattr(response, "status_code", None)
-    headers = getattr(response, "headers", None) or {}
+def _retry_after(error: Exception) -> float:
+    """The seconds that the service requests in `Retry-After`."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
     seconds = headers.get("Retry-After", "")
     # A date is allowed too; GCS sends seconds.
-    return (
-        status if isinstance(status, int) else 0,
-        float(seconds) if seconds.isdecimal() else 0.0,
-    )
+    return float(seconds) if seconds.isdecimal() else 0.0

@@ -104,6 +104,9 @@ class Storage(abc.ABC):
     keeps_checksums = False
     """Whether `find` returns the CRC32C of a file without reading it."""
 
+    lists_checksums = False
+    """Whether `list_range` gives the checksum of every file that is not stored compressed."""
+
     reads_ranges = True
     """Whether reading a part of a file costs no more than that part."""
 

@@ -79,6 +79,14 @@ def test_refusals_of_ten_minutes_say_what_helps() -> None:
     assert not is_final(error)
 
 
+def test_refusals_of_uploads_say_the_same() -> None:
+    response = requests.Response()
+    response.status_code = 429
+    last = InvalidResponse(response, "the reason")
+    error = translated(exceptions.RetryError("Timeout of 120.0s exceeded", cause=last))
+    assert error.strerror == "the bucket refused requests (429) for 10 minutes: try fewer workers"
+
+
 def test_an_answer_that_is_no_json_is_an_error_of_its_status() -> None:
     response = requests.Response()
     response.status_code = 404

@@ -7,10 +7,19 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from google.api_core.exceptions import NotFound, ServiceUnavailable, TooManyRequests
+from google.api_core.exceptions import (
+    NotFound,
+    RetryError,
+    ServiceUnavailable,
+    TooManyRequests,
+)
+from google.api_core.retry import retry_base, retry_unary
 
+from transforms.storage import gcs_retry
 from transforms.storage.gcs_errors import RETRY_SECONDS, THROTTLED_SECONDS
 from transforms.storage.gcs_retry import ThrottleGate, gated
 
@@ -107,7 +116,51 @@ def test_a_refusal_in_one_thread_holds_the_others_back() -> None:
     assert min(sent) >= 110
 
 
-def test_pauses_are_no_part_of_the_time_for_other_failures(
+@pytest.fixture
+def shared(gate: ThrottleGate, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The retry policy of all requests, at a simulated time."""
+    time = SimpleNamespace(monotonic=lambda: clock.now, sleep=clock.sleep)
+    for module in (retry_base, retry_unary):
+        monkeypatch.setattr(module, "time", time)
+    monkeypatch.setattr(gcs_retry, "GATE", gate)
+    return gcs_retry.retry()
+
+
+def test_pauses_are_no_part_of_the_time_for_other_failures(shared: Any, gate: ThrottleGate) -> None:
+    answers = iter([*[TooManyRequests("x")] * 8, ServiceUnavailable("x"), None])
+
+    def send() -> str:
+        if error := next(answers):
+            raise error
+        return "read"
+
+    assert shared(send)() == "read"
+    assert gate.shut_seconds > RETRY_SECONDS
+
+
+def test_failures_after_a_pause_end_with_their_time(shared: Any, clock: Clock) -> None:
+    """The pause of 32 seconds is added, and no more."""
+    answers = iter([TooManyRequests("x", response=SimpleNamespace(headers={"Retry-After": "32"}))])
+
+    def fail() -> None:
+        raise next(answers, ServiceUnavailable("x"))
+
+    with pytest.raises(RetryError) as raised:
+        shared(fail)()
+    assert isinstance(raised.value.cause, ServiceUnavailable)
+    assert clock.now - 100 < RETRY_SECONDS + 1.5 * 32
+
+
+def test_refusals_of_ten_minutes_are_not_repeated(shared: Any, clock: Clock) -> None:
+    def refuse() -> None:
+        raise TooManyRequests("x")
+
+    with pytest.raises(RetryError):
+        shared(refuse)()
+    assert clock.now - 100 < THROTTLED_SECONDS + 70
+
+
+def test_a_request_that_is_refused_for_minutes_is_sent_until_it_is_not(
     gate: ThrottleGate, clock: Clock
 ) -> None:
     """A request that is refused for five minutes is sent until it is not."""

@@ -33,8 +33,12 @@ class CompiledTemplates(jinja2.BytecodeCache):
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fills a bucket, if its template was compiled before."""
-        with contextlib.suppress(OSError), open(self._path(bucket), "rb") as file:
-            bucket.load_bytecode(file)
+        try:
+            with open(self._path(bucket), "rb") as file:
+                bucket.load_bytecode(file)
+        except Exception:
+            # A file may be torn anywhere, for which unpickling has many errors.
+            bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keeps what was compiled; another process may do the same."""
@@ -44,7 +48,8 @@ class CompiledTemplates(jinja2.BytecodeCache):
             os.makedirs(self._folder, exist_ok=True)
             path = self._path(bucket)
             # Readable by other users, as compiled modules are.
-            with open(f"{path}.{os.getpid()}", "xb") as file:
+            # A process with the same number may have been killed while it wrote.
+            with open(f"{path}.{os.getpid()}", "wb") as file:
                 bucket.write_bytecode(file)
             os.replace(file.name, path)
 
