@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -16,6 +15,7 @@ from transforms.core.dataset.manifest import DataFile
 from transforms.core.dataset.output_names import index_file
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
 from transforms.core.duplicates.fingerprints import content_hash, described, md5_hash
+from transforms.core.file_errors import check_final
 from transforms.core.index.record_index import FRAME_BYTES, class_lists, source_contents
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.planning.keys import full_uri
@@ -90,17 +90,23 @@ class DatasetDescriber:
         return shards[shard_index(image["order"], len(shards))], str(image["key"])
 
     def sha256(self, image: Mapping[str, Any]) -> str | None:
-        """The hash of an image's file; None when it cannot be read any more, or has changed."""
+        """The hash of an image's file; None when it cannot be read any more, or has changed.
+
+        Raises:
+            TransientError: a temporary failure; a repeated attempt must write the same bytes.
+        """
         uri = full_uri(self._root, image["path"])
         if not storage_of(uri).is_ordinary(uri):
             return None
-        with contextlib.suppress(OSError):
+        try:
             data = storage_of(uri).read_bytes(uri)
-            # A record has a place, an image that was left out has a path.
-            is_content = image.get("content") in (None, content_hash(data))
-            if is_content and image.get("md5") in (None, md5_hash(data)):
-                return hashlib.sha256(data).hexdigest()
-        return None
+        except OSError as error:
+            check_final(error, uri)
+            return None
+        # A record has a place, an image that was left out has a path.
+        is_content = image.get("content") in (None, content_hash(data))
+        is_same = is_content and image.get("md5") in (None, md5_hash(data))
+        return hashlib.sha256(data).hexdigest() if is_same else None
 
     def _look_up(self, wanted: Iterable[Wanted]) -> dict[Wanted, dict[str, Any]]:
         """The records, read from one shard's index after the other to bound memory."""
