@@ -65,8 +65,10 @@ def same_spelling(root: str, globs: Sequence[str]) -> str:
         globs: of the images of this run.
     """
     kinds = {each.startswith("/") for each in globs}
-    is_remote = any("://" in each for each in (root, *globs)) or root == MEMORY
-    is_known = len(kinds) == 1 and not is_remote and (root or ".") == posixpath.normpath(root)
+    # A root in a bucket is not normal, for its two slashes.
+    is_normal = (root or ".") == posixpath.normpath(root) and root != MEMORY
+    storages = {type(storage_of(each)) for each in (root, *globs)}
+    is_known = is_normal and len(kinds) == 1 and len(storages) == 1
     if not is_known or root.startswith("/") in kinds:
         return root
     spelled = (tidy_root(each) for each in storage_of(root).spellings(root or "."))

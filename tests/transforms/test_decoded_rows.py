@@ -29,6 +29,7 @@ from transforms import (
 )
 from transforms.core.records import JoinSide
 from transforms.dataset import FindImages, LabelImages, WriteDataset
+from transforms.storage.local_storage import LocalStorage
 
 TABLE = "id,size,name\n" + "".join(f"{number},{number * 2},n{number}\n" for number in range(40))
 
@@ -94,6 +95,11 @@ def found(inputs: Path, output: Path) -> Ran:
     return _own(images, WriteDataset(str(output), root=str(inputs)))
 
 
+def unique(inputs: Path, output: Path) -> Ran:
+    images = inputs / "photos" / "photo-*"
+    return convert(images=images, label_from="none", dedupe="drop", output=output)
+
+
 def elsewhere(inputs: Path, output: Path) -> Ran:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
@@ -102,10 +108,13 @@ def elsewhere(inputs: Path, output: Path) -> Ran:
             *(publish_dataset, verify_shards, write_shards),
         ):
             patch.setattr(module, "runs_in_process", lambda _: False)
+        # As a bucket does, whose listing may lack some of them.
+        patch.setattr(LocalStorage, "lists_checksums", True)
         ran = (
             unique_of_a_list(inputs, output),
             verify(output),
             plan_of_rows(inputs, output / "planned"),
+            unique(inputs, output / "unique"),
         )
     out, err = ("".join(getattr(each, name) for each in ran) for name in ("out", "err"))
     return Ran(max(each.code for each in ran), out, err)
