@@ -100,18 +100,15 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
 
 def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     """The content of `statistics.json`; None if it is missing or was changed."""
-    from transforms.core.dataset.manifest import crc32c_hex
     from transforms.core.dataset.output_names import STATISTICS
     from transforms.core.json_text import parse_json
-    from transforms.storage.files import join, storage_of
+    from transforms.storage.files import join, read_listed
 
     listed = manifest["files"].get(STATISTICS)
     if listed is not None:
         with contextlib.suppress(OSError):
-            data = storage_of(output).read_bytes(
-                join(output, STATISTICS), follow_links=False, max_bytes=listed["bytes"]
-            )
-            return parse_json(data) if crc32c_hex(data) == listed["crc32c"] else None
+            data = read_listed(join(output, STATISTICS), listed)
+            return None if data is None else parse_json(data)
     return None
 
 

@@ -135,30 +135,23 @@ def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
 def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]:
     """The records of each shard of a dataset, in order."""
     from transforms.core.comparison.record_changes import COLUMNS, Records
-    from transforms.core.dataset.manifest import crc32c_hex
-    from transforms.core.file_errors import TooLargeError
     from transforms.core.index.record_index import read_index
-    from transforms.storage.files import join, storage_of
-
-    storage = storage_of(folder)
+    from transforms.storage.files import join, read_listed, storage_of
 
     def read(entry: Mapping[str, Any]) -> Records:
         path = join(folder, entry["file"])
-        data: bytes | None = None
         try:
-            data = storage.read_bytes(path, follow_links=False, max_bytes=entry["bytes"])
-        except TooLargeError:
-            pass
+            data = read_listed(path, entry)
         except OSError as error:
             raise input_error(f"cannot read the index {path}", error) from error
-        if data is None or crc32c_hex(data) != entry["crc32c"]:
+        if data is None:
             raise UsageError(
                 f"{path} is damaged, or was replaced by another run: its checksum is not that of "
                 "the manifest; run the same command again, or `verify`"
             )
         return Records.of_index(read_index(data, path, records=entry["records"], columns=COLUMNS))
 
-    yield from storage.for_each(read, manifest["index"])
+    yield from storage_of(folder).for_each(read, manifest["index"])
 
 
 if __name__ == "__main__":

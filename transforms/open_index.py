@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from transforms.core.dataset.manifest import crc32c_hex, manifest_shards
+from transforms.core.dataset.manifest import manifest_shards
 from transforms.core.dataset.split_slices import ShardRange
 from transforms.core.index.index_checks import index_places
 from transforms.core.index.record_index import FRAME_BYTES, RecordIndexError, read_index
 from transforms.record_files import RecordPlaces
-from transforms.storage.files import join, storage_of
+from transforms.storage.files import join, read_listed, storage_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,8 +123,8 @@ class IndexReader:
 
     def _read(self, entry: Mapping[str, Any], columns: Sequence[str]) -> pa.Table:
         path = join(self._folder, entry["file"])
-        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=entry["bytes"])
-        if crc32c_hex(data) != entry["crc32c"]:
+        data = read_listed(path, entry)
+        if data is None:
             raise RecordIndexError(f"{path} is damaged: its checksum is not that of the manifest")
         return read_index(data, path, records=entry["records"], columns=columns)
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import crc32c_hex
 from transforms.core.dataset.output_names import STAGING, index_file
-from transforms.core.file_errors import TooLargeError, check_final
+from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import COMPARED, IndexPlace
 from transforms.core.index.record_index import RecordIndexError, read_index
-from transforms.storage.files import join, storage_of
+from transforms.storage.files import join, read_listed, storage_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,12 +55,9 @@ def read_listed_index(
         OSError: it cannot be read.
     """
     path = join(output, entry["file"])
-    try:
-        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=entry["bytes"])
-    except TooLargeError as error:
-        raise RecordIndexError(f"{path} was changed since the dataset was written") from error
-    if len(data) != entry["bytes"] or crc32c_hex(data) != entry["crc32c"]:
-        raise RecordIndexError(f"{path} was changed since the dataset was written")
+    data = read_listed(path, entry)
+    if data is None:
+        raise RecordIndexError(f"{path} {_CHANGED}")
     return read_index(data, path, records=entry["records"], columns=columns)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import parse_manifest
+from transforms.core.dataset.manifest import crc32c_hex, parse_manifest
 from transforms.core.dataset.output_names import STAGING
 from transforms.core.file_errors import TooLargeError
 from transforms.storage.gcs_client import SCHEME
@@ -67,3 +68,21 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     """
     text = storage_of(path).read_text(path, follow_links=False)
     return None if text is None else parse_manifest(text, path)
+
+
+def read_listed(path: str, listed: Mapping[str, Any]) -> bytes | None:
+    """A file of a dataset, or None if its bytes are not those that the manifest lists.
+
+    Args:
+        path: of the file.
+        listed: its number of bytes and its checksum, `bytes` and `crc32c`.
+
+    Raises:
+        OSError: it is missing or cannot be read.
+    """
+    try:
+        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=listed["bytes"])
+    except TooLargeError:
+        return None
+    is_listed = len(data) == listed["bytes"] and crc32c_hex(data) == listed["crc32c"]
+    return data if is_listed else None
