@@ -15,9 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError, run_command
+from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import ABOUT, PROGRAM, VERSION, documentation
+from pipeline.flags.unknown_flags import check_words
+from pipeline.run.beam_import import configure_file_systems, import_beam
 from pipeline.run.streams import keep_standard_input
 from pipeline.run.supervise import supervise
+from pipeline.run.verbosity import show_logs
 
 # Of 0 to 1.
 _ALIKE = 0.6
@@ -83,6 +87,26 @@ def start(command: str, main: Callable[[], None]) -> int:
         # The child that reads it may have to be started again.
         keep_standard_input()
     return supervise(run)
+
+
+def begin(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line of a command that takes no flags of Beam, then imports Beam.
+
+    Args:
+        parser: of the command.
+        argv: the words after the command; None for those of the process.
+
+    Raises:
+        UsageError: a word is unknown, or a value is not possible.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    flags, unknown = parser.parse_known_args(underscored(arguments))
+    check_words(unknown, arguments, parser)
+    if flags.verbose:
+        show_logs()
+    import_beam(arguments)
+    configure_file_systems(())
+    return flags
 
 
 def main() -> int:

@@ -6,14 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.command_line import start
+from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, input_error
-from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import OneLineParser
 from pipeline.flags.options import add_run_flags
-from pipeline.flags.unknown_flags import check_words
-from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.verbosity import show_logs
 from transforms.core.shown_text import printable
 
 if TYPE_CHECKING:
@@ -32,14 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         DifferentError: they differ.
         UsageError: one of them cannot be read. Never a failure with the exit code 1.
     """
-    arguments = sys.argv[1:] if argv is None else argv
-    parser = make_parser()
-    flags, unknown = parser.parse_known_args(underscored(arguments))
-    check_words(unknown, arguments, parser)
-    if flags.verbose:
-        show_logs()
-    import_beam(arguments)
-    configure_file_systems(())
+    flags = begin(make_parser(), argv)
     try:
         found = compare_datasets(flags.former, flags.other)
     except (DatasetError, OSError) as error:

@@ -6,15 +6,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.command_line import start
+from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, one_line
-from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import OneLineParser
 from pipeline.flags.options import add_run_flags
-from pipeline.flags.unknown_flags import check_words
 from pipeline.resolve.path_flags import check_path
-from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.verbosity import show_logs
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -24,14 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset, or it has no index of single records.
         DatasetError: its index is damaged, or a file cannot be written.
     """
-    parser = make_parser()
-    arguments = sys.argv[1:] if argv is None else argv
-    flags, unknown = parser.parse_known_args(underscored(arguments))
-    check_words(unknown, arguments, parser)
-    if flags.verbose:
-        show_logs()
-    import_beam(arguments)
-    configure_file_systems(())
+    flags = begin(make_parser(), argv)
     from pipeline.open_dataset import open_dataset
     from transforms.copy_rejected import overlap
 

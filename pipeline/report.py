@@ -5,14 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipeline.command_line import start
+from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, one_line
-from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.one_line_parser import OneLineParser
 from pipeline.flags.options import add_run_flags
-from pipeline.flags.unknown_flags import check_words
-from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.verbosity import show_logs
 from transforms.core.shown_text import format_bytes
 
 
@@ -23,15 +19,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset.
         DatasetError: the report cannot be written.
     """
-    parser = make_parser()
-    arguments = sys.argv[1:] if argv is None else argv
-    flags, unknown = parser.parse_known_args(underscored(arguments))
-    check_words(unknown, arguments, parser)
+    flags = begin(make_parser(), argv)
     output = flags.output
-    if flags.verbose:
-        show_logs()
-    import_beam(arguments)
-    configure_file_systems(())
     from pipeline.open_dataset import open_dataset
     from transforms.core.dataset.output_names import REPORT
     from transforms.storage.files import join

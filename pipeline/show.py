@@ -17,15 +17,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.command_line import start
+from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError
-from pipeline.flags.flag_spelling import underscored
 from pipeline.flags.flag_values import at_least_one
 from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.flags.options import add_run_flags
-from pipeline.flags.unknown_flags import check_words
-from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.verbosity import show_logs
 from transforms.core.dataset.image_file_names import file_stem
 from transforms.core.planning.keys import IMAGE_EXTENSIONS
 from transforms.core.shown_text import format_bytes, printable
@@ -54,14 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no such dataset, file, split or class, or records have no such feature.
         DatasetError: a record cannot be read, or no record matches.
     """
-    arguments = sys.argv[1:] if argv is None else argv
-    parser = make_parser()
-    flags, unknown = parser.parse_known_args(underscored(arguments))
-    check_words(unknown, arguments, parser)
-    if flags.verbose:
-        show_logs()
-    import_beam(arguments)
-    configure_file_systems(())
+    flags = begin(make_parser(), argv)
     from pipeline.show_records import read_records, select
 
     if flags.images is not None and os.path.lexists(flags.images):
