@@ -102,12 +102,12 @@ def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     """The content of `statistics.json`; None if it is missing or was changed."""
     from transforms.core.dataset.output_names import STATISTICS
     from transforms.core.json_text import parse_json
-    from transforms.storage.files import join, read_listed
+    from transforms.storage.files import join, read_dataset_file
 
     listed = manifest["files"].get(STATISTICS)
     if listed is not None:
         with contextlib.suppress(OSError):
-            data = read_listed(join(output, STATISTICS), listed)
+            data = read_dataset_file(join(output, STATISTICS), listed)
             return None if data is None else parse_json(data)
     return None
 

@@ -125,12 +125,12 @@ def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]
     """The records of each shard of a dataset, in order."""
     from transforms.core.comparison.record_changes import COLUMNS, Records
     from transforms.core.index.record_index import read_index
-    from transforms.storage.files import join, read_listed, storage_of
+    from transforms.storage.files import join, read_dataset_file, storage_of
 
     def read(entry: Mapping[str, Any]) -> Records:
         path = join(folder, entry["file"])
         try:
-            data = read_listed(path, entry)
+            data = read_dataset_file(path, entry)
         except OSError as error:
             raise input_error(f"cannot read the index {path}", error) from error
         if data is None:

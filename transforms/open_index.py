@@ -15,7 +15,7 @@ from transforms.core.dataset.split_slices import ShardRange
 from transforms.core.index.index_checks import index_places
 from transforms.core.index.record_index import FRAME_BYTES, RecordIndexError, read_index
 from transforms.record_files import RecordPlaces
-from transforms.storage.files import join, read_listed, storage_of
+from transforms.storage.files import join, read_dataset_file, storage_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +123,7 @@ class IndexReader:
 
     def _read(self, entry: Mapping[str, Any], columns: Sequence[str]) -> pa.Table:
         path = join(self._folder, entry["file"])
-        data = read_listed(path, entry)
+        data = read_dataset_file(path, entry)
         if data is None:
             raise RecordIndexError(f"{path} is damaged: its checksum is not that of the manifest")
         return read_index(data, path, records=entry["records"], columns=columns)

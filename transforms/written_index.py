@@ -10,7 +10,7 @@ from transforms.core.dataset.output_names import STAGING, index_file
 from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import COMPARED, IndexPlace
 from transforms.core.index.record_index import RecordIndexError, read_index
-from transforms.storage.files import join, read_listed, storage_of
+from transforms.storage.files import join, read_dataset_file, storage_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ def read_listed_index(
         OSError: it cannot be read.
     """
     path = join(output, entry["file"])
-    data = read_listed(path, entry)
+    data = read_dataset_file(path, entry)
     if data is None:
         raise RecordIndexError(f"{path} {_CHANGED}")
     return read_index(data, path, records=entry["records"], columns=columns)

@@ -14,7 +14,7 @@ from transforms.core.decisions import Decision
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import is_canonical_integer
 from transforms.core.labels.vocabulary import LabelRules, parse_labels, read_class_names
-from transforms.storage.files import is_same_path, join, read_listed, storage_of
+from transforms.storage.files import is_same_path, join, read_dataset_file, storage_of
 
 _FLAG = "--class_names"
 
@@ -131,7 +131,7 @@ def _of_dataset(folder: str) -> KnownClasses:
         edited = join(folder, MANIFEST)
         raise UsageError(f"{_FLAG}: {edited} was edited: it lists no {LABELS}")
     try:
-        data = read_listed(path, listed)
+        data = read_dataset_file(path, listed)
     except OSError as error:
         raise input_error(f"cannot read {_FLAG} {path}", error) from error
     if data is None:

@@ -70,7 +70,7 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     return None if text is None else parse_manifest(text, path)
 
 
-def read_listed(path: str, listed: Mapping[str, Any]) -> bytes | None:
+def read_dataset_file(path: str, listed: Mapping[str, Any]) -> bytes | None:
     """A file of a dataset, or None if its bytes are not those that the manifest lists.
 
     Args:
