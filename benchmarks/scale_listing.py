@@ -6,14 +6,18 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 from report import markdown_table
+
+if TYPE_CHECKING:
+    from tests.servers.gcs_listing import ListingServer
 
 _GLOB = "gs://many/photos/*/*.jpg"
 _ROOT = "gs://many/photos"
@@ -104,16 +108,28 @@ def list_in_ranges(workers: int, result: Path) -> tuple[int, int]:
 
 def list_in_turn() -> tuple[int, int]:
     """Lists page by page."""
-    from transforms.storage.gcs_client import client
     from transforms.storage.gcs_storage import GcsStorage
-
-    client.cache_clear()
 
     names = total = 0
     for file in GcsStorage().list_files(_GLOB):
         names += 1
         total += _digest(file.uri.removeprefix(f"{_ROOT}/"))
     return names, total % _MODULUS
+
+
+@contextmanager
+def _client_of(server: ListingServer) -> Iterator[None]:
+    """Points this process to a server, and leaves no client of it to those that follow."""
+    from transforms.storage.gcs_client import client
+
+    client.cache_clear()
+    try:
+        with mock.patch.dict(os.environ, server.environment):
+            yield
+    finally:
+        if client.cache_info().currsize:
+            client().close()
+        client.cache_clear()
 
 
 def measure_listing(
@@ -125,17 +141,14 @@ def measure_listing(
     work.mkdir(parents=True, exist_ok=True)
     found = []
     for ways in (list_in_turn, lambda: list_in_ranges(workers, work / "listed.txt")):
-        with (
-            serve_names(count, work, latency_ms=latency_ms) as server,
-            mock.patch.dict(os.environ, server.environment),
-        ):
+        with serve_names(count, work, latency_ms=latency_ms) as server, _client_of(server):
             started = time.perf_counter()
             names, digest = ways()
             seconds = time.perf_counter() - started
             counted = server.counted()
         requests = (counted.pages, counted.probes, counted.widest, counted.widest_pages)
         found.append(Listed(names, digest, seconds, *requests))
-    with serve_names(10, work) as server, mock.patch.dict(os.environ, server.environment):
+    with serve_names(10, work) as server, _client_of(server):
         started = time.perf_counter()
         list_in_ranges(workers, work / "listed.txt")
         start_up = time.perf_counter() - started
