@@ -22,7 +22,7 @@ _SHARED = ("numpy==2.4.6", "pillow==12.3.0", "protobuf==6.33.6", "tensorflow==2.
 
 PINS: dict[str, tuple[str, ...]] = {
     "tfds": (*_SHARED, "tensorflow-datasets==4.9.10", "importlib_resources==7.1.0"),
-    "grain": ("numpy==2.4.6", "grain==0.2.18", "array_record==0.8.6"),
+    "grain": ("numpy==2.4.6", "protobuf==6.33.6", "grain==0.2.18", "array_record==0.8.6"),
     "ray": (*_SHARED, "ray[data]==2.60.0", "pyarrow==25.0.1", "crc32c==2.9.post0"),
 }
 

@@ -61,6 +61,7 @@ class Contender(NamedTuple):
 
 _ORDER, _SHUFFLED = "read_in_order.py", "read_shuffled.py"
 _PIXELS = "--decode"
+_PARSED = ("array-record", "--parse")
 CONTENDERS: Mapping[str, Contender] = {
     "load": Contender("in order: load", _ORDER, ("ours",)),
     "by-hand": Contender("in order: tf.data by hand", _ORDER, ("by-hand",), "", "load", 1.0),
@@ -71,13 +72,16 @@ CONTENDERS: Mapping[str, Contender] = {
     ),
     "records": Contender("shuffled: Records", _SHUFFLED, ("records",)),
     "array-record": Contender(
-        "shuffled: ArrayRecord", _SHUFFLED, ("array-record",), "grain", "records", 0.9
+        "shuffled: ArrayRecord, parsed", _SHUFFLED, _PARSED, "grain", "records", 0.9
+    ),
+    "array-record-bytes": Contender(
+        "shuffled: ArrayRecord, not parsed", _SHUFFLED, ("array-record",), "grain", "records"
     ),
     "records-alone": Contender("shuffled, one thread: Records", _SHUFFLED, ("records", "--alone")),
     "array-record-alone": Contender(
-        "shuffled, one thread: ArrayRecord",
+        "shuffled, one thread: ArrayRecord, parsed",
         _SHUFFLED,
-        ("array-record", "--alone"),
+        (*_PARSED, "--alone"),
         "grain",
         "records-alone",
     ),
