@@ -298,9 +298,14 @@ class _Parser:
         *size, channels = self._stored
         # With `channels` given, TensorFlow refuses a WebP with alpha and a gray JPEG XL.
         image = tf.io.decode_image(data, expand_animations=False)
-        is_color = tf.shape(image)[-1] >= 3
-        image = tf.cond(
-            is_color, lambda: image[..., :channels], lambda: tf.repeat(image[..., :1], channels, -1)
+        found = tf.shape(image)[-1]
+        # Most images need no copy.
+        image = tf.case(
+            [
+                (found == channels, lambda: image),
+                (found >= 3, lambda: image[..., :channels]),
+            ],
+            default=lambda: tf.repeat(image[..., :1], channels, -1),
         )
         image.set_shape((*size, channels))
         if self._image_size is None:
