@@ -22,6 +22,7 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
+from transforms.lineage import report_source
 from transforms.look_up_images import LookedUp, LookUpImages
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
@@ -124,6 +125,8 @@ class _ReadInputFn(beam.DoFn):
         if not isinstance(source, _Input):
             # In other processes than the one that built the graph, its class is one of Beam's.
             source = _Input(NameRange(*source), True)
+        elif not source.is_keys:
+            report_source(source.part.glob)
         labels = LabelCounter()
         has_labels = source.is_images
         for result in self._read(source):

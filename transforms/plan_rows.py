@@ -27,6 +27,7 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
+from transforms.lineage import report_source
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
 from transforms.plan_shards import every_shard
@@ -118,6 +119,7 @@ class _ReadRowsFn(beam.DoFn):
         self._rows_read = counter("rows_read")
 
     def process(self, uri: str) -> Iterable[str | beam.pvalue.TaggedOutput]:
+        report_source(uri)
         for result in self._reader.read(uri):
             if isinstance(result, str):
                 yield result

@@ -28,6 +28,7 @@ from transforms.core.dataset.output_names import (
     staged_shard,
     waiting_file,
 )
+from transforms.lineage import report_sink
 from transforms.staging import check_output, staged_files
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.output_changes import Leftover, OutputChanges, Put, changes_of
@@ -168,6 +169,7 @@ class Publication:
         for put in changes.find_staged(prepared.small):
             if put.source != put.target:
                 changes.move(put.source, put.target)
+        report_sink(self._output)
         return _left(changes)
 
     def remove(self, leftovers: Iterable[Leftover]) -> None:

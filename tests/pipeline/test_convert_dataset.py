@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from apache_beam.metrics.metric import Lineage
 
 from pipeline.convert_dataset import OPTION_NAMES, ConvertDataset
 from pipeline.convert_options import ConvertOptions
@@ -118,6 +119,17 @@ def test_the_bytes_are_those_of_the_command(folder: Path) -> None:
     # The page has its own folder's name.
     own.pop("report.html"), theirs.pop("report.html")
     assert own == theirs
+
+
+def test_what_is_read_and_written_is_reported(folder: Path) -> None:
+    pipeline = make_pipeline()
+    _ = pipeline | "Convert" >> ConvertDataset(output=folder / "own", **OPTIONS)
+    result = pipeline.run()
+    result.wait_until_finish()
+    local = f"filesystem:localhost.{folder}"
+    sources = Lineage.query(result.metrics(), Lineage.SOURCE)
+    assert set(sources) == {f"{local}/photos", f"{local}/photos/c.jpg", f"{local}/boxes.csv"}
+    assert set(Lineage.query(result.metrics(), Lineage.SINK)) == {f"{local}/own"}
 
 
 @pytest.mark.parametrize(
