@@ -20,7 +20,7 @@ from unittest import mock
 from measure import read_memory
 
 if TYPE_CHECKING:
-    from transforms.storage.interface import FoundFile
+    from transforms.storage.file_metadata import FoundFile
 
 _CLASSES = 10
 _IMAGE_BYTES = 110_000
@@ -59,7 +59,7 @@ def _stem(index: int) -> tuple[str, str]:
 def list_names(count: int) -> Iterator[FoundFile]:
     """The listing of a folder of `count` images, as if it were read."""
     # Beam is for the process that plans, see plan_names.
-    from transforms.storage.interface import FoundFile
+    from transforms.storage.file_metadata import FoundFile
 
     for index in range(count):
         label, stem = _stem(index)
@@ -96,7 +96,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     import_beam([])
     from pipeline import dry_run, preflight
     from pipeline.flags.options import parse_flags
-    from transforms.storage.local_storage import LocalStorage
+    from transforms.storage.local.local_storage import LocalStorage
 
     real_list = LocalStorage.list_files
 

@@ -291,7 +291,7 @@ def run_case(name: str, count: int, workers: int, work: Path) -> Ran:
     """
     global _workers
     _workers = workers
-    from transforms.storage.gcs_client import client
+    from transforms.storage.gcs.gcs_client import client
 
     # That of another case has another server.
     client.cache_clear()

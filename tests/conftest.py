@@ -16,7 +16,7 @@ from examples.make_sample import make_sample
 from tests.images import picture, saved
 from tests.privileges import reachable_folder
 from tests.servers.gcs import GcsServer, serve_gcs
-from transforms.storage.gcs_client import client
+from transforms.storage.gcs.gcs_client import client
 
 CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6

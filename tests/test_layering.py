@@ -121,7 +121,7 @@ def test_the_walk_follows_into_rooms() -> None:
     names = {name_of(path) for path in MODULES}
     assert {
         "transforms.core.images.check",
-        "transforms.storage.gcs_storage",
+        "transforms.storage.gcs.gcs_storage",
         "transforms.write_shards",
         "pipeline.flags.options",
     } <= names

@@ -61,7 +61,7 @@ def test_only_storage_reads_schemes() -> None:
         "path.partition('://')[0] == 's3'",
         "is_local(path)",
         "isinstance(storage, GcsStorage)",
-        "from transforms.storage.local_storage import LocalStorage",
+        "from transforms.storage.local.local_storage import LocalStorage",
     ],
 )
 def test_that_the_search_for_schemes_sees_them(code: str) -> None:

@@ -17,8 +17,8 @@ from transforms.core.planning.staged_images import is_staged_root
 from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
 from transforms.original_images import read_original
 from transforms.runners import runs_in_process
+from transforms.storage.file_metadata import CRC_CHARACTERS, listed_md5
 from transforms.storage.files import storage_of
-from transforms.storage.interface import CRC_CHARACTERS, listed_md5
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 _CANDIDATES = "candidates"

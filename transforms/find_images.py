@@ -13,8 +13,8 @@ from transforms.core.planning.keys import image_key, relative_path
 from transforms.core.records import Count, JoinSide, NameRange
 from transforms.core.rejections import Reason, Rejection
 from transforms.core.tables.csv_rows import label_text
+from transforms.storage.file_metadata import FoundFile
 from transforms.storage.files import storage_of
-from transforms.storage.interface import FoundFile
 
 
 class LeftOut(NamedTuple):

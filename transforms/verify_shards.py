@@ -27,8 +27,8 @@ from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS
 from transforms.name_inputs import NameInputs
 from transforms.runners import runs_in_process
+from transforms.storage.file_metadata import Stored
 from transforms.storage.files import join, read_manifest, storage_of
-from transforms.storage.interface import Stored
 from transforms.storage.read_ahead import ReadAhead
 from transforms.stored_records import open_stored, stored_records
 from transforms.written_index import IndexedRows

@@ -15,8 +15,8 @@ from pipeline.inputs.job_size import JobSize
 from transforms.core.planning.image_globs import any_case, expand_braces, other_case
 from transforms.core.planning.keys import fixed_root, image_key
 from transforms.find_images import LeftOut
+from transforms.storage.file_metadata import FoundFile
 from transforms.storage.files import storage_of
-from transforms.storage.interface import FoundFile
 
 # Images inspected before the job: enough to match a row of any sorted or shuffled CSV.
 _SAMPLE = 20_000

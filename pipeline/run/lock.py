@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pipeline.errors import DatasetError, UsageError, input_error, one_line
 from pipeline.run.lock_owner import Owner, this_process
 from transforms.core.dataset.output_names import LOCK, STAGING
+from transforms.storage.file_metadata import Stored
 from transforms.storage.files import join, storage_of
-from transforms.storage.interface import Stored
 
 # Interrupts a run that another one took over.
 _TAKEN_OVER = signal.SIGUSR1

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from pipeline.convert import main
 from pipeline.errors import run_command
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 # All through which a run changes its output folder.
 OPERATIONS = (

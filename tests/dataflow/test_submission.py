@@ -166,7 +166,7 @@ def test_the_worker_runs_what_was_staged_and_nothing_else(world: World) -> None:
     installed = job.folder / "installed"
     assert {
         "transforms.core.images.check",
-        "transforms.storage.gcs_storage",
+        "transforms.storage.gcs.gcs_storage",
         "transforms.write_shards",
     } <= set(job.modules)
     for name, file in job.modules.items():

@@ -19,7 +19,7 @@ import pipeline.verify
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, plan, run_here
 from tests.servers.gcs import CREDENTIALS, GcsServer
-from transforms.storage import gcs_client, gcs_retry
+from transforms.storage.gcs import gcs_client, gcs_retry
 
 SECRETS = {
     "token": "ya29.t0ken-of-the-user",

@@ -59,7 +59,7 @@ class Terminal:
     def close(self) -> list[str]:
         """Closes it; the last lines that were seen."""
         self.stream.close()
-        self._reader.join(10)
+        self._reader.join(60)
         assert not self._reader.is_alive(), "a program keeps the terminal open"
         os.close(self._leader)
         return self.lines

@@ -350,21 +350,6 @@ class TestProcess:
 
 
 @pytest.mark.slow
-def test_relative_paths_give_the_same_shards(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    absolute = digests(make_dataset(tmp_path / "absolute", images=f"{photos}/*/*.jpg").folder)
-    monkeypatch.chdir(photos)
-    ran = convert(images="./*/*.jpg", output=os.path.relpath(tmp_path / "relative"))
-    assert ran.code == 0, ran.err
-    relative = digests(tmp_path / "relative")
-    # The manifest tells where the inputs were, and so does the report.
-    for name in ("manifest.json", "report.html"):
-        assert absolute.pop(name) != relative.pop(name)
-    assert relative == absolute
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not (FLOWERS / "flowers.csv").exists(), reason="no ../shared/data/flowers")
 def test_flowers(tmp_path: Path) -> None:
     dataset = make_dataset(

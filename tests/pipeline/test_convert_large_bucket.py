@@ -10,9 +10,9 @@ import pytest
 
 from tests.pipeline.commands import convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
+from tests.servers.short_retries import retry_for
 from transforms import join_labels
 from transforms.join_labels import ReadInputs
-from transforms.storage import gcs_retry, gcs_storage
 
 FLAGS: dict[str, Any] = {"images": "gs://photos/in/*/*.jpg", "num_shards": 2}
 OF_A_RANGE = {"kind": "list", "object": "photos", "match": r"startOffset=.*fields=items.*size"}
@@ -28,11 +28,6 @@ def ranges(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch) -> Gcs
     gcs.reset()
     gcs.set_page(2)
     return gcs
-
-
-def retry_for(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = gcs_retry.retry().with_timeout(seconds).with_delay(0.01, 0.02, 2)
-    monkeypatch.setattr(gcs_storage, "retry", lambda: policy)
 
 
 def test_a_range_that_fails_ten_times_is_listed_once(

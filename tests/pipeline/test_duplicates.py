@@ -27,7 +27,7 @@ from tests.pipeline.commands import (
     plan,
 )
 from transforms.core.images.pillow_images import exif_of
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
 SIZE = (180, 240)

@@ -19,7 +19,7 @@ from transforms.core.dataset.manifest import crc32c_hex, to_text
 from transforms.core.examples.tfrecord import masked_crc32c
 from transforms.core.index.record_index import HEAD_BYTES, index_bytes, read_index
 from transforms.read_base import BaseReader
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 
 @pytest.fixture

@@ -15,9 +15,11 @@ from apache_beam.metrics import MetricsFilter
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
+from tests.servers.short_retries import retry_for
 from tests.transforms.beam import convert as run_graph
 from tests.transforms.beam import make_config
-from transforms.storage import gcs_retry, gcs_storage, local_storage
+from transforms.storage.gcs import gcs_retry
+from transforms.storage.local import local_storage
 
 IMAGES = "gs://photos/in/*/*.jpg"
 LOST = "photos/in/dog/dog-4.jpg"
@@ -35,8 +37,7 @@ def photos_bucket(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    soon = gcs_retry.retry().with_timeout(0.5).with_delay(0.05, 0.1, 2)
-    monkeypatch.setattr(gcs_storage, "retry", lambda: soon)
+    retry_for(0.5, monkeypatch)
     monkeypatch.setattr(gcs_retry, "THROTTLED_SECONDS", 0.5)
     monkeypatch.setattr(gcs_retry, "_FIRST_PAUSE", 0.1)
     monkeypatch.setattr(gcs_retry, "_LONGEST_PAUSE", 0.2)

@@ -25,7 +25,7 @@ import pytest
 HOST = "127.0.0.1"
 PROJECT = "test-project"
 CLOSED_PORT = f"http://{HOST}:9"
-START_SECONDS = 20
+START_SECONDS = 60
 STOP_SECONDS = 5
 LOG_LINES = 20
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
 from transforms.copy_rejected import copy_file
 from transforms.core.file_errors import TransientError
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 
 @pytest.fixture

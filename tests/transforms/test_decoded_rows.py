@@ -29,7 +29,7 @@ from transforms import (
 )
 from transforms.core.records import JoinSide
 from transforms.dataset import FindImages, LabelImages, WriteDataset
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 TABLE = "id,size,name\n" + "".join(f"{number},{number * 2},n{number}\n" for number in range(40))
 

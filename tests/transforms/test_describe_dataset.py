@@ -10,7 +10,7 @@ import pytest
 
 from transforms.core.file_errors import TransientError
 from transforms.describe_dataset import DatasetDescriber
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 
 def test_a_temporary_failure_is_no_missing_hash(

@@ -23,7 +23,7 @@ from transforms.core.duplicates.fingerprints import content_hash, fingerprint_ba
 from transforms.core.duplicates.resolve_duplicates import part_of
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
 RECORDS = 40

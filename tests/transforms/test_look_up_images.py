@@ -21,8 +21,9 @@ from transforms.join_labels import ReadInputs
 from transforms.look_up_images import LookUpImages
 from transforms.read_labels import RowReader
 from transforms.storage import image_lookup
+from transforms.storage.file_metadata import Stored
 from transforms.storage.image_lookup import RowImages
-from transforms.storage.interface import READERS, Stored
+from transforms.storage.interface import READERS
 
 COLUMNS = CsvColumns(",", True, 0, 1, "image", "label", 2)
 RULES = PathRules("directory", "", False)
@@ -89,7 +90,7 @@ def test_as_many_requests_at_once_as_reads(monkeypatch: pytest.MonkeyPatch) -> N
             active += 1
             widest = max(widest, active)
         # Waits until all threads are here: it would fail if there were fewer.
-        together.wait(timeout=20)
+        together.wait(timeout=60)
         with lock:
             active -= 1
         return Stored(1, 1)

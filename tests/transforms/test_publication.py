@@ -17,8 +17,8 @@ from transforms.core.dataset.manifest import build_manifest, crc32c_hex, data_fi
 from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.publication import Prepared, Publication
 from transforms.storage.files import join, storage_of
-from transforms.storage.gcs_storage import GcsStorage
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.gcs.gcs_storage import GcsStorage
+from transforms.storage.local.local_storage import LocalStorage
 from transforms.storage.output_changes import Put
 
 MOVERS = 2

@@ -29,12 +29,11 @@ from tests.transforms.beam import (
 from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import manifest_shards, parse_manifest
 from transforms.core.dataset.output_names import index_file
-from transforms.core.dataset.run_counts import in_order
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.publish_dataset import NotPublishedError, PublishDataset
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
 SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]
@@ -319,36 +318,6 @@ def summary(number: int, records: int, *rejections: Rejection) -> ShardSummary:
     return ShardSummary(
         SHARDS[number], RECIPES[number], records, 9, "00000000", 5, {}, tuple(rejections)
     )
-
-
-def test_everything_is_put_in_order() -> None:
-    shards = [
-        ShardSummary("b-00000-of-00001.tfrecord", "", 3),
-        ShardSummary("a-00010-of-00011.tfrecord", "", 2, rejections=(REJECTION,)),
-        ShardSummary("a-00002-of-00011.tfrecord", "", 1),
-    ]
-    malformed = ROW._replace(reason="malformed_row")
-    counts = [
-        Count("images_found", 9),
-        Count("images_found_again", 2),
-        Count("images_found", 1),
-        Count("rows_read", 11),
-        Count("rows_rejected", 5),
-    ]
-    everything = {
-        "totals": [totals("x", "y")],
-        "shards": shards,
-        "rejections": [malformed, ROW, ROW],
-        "counts": counts,
-    }
-    gathered = in_order(["b", "a"], everything)
-    assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
-    assert gathered.planned == sorted([malformed, ROW, ROW])
-    assert gathered.rejections == sorted([REJECTION, malformed, ROW, ROW])
-    ledger = gathered.ledger
-    assert (ledger.images_matched, ledger.records_written, ledger.images_rejected) == (8, 6, 1)
-    assert (ledger.rows_read, ledger.rows_used, ledger.rows_repeated) == (11, 2, 0)
-    assert (ledger.rows_unmatched, ledger.rows_rejected) == (2, 6)
 
 
 def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:

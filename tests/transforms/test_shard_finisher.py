@@ -12,7 +12,7 @@ from transforms.shard_finisher import ShardFinisher
 def test_one_shard_is_finished_beside_the_next() -> None:
     finisher: ShardFinisher[str] = ShardFinisher()
     go = threading.Event()
-    finisher.begin(lambda: "a" if go.wait(20) else "late")
+    finisher.begin(lambda: "a" if go.wait(60) else "late")
     assert list(finisher.finished()) == []
     go.set()
     finisher.begin(lambda: "b")

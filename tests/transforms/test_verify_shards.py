@@ -17,7 +17,7 @@ from tests.transforms.indexed_shards import write_shards
 from transforms.core.dataset import record_checks
 from transforms.core.dataset.record_checks import Problem, Verified
 from transforms.core.file_errors import TransientError
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 from transforms.verify_shards import group_shards, merge_splits, verify_shard
 
 

@@ -22,7 +22,7 @@ from transforms.core.dataset.output_names import STATISTICS
 from transforms.core.guard.decoding_child import DecodingChild
 from transforms.core.rejections import Reason, Rejection
 from transforms.report_images import picture_records, picture_rejected
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 from transforms.write_report import make_report
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]

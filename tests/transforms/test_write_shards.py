@@ -26,7 +26,7 @@ from transforms.core.planning.shards import shard_recipe
 from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.storage.checksummed_file import ChecksummedFile
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 from transforms.write_shards import WriteShards, _WriteShardFn
 from transforms.written_index import read_written_index
 
@@ -294,7 +294,7 @@ def test_the_next_shard_is_read_while_one_is_finished(
         return load(converter, planned)
 
     def late(*arguments: Any) -> Any:
-        waited.append(two_are_loaded.wait(20))
+        waited.append(two_are_loaded.wait(60))
         return finish(*arguments)
 
     monkeypatch.setattr(ImageConverter, "load", noted)

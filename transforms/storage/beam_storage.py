@@ -13,7 +13,8 @@ from apache_beam.io.filesystem import CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from transforms.core.shown_text import first_line
-from transforms.storage.interface import FoundFile, Storage, Stored
+from transforms.storage.file_metadata import FoundFile, Stored
+from transforms.storage.interface import Storage
 
 _AS_STORED = CompressionTypes.UNCOMPRESSED
 

@@ -10,10 +10,10 @@ from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import crc32c_hex, parse_manifest
 from transforms.core.dataset.output_names import STAGING
 from transforms.core.file_errors import TooLargeError
-from transforms.storage.gcs_client import SCHEME
-from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.gcs.gcs_client import SCHEME
+from transforms.storage.gcs.gcs_storage import GcsStorage
 from transforms.storage.interface import Storage
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 # The description of a shard grows with its rejections, and with its files of single images.
 _MAX_SIDECAR_BYTES = 8 << 30

@@ -14,8 +14,9 @@ from transforms.core.planning.image_lists import (
     listed_uri,
 )
 from transforms.core.records import JoinSide
+from transforms.storage.file_metadata import Stored
 from transforms.storage.files import storage_of
-from transforms.storage.interface import READERS, Stored
+from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead
 
 

@@ -18,10 +18,11 @@ from typing import NamedTuple
 from transforms.core.dataset.manifest import crc32c_hex
 from transforms.core.dataset.output_names import LOCK, MANIFEST, STAGING
 from transforms.core.json_text import parse_json
+from transforms.storage.file_metadata import Stored
 from transforms.storage.files import join, storage_of
-from transforms.storage.gcs_retry import throttling_counted
-from transforms.storage.gcs_storage import GcsStorage
-from transforms.storage.interface import Storage, Stored
+from transforms.storage.gcs.gcs_retry import throttling_counted
+from transforms.storage.gcs.gcs_storage import GcsStorage
+from transforms.storage.interface import Storage
 
 
 class Put(NamedTuple):

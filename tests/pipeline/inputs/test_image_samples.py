@@ -11,7 +11,7 @@ from pipeline.inputs import image_samples
 from pipeline.inputs.image_samples import ImageSample, sample_images
 from tests.servers.gcs import GcsServer
 from transforms.find_images import LeftOut
-from transforms.storage.interface import FoundFile
+from transforms.storage.file_metadata import FoundFile
 
 
 class Storage:

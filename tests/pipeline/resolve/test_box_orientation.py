@@ -13,7 +13,7 @@ from tests.images import picture, saved
 from transforms.core.features.boxes import BoxRules
 from transforms.core.images.pillow_images import exif_of
 from transforms.core.tables.csv_rows import LabelRow
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 COLUMNS = ("xmin", "ymin", "xmax", "ymax")
 

@@ -184,7 +184,7 @@ class TestBucket:
         with lock.held():
             bucket.delete("datasets", "out/.staging/lock.json")
             beats = [t for t in threading.enumerate() if t.name == "lock"]
-            beats[0].join(10)
+            beats[0].join(60)
             assert not beats[0].is_alive()
 
 

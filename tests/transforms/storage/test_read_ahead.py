@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 from transforms.storage.read_ahead import ReadAhead
 
 THREADS = 2
@@ -57,7 +57,7 @@ def test_no_items() -> None:
 
 
 def test_items_are_worked_on_at_the_same_time() -> None:
-    together = threading.Barrier(THREADS, timeout=5)
+    together = threading.Barrier(THREADS, timeout=60)
     arrived = read_ahead().map(lambda _: together.wait(), range(THREADS), size=one_byte)
     assert sorted(arrived) == list(range(THREADS))
 
@@ -161,7 +161,7 @@ def test_groups_stop_with_their_consumer() -> None:
     def wait(item: int) -> int:
         begun.append(item)
         if item >= 4:
-            assert go_on.wait(5)
+            assert go_on.wait(60)
         return item
 
     results = in_groups().map(wait, range(100), size=one_byte)
@@ -198,7 +198,7 @@ def test_who_stops_early_cancels_the_rest(how: str) -> None:
     def wait(item: int) -> int:
         begun.append(item)
         if item:
-            assert go_on.wait(5)
+            assert go_on.wait(60)
         return item
 
     results = read_ahead().map(wait, range(100), size=one_byte)

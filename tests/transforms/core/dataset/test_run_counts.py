@@ -1,4 +1,4 @@
-"""Counts of a run are the same whether all rejections are listed or counted."""
+"""Counts of a run: in any order, and whether all rejections are listed or counted."""
 
 from __future__ import annotations
 
@@ -49,3 +49,33 @@ def test_counts_stand_for_what_is_not_listed(listed: list[Rejection]) -> None:
     assert (whole.unlisted, counted.unlisted) == (0, len(PLANNED) - len(listed))
     whole.ledger.check()
     assert whole.ledger.rows_unmatched == 30
+
+
+def test_everything_is_put_in_order() -> None:
+    shards = [
+        ShardSummary("b-00000-of-00001.tfrecord", "", 3),
+        ShardSummary("a-00010-of-00011.tfrecord", "", 2, rejections=(DAMAGED,)),
+        ShardSummary("a-00002-of-00011.tfrecord", "", 1),
+    ]
+    row = ROWS[0]
+    counts = [
+        Count("images_found", 9),
+        Count("images_found_again", 2),
+        Count("images_found", 1),
+        Count("rows_read", 11),
+        Count("rows_rejected", 5),
+    ]
+    everything = {
+        "totals": [PlanTotals(Counter(train=2), Counter(), Counter(), 2)],
+        "shards": shards,
+        "rejections": [MALFORMED, row, row],
+        "counts": counts,
+    }
+    gathered = in_order(["b", "a"], everything)
+    assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
+    assert gathered.planned == sorted([MALFORMED, row, row])
+    assert gathered.rejections == sorted([DAMAGED, MALFORMED, row, row])
+    ledger = gathered.ledger
+    assert (ledger.images_matched, ledger.records_written, ledger.images_rejected) == (8, 6, 1)
+    assert (ledger.rows_read, ledger.rows_used, ledger.rows_repeated) == (11, 2, 0)
+    assert (ledger.rows_unmatched, ledger.rows_rejected) == (2, 6)

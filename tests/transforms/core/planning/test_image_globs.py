@@ -8,7 +8,7 @@ import pytest
 
 from transforms.core.globs import glob_regex
 from transforms.core.planning.image_globs import any_case, expand_braces, other_case
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local.local_storage import LocalStorage
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,4 @@
-"""The process's client of Google Cloud Storage: buckets, objects, and their bytes in one request.
-
-Packages of Google are imported when the first `gs://` path is met. `STORAGE_EMULATOR_HOST` is
-honoured (https://cloud.google.com/python/docs/reference/storage).
-"""
+"""The bytes of objects in Google Cloud Storage: one request for an object, or for a part of it."""
 
 from __future__ import annotations
 
@@ -11,64 +7,66 @@ import errno
 import functools
 import os
 import re
+import zlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 
-from transforms.core.file_errors import TooLargeError
-from transforms.storage.gcs_errors import first_line, translate_errors
+from transforms.core.file_errors import FinalError, TooLargeError
+from transforms.storage.bounded_reading import MAX_TEXT_BYTES
+from transforms.storage.gcs.gcs_client import blob_of, client
+from transforms.storage.gcs.gcs_errors import first_line, translate_errors
+from transforms.storage.gcs.gcs_retry import retry
 from transforms.storage.interface import READERS
 
 if TYPE_CHECKING:
-    from google.cloud.storage import Blob, Client
-
-SCHEME = "gs://"
+    from google.cloud.storage import Client
 
 # Seconds without a byte after which a request counts as lost.
 _TIMEOUT_SECONDS = 60
 
-
-def split_uri(uri: str) -> tuple[str, str]:
-    """Bucket and object name.
-
-    >>> split_uri("gs://bucket/a/b c#1?.jpg")
-    ('bucket', 'a/b c#1?.jpg')
-    """
-    bucket, _, name = uri.removeprefix(SCHEME).partition("/")
-    return bucket, name
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
-@functools.lru_cache(maxsize=1)
-def client() -> Client:
-    """The process's client, with a connection for each reader and as many for writers.
+def read_object(
+    uri: str,
+    generation: int | None,
+    *,
+    max_bytes: int | None = None,
+    max_stored: int | None = None,
+) -> bytes:
+    """All bytes of an object in one request; gzip content encoding is decompressed.
 
-    Raises:
-        OSError: there are no credentials.
-    """
-    # Its tracing would request the bucket's metadata in addition to the first requests.
-    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
-    from google.cloud import storage
-    from requests.adapters import HTTPAdapter
-
-    with translate_errors("Google Cloud Storage"):
-        made = storage.Client()
-    for scheme in ("https://", "http://"):
-        made._http.mount(scheme, HTTPAdapter(pool_maxsize=2 * READERS))
-    return made
-
-
-def blob_of(uri: str) -> Blob:
-    """The client's handle of an object; no request.
+    Args:
+        uri: the object.
+        generation: the generation that it must still have, or None for any.
+        max_bytes: bytes that a compressed object may grow to; by default, a gigabyte.
+        max_stored: limit for its stored bytes, if it was not listed; None for no limit.
 
     Raises:
-        OSError: it has no name.
+        TooLargeError: it has more than `max_stored`.
+        OSError: it is gone, was overwritten, or cannot be read.
     """
-    bucket, name = split_uri(uri)
-    if not (bucket and name):
-        # Google's client would fail in its own way.
-        raise FileNotFoundError(errno.ENOENT, "no such object", uri)
-    return client().bucket(bucket).blob(name)
+    data: bytes
+    with translate_errors(uri):
+        data, encoding = retry()(get_media)(uri, generation, max_stored)
+    if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
+        return _decompress(data, uri, max_bytes)
+    return data
+
+
+def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
+    inflater = zlib.decompressobj(wbits=31)
+    limit = MAX_TEXT_BYTES if max_bytes is None else max_bytes
+    try:
+        plain = inflater.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise FinalError(errno.EIO, f"its gzip encoding is damaged ({error})", uri) from error
+    if len(plain) > limit:
+        named = f"{limit} bytes" if max_bytes is None else "--max_bytes"
+        raise OSError(errno.EFBIG, f"its gzip encoding grows beyond {named}", uri)
+    return plain
 
 
 def get_media(
@@ -155,11 +153,5 @@ def _check_hash(data: bytes, hashes: str) -> None:
         raise ConnectionError(errno.EIO, "its bytes were damaged in transit")
 
 
-def _forget_connections() -> None:
-    """Leaves open connections to the process that opened them."""
-    _connections.cache_clear()
-    client.cache_clear()
-
-
 # Two processes with one connection would read each other's answers.
-os.register_at_fork(after_in_child=_forget_connections)
+os.register_at_fork(after_in_child=_connections.cache_clear)

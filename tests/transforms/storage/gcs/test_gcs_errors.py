@@ -12,7 +12,7 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 from google.cloud.storage.exceptions import InvalidResponse
 
 from transforms.core.file_errors import is_final
-from transforms.storage.gcs_errors import translate_errors
+from transforms.storage.gcs.gcs_errors import translate_errors
 
 URI = "gs://bucket/1.jpg"
 

@@ -15,31 +15,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
-from transforms.core.dataset.output_names import (
-    MANIFEST,
-    STAGING,
-    ForeignNameError,
-    is_staged,
-    is_staged_folder,
-)
 from transforms.core.file_errors import ChangedError, TooLargeError, check_final, is_final
-from transforms.storage.interface import (
-    FoundFile,
-    Item,
-    Result,
-    Storage,
-    Stored,
-    foreign_name,
-    read_up_to,
-)
-from transforms.storage.local_globs import closed_folder, expand_glob
-from transforms.storage.ordinary_files import is_ordinary, is_ordinary_file
+from transforms.storage.bounded_reading import read_up_to
+from transforms.storage.file_metadata import FoundFile, Stored
+from transforms.storage.interface import Item, Result, Storage
+from transforms.storage.local.local_folders import NOTHING_THERE, LocalFolders
+from transforms.storage.local.local_globs import closed_folder, expand_glob
+from transforms.storage.local.ordinary_files import is_ordinary, is_ordinary_file
 
 # The errno of Linux and macOS for a link in the last part of a path.
 _IS_LINK = errno.ELOOP
-
-# The path does not exist: a part of it is missing, or a file is in place of a folder.
-_NOTHING_THERE = (FileNotFoundError, NotADirectoryError)
 
 # Errors from opening something other than a file of the dataset.
 _NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ENOTDIR)
@@ -51,7 +36,7 @@ _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 _PAUSES = (0.1, 0.5, 2.0)
 
 
-class LocalStorage(Storage):
+class LocalStorage(LocalFolders, Storage):
     """Paths without a scheme."""
 
     is_remote = False
@@ -146,7 +131,7 @@ class LocalStorage(Storage):
     def has_size(self, path: str, size: int) -> bool:
         try:
             status = os.lstat(path)
-        except _NOTHING_THERE:
+        except NOTHING_THERE:
             return False
         return stat.S_ISREG(status.st_mode) and status.st_size == size
 
@@ -193,49 +178,6 @@ class LocalStorage(Storage):
     def remove_if_empty(self, folder: str) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
-
-    def staged_names(self, staging: str) -> list[str]:
-        """All files in a staging folder; a link is refused, too."""
-        _check_folder(staging)
-        try:
-            entries = sorted(os.scandir(staging), key=lambda entry: entry.name)
-        except _NOTHING_THERE:
-            return []
-        names = []
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False) and is_staged_folder(entry.name):
-                found = sorted(os.scandir(entry.path), key=lambda each: each.name)
-                names += [_staged_name(each, f"{entry.name}/") for each in found]
-            else:
-                names.append(_staged_name(entry))
-        return names
-
-    def remove_staging(self, staging: str) -> None:
-        super().remove_staging(staging)
-        if os.path.lexists(staging):
-            for entry in [*os.scandir(staging)]:
-                if entry.is_dir(follow_symlinks=False):
-                    os.rmdir(entry.path)
-            os.rmdir(staging)
-
-    def find_foreign(self, output: str) -> str | None:
-        if not os.path.lexists(output):
-            return None
-        if not os.path.isdir(output):
-            raise NotADirectoryError(errno.ENOTDIR, "it is a file", output)
-        names = sorted(os.listdir(output))
-        is_ours = MANIFEST in names or STAGING in names
-        return names[0] if names and not is_ours else None
-
-    def check_folders(self, output: str, names: Iterable[str]) -> None:
-        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
-            _check_folder(os.path.join(output, folder))
-
-    def check_replaced(self, output: str, names: Iterable[str]) -> None:
-        names = list(names)
-        self.check_folders(output, names)
-        for name in names:
-            _check_file(os.path.join(output, name))
 
     def for_each(
         self, function: Callable[[Item], Result], items: Iterable[Item]
@@ -341,41 +283,3 @@ def _check_unchanged(status: os.stat_result, path: str, size: int, version: int)
 
 def _overwritten(path: str) -> OSError:
     return ChangedError(errno.ESTALE, "it was overwritten meanwhile", path)
-
-
-def _check_folder(path: str) -> None:
-    """Checks that a folder of the output, if it exists, is a folder and not a link.
-
-    Raises:
-        ForeignNameError: it is something else.
-    """
-    with contextlib.suppress(*_NOTHING_THERE):
-        mode = os.lstat(path).st_mode
-        if not stat.S_ISDIR(mode):
-            kind = "a link" if stat.S_ISLNK(mode) else "not a folder"
-            raise ForeignNameError(f"{path} is {kind}: it must be a real folder; remove it")
-
-
-def _check_file(path: str) -> None:
-    """Checks that a file of the output does not replace a folder.
-
-    Raises:
-        ForeignNameError: it is a folder.
-    """
-    with contextlib.suppress(*_NOTHING_THERE):
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            raise ForeignNameError(
-                f"{path} is a folder, but the dataset needs a file there; move the folder"
-            )
-
-
-def _staged_name(entry: os.DirEntry[str], folder: str = "") -> str:
-    """The path below the staging folder of something in it, or in a folder of it.
-
-    Raises:
-        ForeignNameError: it is not a file that this tool writes, or is a link.
-    """
-    name = folder + entry.name
-    if is_staged(name) and entry.is_file(follow_symlinks=False):
-        return name
-    raise foreign_name(entry.path)

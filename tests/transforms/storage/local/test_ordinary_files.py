@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from transforms.storage import ordinary_files
-from transforms.storage.local_storage import LocalStorage
-from transforms.storage.ordinary_files import is_ordinary, is_ordinary_file
+from transforms.storage.local import ordinary_files
+from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local.ordinary_files import is_ordinary, is_ordinary_file
 
 STORAGE = LocalStorage()
 

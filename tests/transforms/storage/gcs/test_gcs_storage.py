@@ -1,4 +1,4 @@
-"""`transforms.storage.gcs_storage` against a real server on loopback."""
+"""`transforms.storage.gcs.gcs_storage` against a real server on loopback."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 
 from tests.servers.gcs import GcsServer, requester_pays
 from transforms.core.dataset.output_names import ForeignNameError
-from transforms.storage import gcs_storage
-from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.gcs import gcs_storage
+from transforms.storage.gcs.gcs_media import read_object
+from transforms.storage.gcs.gcs_storage import GcsStorage
 
 STORAGE = GcsStorage()
 
@@ -94,9 +95,9 @@ def test_gzip_encoding_is_undone_within_bounds(gcs: GcsServer, bucket: str) -> N
     plain = b"0" * 100_000
     gcs.put("photos", "1.jpg", gzip.compress(plain), content_encoding="gzip")
     uri = f"{bucket}/1.jpg"
-    assert gcs_storage._read(uri, None, max_bytes=100_000) == plain
+    assert read_object(uri, None, max_bytes=100_000) == plain
     with pytest.raises(OSError, match="--max_bytes"):
-        gcs_storage._read(uri, None, max_bytes=99_999)
+        read_object(uri, None, max_bytes=99_999)
     zipped = gzip.compress(plain)
     gcs.put("photos", "2.jpg", zipped)
     assert read(f"{bucket}/2.jpg") == zipped
@@ -266,7 +267,8 @@ def test_a_fork_makes_connections_of_its_own(gcs: GcsServer, bucket: str) -> Non
     script = """
 import os, sys
 from transforms.storage.files import storage_of
-from transforms.storage.gcs_client import _connections, client
+from transforms.storage.gcs.gcs_client import client
+from transforms.storage.gcs.gcs_media import _connections
 def read():
     return storage_of("gs://photos").read_range("gs://photos/a", 1, 2)
 assert read() == b"bc" and _connections.cache_info().currsize == 1

@@ -11,33 +11,25 @@ import base64
 import contextlib
 import errno
 import glob
-import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from transforms.core.dataset.output_names import STAGING
-from transforms.core.file_errors import ChangedError, FinalError
+from transforms.core.file_errors import ChangedError
 from transforms.core.globs import glob_regex, literal_prefix
 from transforms.core.planning.name_ranges import range_starts
 from transforms.core.records import NameRange
-from transforms.storage.gcs_client import SCHEME, blob_of, client, get_media, split_uri
-from transforms.storage.gcs_errors import translate_errors
-from transforms.storage.gcs_retry import GATE, count_since, retry, throttling_counted
-from transforms.storage.interface import (
-    MAX_TEXT_BYTES,
-    UNKNOWN_CHECKSUM,
-    FoundFile,
-    Storage,
-    Stored,
-)
-
-if TYPE_CHECKING:
-    from google.cloud.storage import Blob
+from transforms.storage.bounded_reading import MAX_TEXT_BYTES
+from transforms.storage.file_metadata import FoundFile, Stored
+from transforms.storage.gcs.gcs_client import SCHEME, blob_of, split_uri
+from transforms.storage.gcs.gcs_errors import translate_errors
+from transforms.storage.gcs.gcs_listing import checksum_of, list_objects, list_pages, stored_object
+from transforms.storage.gcs.gcs_media import get_media, read_object
+from transforms.storage.gcs.gcs_retry import retry, throttling_counted
+from transforms.storage.interface import Storage
 
 # One part of an upload or of a download that is streamed; a multiple of 256 KiB.
 _CHUNK = 8 << 20
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class GcsStorage(Storage):
@@ -65,7 +57,7 @@ class GcsStorage(Storage):
             raise FileNotFoundError(errno.ENOENT, "no such bucket", part.glob)
         matches, listed = glob_regex(names).fullmatch, 0
         more = ",crc32c,md5Hash,contentEncoding" if with_checksums else ""
-        pages = _pages(part, literal_prefix(names), f"name,size,generation{more}")
+        pages = list_pages(part, literal_prefix(names), f"name,size,generation{more}")
         for page, is_last in pages:
             listed += len(page)
             is_cut = bool(limit) and listed >= limit and not is_last
@@ -73,7 +65,7 @@ class GcsStorage(Storage):
             for blob in page[: -1 if is_cut else None]:
                 if matches(blob.name) and not blob.name.endswith("/"):
                     uri = f"{SCHEME}{bucket}/{blob.name}"
-                    checksum = _checksum(blob) if with_checksums else ""
+                    checksum = checksum_of(blob) if with_checksums else ""
                     yield FoundFile(uri, blob.size or 0, blob.generation, checksum)
             if is_cut:
                 with throttling_counted():
@@ -86,7 +78,7 @@ class GcsStorage(Storage):
         prefix = literal_prefix(split_uri(part.glob)[1])
 
         def first_at(start: str) -> str:
-            first = _pages(part._replace(start=start), prefix, "name", max_results=1)
+            first = list_pages(part._replace(start=start), prefix, "name", max_results=1)
             return next((blob.name for page, _ in first for blob in page), "")
 
         starts = range_starts(first_at, part.start, each=self.for_each)
@@ -95,14 +87,14 @@ class GcsStorage(Storage):
 
     def names_below(self, folder: str) -> list[str]:
         prefix = f"{split_uri(folder)[1]}/"
-        return [blob.name.removeprefix(prefix) for blob in _list(folder, prefix, "name")]
+        return [blob.name.removeprefix(prefix) for blob in list_objects(folder, prefix, "name")]
 
     def stored_below(self, folder: str) -> dict[str, Stored]:
         """All objects below a folder, by their names relative to it."""
         name = split_uri(folder)[1]
         prefix = f"{name}/" if name else ""
-        below = _list(folder, prefix, "name,size,generation,crc32c")
-        return {blob.name.removeprefix(prefix): _stored(blob) for blob in below}
+        below = list_objects(folder, prefix, "name,size,generation,crc32c")
+        return {blob.name.removeprefix(prefix): stored_object(blob) for blob in below}
 
     def find(self, path: str) -> Stored | None:
         try:
@@ -111,7 +103,7 @@ class GcsStorage(Storage):
                 blob.reload(retry=retry())
         except FileNotFoundError:
             return None
-        return _stored(blob)
+        return stored_object(blob)
 
     def checksum(self, path: str, *, size: int) -> str | None:
         stored = self.find(path)
@@ -137,10 +129,10 @@ class GcsStorage(Storage):
     def read_bytes(
         self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
     ) -> bytes:
-        return _read(path, None, max_stored=max_bytes)
+        return read_object(path, None, max_stored=max_bytes)
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-        return _read(uri, version or None, max_bytes=max_bytes)
+        return read_object(uri, version or None, max_bytes=max_bytes)
 
     def read_text(
         self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
@@ -209,7 +201,7 @@ class GcsStorage(Storage):
         except ChangedError as error:
             # Our own retry finds the result of the first attempt.
             there = self.find(path)
-            if there is None or _read(path, there.version) != data:
+            if there is None or read_object(path, there.version) != data:
                 raise FileExistsError(errno.EEXIST, "another run wrote it", path) from error
             return there.version
 
@@ -268,52 +260,6 @@ class GcsStorage(Storage):
         return other.uri if other and not is_ours else None
 
 
-def _list(folder: str, prefix: str, fields: str) -> Iterator[Blob]:
-    """The objects of a folder's bucket whose names begin with a prefix; see `_pages`."""
-    for page, _ in _pages(NameRange(folder), prefix, fields):
-        yield from page
-
-
-def _pages(
-    part: NameRange, prefix: str, fields: str, *, max_results: int | None = None
-) -> Iterator[tuple[list[Blob], bool]]:
-    """Pages of the objects of a bucket, and whether each is the last; one request a page.
-
-    Args:
-        part: a glob or a folder in the bucket, for messages, and the range of the names.
-        prefix: of the names.
-        fields: the fields to request for each object.
-        max_results: objects to list; None for all.
-    """
-    with translate_errors(part.glob, missing="no such bucket"):
-        listing = client().list_blobs(
-            split_uri(part.glob)[0],
-            prefix=prefix,
-            start_offset=part.start or None,
-            end_offset=part.end or None,
-            max_results=max_results,
-            fields=f"items({fields}),nextPageToken",
-            retry=retry(),
-        )
-        shut = GATE.shut_seconds
-        for page in listing.pages:
-            shut = count_since(shut)
-            yield [*page], not listing.next_page_token
-
-
-def _stored(blob: Blob) -> Stored:
-    """The metadata of an object."""
-    crc32c = base64.b64decode(blob.crc32c).hex()
-    return Stored(int(blob.size or 0), int(blob.generation), crc32c, _checksum(blob))
-
-
-def _checksum(blob: Blob) -> str:
-    """See `FoundFile.checksum`."""
-    if blob.content_encoding == "gzip":
-        return UNKNOWN_CHECKSUM
-    return f"{blob.crc32c}{blob.md5_hash or ''}"
-
-
 def _copy(source: str, there: Stored, target: str, former: Stored | None) -> int:
     blob, original = blob_of(target), blob_of(source)
     token: str | None = None
@@ -328,43 +274,3 @@ def _copy(source: str, there: Stored, target: str, former: Stored | None) -> int
             )
             if token is None:
                 return int(blob.generation)
-
-
-def _read(
-    uri: str,
-    generation: int | None,
-    *,
-    max_bytes: int | None = None,
-    max_stored: int | None = None,
-) -> bytes:
-    """All bytes of an object in one request; gzip content encoding is decompressed.
-
-    Args:
-        uri: the object.
-        generation: the generation that it must still have, or None for any.
-        max_bytes: bytes that a compressed object may grow to; by default, a gigabyte.
-        max_stored: limit for its stored bytes, if it was not listed; None for no limit.
-
-    Raises:
-        TooLargeError: it has more than `max_stored`.
-        OSError: it is gone, was overwritten, or cannot be read.
-    """
-    data: bytes
-    with translate_errors(uri):
-        data, encoding = retry()(get_media)(uri, generation, max_stored)
-    if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
-        return _decompress(data, uri, max_bytes)
-    return data
-
-
-def _decompress(data: bytes, uri: str, max_bytes: int | None) -> bytes:
-    inflater = zlib.decompressobj(wbits=31)
-    limit = MAX_TEXT_BYTES if max_bytes is None else max_bytes
-    try:
-        plain = inflater.decompress(data, limit + 1)
-    except zlib.error as error:
-        raise FinalError(errno.EIO, f"its gzip encoding is damaged ({error})", uri) from error
-    if len(plain) > limit:
-        named = f"{limit} bytes" if max_bytes is None else "--max_bytes"
-        raise OSError(errno.EFBIG, f"its gzip encoding grows beyond {named}", uri)
-    return plain

@@ -23,9 +23,9 @@ from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import Count, JoinSide, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
-from transforms.storage import local_globs
-from transforms.storage.interface import FoundFile
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.file_metadata import FoundFile
+from transforms.storage.local import local_globs
+from transforms.storage.local.local_storage import LocalStorage
 
 STORAGE = LocalStorage()
 

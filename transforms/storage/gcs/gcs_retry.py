@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-from transforms.storage.gcs_errors import RETRY_SECONDS, THROTTLED_SECONDS, status_of
+from transforms.storage.gcs.gcs_errors import RETRY_SECONDS, THROTTLED_SECONDS, status_of
 
 # Seconds of the first pause after 429, and of the longest. Each wave of refusals doubles it.
 _FIRST_PAUSE = 1.0
@@ -132,7 +132,7 @@ def throttling_counted() -> Iterator[None]:
 def retry() -> Any:
     """The retry policy of Google's client, for `RETRY_SECONDS` without pauses after 429.
 
-    Every request of `transforms.storage.gcs_storage` names a generation or is idempotent.
+    Every request of this package names a generation or is idempotent.
     """
     from google.api_core.exceptions import RetryError
     from google.api_core.retry import Retry
