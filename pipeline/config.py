@@ -28,6 +28,7 @@ from transforms.core.tables.csv_rows import CsvColumns
 from transforms.find_images import LeftOut
 from transforms.read_base import Base
 from transforms.read_keys import KeyReader
+from transforms.read_source import SourceReader
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +36,11 @@ class ConvertConfig:
     """A conversion.
 
     Attributes:
-        images: globs.
-        root: the folder below which record paths and keys begin.
+        images: globs, and folders of datasets.
+        root: the folder below which record paths and keys begin; `RECORDS` without globs and rows
+            that list images.
         output: the dataset's folder.
-        label_from: `csv`, `directory`, `regex` or `none`.
+        label_from: `csv`, `directory`, `regex`, `records` or `none`.
         csv_paths: the label files.
         columns: positions of key and label in them; None without label files.
         csv_encoding: a Python codec name.
@@ -61,7 +63,7 @@ class ConvertConfig:
         boxes: what the box columns hold, if the layout has boxes.
         label_separator: between the labels in one cell; empty when a cell is one label.
         label_regex: finds the label in a path; empty if labels do not come from paths.
-        split_from: `hash`, `csv` or `directory`.
+        split_from: `hash`, `csv`, `directory` or `records`.
         files: `sharded` or `per_image`.
         of_rows: whether each row of the label files becomes a record, without images.
         dedupe: `off`, `report` or `drop`.
@@ -82,6 +84,7 @@ class ConvertConfig:
         run: the name of this run in a bucket's lock; empty without such a lock.
         keys: reads the keys of the images to keep; None for all images.
         bases: datasets whose records may be reused.
+        sources: lists the records of the datasets in `images`; None without them.
     """
 
     images: tuple[str, ...]
@@ -130,6 +133,13 @@ class ConvertConfig:
     run: str = ""
     keys: KeyReader | None = None
     bases: tuple[Base, ...] = ()
+    sources: SourceReader | None = None
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The globs among `images`."""
+        folders = {each.folder for each in self.sources.sources} if self.sources else set()
+        return tuple(each for each in self.images if each not in folders)
 
     @property
     def shard_plan(self) -> ShardPlan:

@@ -24,6 +24,8 @@ from transforms.flow import (
 from transforms.plan_rows import RowConverter, TableReader
 from transforms.read_base import BaseReader
 from transforms.read_labels import RowReader
+from transforms.read_source import Source
+from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
 
 if TYPE_CHECKING:
@@ -46,7 +48,9 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     drop = None
     if config.dedupe == "drop":
         max_bytes = config.limits.max_bytes
-        drop = DropDuplicates(config.root, max_bytes=max_bytes, waits=not config.images)
+        drop = DropDuplicates(
+            config.root, max_bytes=max_bytes, waits=_waits(config), sources=_sources(config)
+        )
     plan: Plan = images | "Plan images" >> PlanImages(config.shard_plan, config.label_rules, drop)
     return plan
 
@@ -61,7 +65,7 @@ def _source(config: ConvertConfig) -> ImageSource:
         with_checksums=is_dropped,
     )
     return ImageSource(
-        config.images,
+        config.globs,
         ImageFinder(
             root=config.root,
             key=config.key,
@@ -86,7 +90,17 @@ def _source(config: ConvertConfig) -> ImageSource:
         config.row_requirements,
         config.keys,
         _bases(config),
+        config.sources,
     )
+
+
+def _waits(config: ConvertConfig) -> bool:
+    """Whether images may be remote though their root is local."""
+    return not config.images or any(storage_of(each.folder).is_remote for each in _sources(config))
+
+
+def _sources(config: ConvertConfig) -> tuple[Source, ...]:
+    return config.sources.sources if config.sources else ()
 
 
 def _bases(config: ConvertConfig) -> BaseReader | None:
@@ -139,9 +153,10 @@ def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
         pixels=config.pixels,
         embedder=_embedder(config),
         rows=values,
-        waits=not config.images,
+        waits=_waits(config),
         fingerprints=config.dedupe != "off",
         bases=config.bases,
+        sources=_sources(config),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from transforms.core.duplicates.fingerprints import content_hash
 from transforms.core.examples.decoded_image import Decoding, decode_image
 from transforms.core.examples.encoder import ExampleEncoder
+from transforms.core.features.kept_values import KeptValues
 from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.file_errors import check_final
@@ -19,18 +20,22 @@ from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import Limits
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.index.source_records import is_source_record, reusable_record
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, Libraries
+from transforms.core.planning.row_cells import has_rows
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.shown_text import first_line
 from transforms.original_images import read_original
 from transforms.reused_images import ReusedImages
+from transforms.source_images import FoundImage, SourceImages
 from transforms.storage.read_ahead import ReadAhead, read_together, reading_threads
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
     from transforms.read_base import Base
+    from transforms.read_source import Source
 
 # Ratio of a photo's pixels to its file size, used to bound what is read ahead.
 _DECODED_TIMES = 15
@@ -57,6 +62,7 @@ class ImageConverter:
         embedder: Embedder | None = None,
         fingerprints: bool = False,
         bases: Sequence[Base] = (),
+        sources: Sequence[Source] = (),
     ) -> None:
         """Sets the options.
 
@@ -71,8 +77,11 @@ class ImageConverter:
             embedder: the model, or None.
             fingerprints: whether to compute them, to find exact and near-duplicates.
             bases: datasets whose records may be reused.
+            sources: datasets whose records are images of this run.
         """
         self._bases = tuple(bases)
+        self._sources = tuple(sources)
+        self._kept = KeptValues(features)
         self.fingerprints = fingerprints
         self._waits = waits
         self._root = root
@@ -113,11 +122,19 @@ class ImageConverter:
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
         load = self._load_one
-        if self._bases:
+        if self._bases or self._sources:
             images = list(images)
-            # An image that is never read there would keep the bytes of its neighbours in memory.
-            reused = ReusedImages(self._bases, [each for each in images if self._may_reuse(each)])
-            load = functools.partial(self._load_reused, reused)
+        # An image that is never read there would keep the bytes of its neighbours in memory.
+        if self._sources:
+            own = [each for each in images if not (self._bases and self._may_reuse(each))]
+            load = functools.partial(self._load_record, SourceImages(self._sources, own))
+        if self._bases:
+            others = [
+                each._replace(stored=reusable_record(each.stored))
+                for each in images
+                if self._may_reuse(each)
+            ]
+            load = functools.partial(self._load_reused, ReusedImages(self._bases, others), load)
         loaded = self._read_ahead.map(load, images, size=self._held_bytes)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 
@@ -126,14 +143,56 @@ class ImageConverter:
         return map(self._encoder.encode, images)
 
     def _may_reuse(self, image: ShardImage) -> bool:
-        return bool(image.stored) and image.size <= self._limits.max_bytes
+        is_there = bool(image.stored) and bool(reusable_record(image.stored))
+        return is_there and image.size <= self._limits.max_bytes and not self._keeps_values(image)
 
-    def _load_reused(self, reused: ReusedImages, image: ShardImage) -> CheckedImage | Rejection:
+    def _keeps_values(self, image: ShardImage) -> bool:
+        """Whether further values are those of the record that is this image."""
+        needs = self._rows is not None and is_source_record(image.stored)
+        return needs and not has_rows(image.cells)
+
+    def _load_record(self, records: SourceImages, image: ShardImage) -> CheckedImage | Rejection:
+        """An image that is a record of a dataset; or from its file if it is none."""
+        if not is_source_record(image.stored):
+            return self._load_one(image)
+        try:
+            found = records.read(image)
+            if len(found.data) > self._limits.max_bytes:
+                raise self._too_large(len(found.data))
+            if found.is_final:
+                checked = self._final(image, found)
+            else:
+                checked = self._checked(image, found.data)
+            if not self._keeps_values(image):
+                return checked
+            turn = 1 if found.is_final else checked.original.orientation
+            stored = checked.info.height, checked.info.width
+            values = self._kept.of(image.cells, found.kept, turn=turn, stored=stored)
+        except RejectedImageError as error:
+            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+        return checked._replace(values=values)
+
+    def _final(self, image: ShardImage, found: FoundImage) -> CheckedImage:
+        """An image that is stored as it is in a dataset of the same pixel options."""
+        nothing = self._decoding.changes_nothing
+        checked = found.record.stored.checked(found.data, changes_nothing=nothing)
+        if not self.fingerprints:
+            checked = checked._replace(content="", stored_content="", perceptual_hash=None)
+        has_values = self._rows is not None and not self._keeps_values(image)
+        values = self._values(image, checked, checked.orientation) if has_values else {}
+        return checked._replace(image=image, values=values)
+
+    def _load_reused(
+        self,
+        reused: ReusedImages,
+        load: Callable[[ShardImage], CheckedImage | Rejection],
+        image: ShardImage,
+    ) -> CheckedImage | Rejection:
         """An image from its record in a base; from its file if none has it, or it is damaged."""
         found = reused.read(image) if self._may_reuse(image) else None
         # What a fresh run re-encodes has this limit, too.
         if found is None or len(found[1]) > self._limits.max_bytes:
-            return self._load_one(image)
+            return load(image)
         stored, data = found
         checked = stored.checked(data, changes_nothing=self._decoding.changes_nothing)
         if not self.fingerprints:
@@ -158,8 +217,7 @@ class ImageConverter:
             TransientError: a retry may succeed; it fails the shard, not the image.
         """
         if image.size > self._limits.max_bytes:
-            detail = f"{image.size} bytes; --max_bytes is {self._limits.max_bytes}"
-            raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+            raise self._too_large(image.size)
         try:
             return read_original(self._root, image, max_bytes=self._limits.max_bytes)
         except OSError as error:
@@ -167,6 +225,10 @@ class ImageConverter:
             raise RejectedImageError(
                 Reason.UNREADABLE, error.strerror or first_line(error)
             ) from error
+
+    def _too_large(self, size: int) -> RejectedImageError:
+        detail = f"{size} bytes; --max_bytes is {self._limits.max_bytes}"
+        return RejectedImageError(Reason.TOO_MANY_BYTES, detail)
 
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""
@@ -190,7 +252,9 @@ class ImageConverter:
             decoded.raw,
             decoded.model_pixels,
             image,
-            self._values(image, decoded, orientation) if self._rows is not None else {},
+            self._values(image, decoded, orientation)
+            if self._rows is not None and not (self._sources and self._keeps_values(image))
+            else {},
             content,
             content if is_same else content_hash(decoded.data),
         )

@@ -20,6 +20,7 @@ from transforms.core.dataset.run_counts import Gathered
 from transforms.core.dataset.tfds_metadata import tfds_files
 from transforms.core.dataset.tfx_schema import schema_text
 from transforms.core.images.pixel_options import stored_shape
+from transforms.core.index.source_records import RECORDS
 from transforms.core.labels.label_decisions import label_decisions
 from transforms.core.labels.vocabulary import LabelRules, Vocabulary
 from transforms.core.planning.keys import full_uri
@@ -140,8 +141,8 @@ class DatasetFiles:
     def rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
         """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
         root = self.dataset.root
-        # The file of an image from memory is removed: its key is its name.
-        has_files = root != MEMORY
+        # The file of an image from memory is removed: its key is its name. A record has no file.
+        has_files = root not in (MEMORY, RECORDS)
         listed = (
             r._replace(path=full_uri(root, r.path)) if has_files and r.subject == "image" else r
             for r in rejections

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -12,11 +13,15 @@ from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import find_equal
 from transforms.core.duplicates.fingerprints import md5_hash
 from transforms.core.file_errors import check_final
+from transforms.core.index.source_records import RECORDS, SourceRecord, is_source_record
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.staged_images import is_staged_root
 from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
+from transforms.core.rejections import RejectedImageError
 from transforms.original_images import read_original
+from transforms.read_source import Source
 from transforms.runners import runs_in_process
+from transforms.source_images import SourceImages
 from transforms.storage.file_metadata import CRC_CHARACTERS, listed_md5
 from transforms.storage.files import storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
@@ -90,19 +95,29 @@ class DropDuplicates(beam.PTransform):
     A file that cannot be read here is not compared; the step that writes it reports why.
     """
 
-    def __init__(self, root: str, *, max_bytes: int, waits: bool = False) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        max_bytes: int,
+        waits: bool = False,
+        sources: Sequence[Source] = (),
+    ) -> None:
         """Describes the files.
 
         Args:
             root: common folder of the images.
             max_bytes: larger files are rejected later on, and not compared.
             waits: whether images may be remote though `root` is local.
+            sources: datasets whose records are images of this run.
         """
         super().__init__()
         self._max_bytes = max_bytes
+        # The sizes of files say nothing of images that a dataset has changed.
+        self._by_content = root == RECORDS
         # An image of another storage has no checksum, and may equal one that has.
         self._has_checksums = not waits and storage_of(root).lists_checksums
-        self._hash = _HashFn(root, max_bytes, waits=waits)
+        self._hash = _HashFn(root, max_bytes, waits=waits, sources=sources)
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
@@ -112,7 +127,8 @@ class DropDuplicates(beam.PTransform):
             )
             images = routed.images
             known, unread = [routed.known], [routed.candidates]
-        name_size = beam.ParDo(_NameSizeFn(CRC_CHARACTERS if self._has_checksums else 0))
+        characters = CRC_CHARACTERS if self._has_checksums else 0
+        name_size = beam.ParDo(_NameContentFn() if self._by_content else _NameSizeFn(characters))
         sized = (
             images
             | "Name sizes" >> name_size.with_output_types(tuple[str, LabelledImage])
@@ -173,6 +189,14 @@ class _NameSizeFn(beam.DoFn):
         yield f"{image.size} {image.checksum[: self._characters]}", image
 
 
+class _NameContentFn(beam.DoFn):
+    """Names groups of records by the hashes of their images, if these are known."""
+
+    def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
+        # In another process, Beam decodes rows to a generated class.
+        yield SourceRecord.of_text(image.stored).stored.content, image
+
+
 class _PickFn(beam.DoFn):
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -202,7 +226,10 @@ def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
 class _HashFn(beam.DoFn):
     """Reads candidates, as many in parallel as `WriteShards` does."""
 
-    def __init__(self, root: str, max_bytes: int, *, waits: bool) -> None:
+    def __init__(
+        self, root: str, max_bytes: int, *, waits: bool, sources: Sequence[Source]
+    ) -> None:
+        self._sources = sources
         self._root = root
         self._max_bytes = max_bytes
         self._waits = waits
@@ -210,14 +237,25 @@ class _HashFn(beam.DoFn):
     def process(
         self, part: tuple[int, Iterable[LabelledImage]]
     ) -> Iterator[tuple[str, LabelledImage]]:
-        images = (LabelledImage(*image) for image in part[1])
+        images: Iterable[LabelledImage] = (LabelledImage(*image) for image in part[1])
+        records = None
+        if self._sources:
+            images = sorted(images)
+            records = SourceImages(self._sources, images)
         ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
-        yield from ahead.map(self._hashed, images, size=lambda image: image.size)
+        hashed = functools.partial(self._hashed, records)
+        yield from ahead.map(hashed, images, size=lambda image: image.size)
 
-    def _hashed(self, image: LabelledImage) -> tuple[str, LabelledImage]:
+    def _hashed(
+        self, records: SourceImages | None, image: LabelledImage
+    ) -> tuple[str, LabelledImage]:
         uri = full_uri(self._root, image.path)
         try:
+            if records is not None and is_source_record(image.stored):
+                return md5_hash(records.read(image).data), image
             return self._md5(uri, image), image
+        except RejectedImageError:
+            return f"unreadable {image.key}", image
         except OSError as error:
             # If it were only skipped for now, it would be kept in addition to its duplicate.
             check_final(error, uri)

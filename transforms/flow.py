@@ -35,6 +35,7 @@ from transforms.publish_dataset import PublishDataset
 from transforms.read_base import BaseReader
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
+from transforms.read_source import SourceReader
 from transforms.shard_converter import Converter, Planned
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
@@ -53,6 +54,7 @@ class ImageSource(NamedTuple):
         requirements: the requirements of the layout for rows.
         keys: of the images to keep; None for all.
         bases: datasets whose records may be reused; None without them.
+        records: datasets whose records are images; None without them.
     """
 
     globs: Sequence[str]
@@ -64,6 +66,7 @@ class ImageSource(NamedTuple):
     requirements: RowRequirements = ONE_LABEL
     keys: KeyReader | None = None
     bases: BaseReader | None = None
+    records: SourceReader | None = None
 
 
 class DatasetTarget(NamedTuple):
@@ -117,7 +120,13 @@ class FindLabelledImages(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
         source = self._source
         inputs = begin | "Read inputs" >> ReadInputs(
-            source.globs, source.finder, source.csv_paths, source.reader, source.keys, source.bases
+            source.globs,
+            source.finder,
+            source.csv_paths,
+            source.reader,
+            source.keys,
+            source.bases,
+            source.records,
         )
         joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
             label_from=source.label_from,
@@ -125,6 +134,7 @@ class FindLabelledImages(beam.PTransform):
             requirements=source.requirements,
             selects=source.keys is not None,
             reuses=source.bases is not None,
+            has_records=source.records is not None,
         )
         return JoinedImages(
             joined.images,

@@ -12,6 +12,7 @@ import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
 from transforms.core.given_images import join_given
+from transforms.core.index.source_records import join_records
 from transforms.core.index.stored_images import is_record, join_reused
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import join_group
@@ -29,6 +30,7 @@ from transforms.name_inputs import NameInputs
 from transforms.read_base import BaseReader
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
+from transforms.read_source import SourceReader
 from transforms.runners import runs_in_process
 from transforms.spread_elements import SpreadElements
 from transforms.storage.files import storage_of
@@ -48,7 +50,7 @@ _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
 _FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide]}
 
 # The source of the labels: `given` by the pipeline itself.
-_LABEL_SOURCES = ("csv", "directory", "regex", "given", "none")
+_LABEL_SOURCES = ("csv", "directory", "regex", "records", "given", "none")
 
 Joined = LabelledImage | Rejection | Count
 
@@ -57,12 +59,13 @@ JoinGroup = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
 
 
 class _Input(NamedTuple):
-    """A glob of images, a label file, or a file of keys."""
+    """A glob of images, a label file, a file of keys, or a dataset."""
 
     part: NameRange
     is_images: bool
     is_keys: bool = False
     is_base: bool = False
+    is_source: bool = False
 
 
 class Inputs(NamedTuple):
@@ -97,6 +100,7 @@ class _ReadInputFn(beam.DoFn):
         looks_up: bool = True,
         keys: KeyReader | None = None,
         bases: BaseReader | None = None,
+        sources: SourceReader | None = None,
     ) -> None:
         """Sets what to do here.
 
@@ -107,8 +111,10 @@ class _ReadInputFn(beam.DoFn):
             looks_up: whether to look up the images that rows list.
             keys: reads the keys of the images to keep.
             bases: reads the indexes of datasets whose records may be reused.
+            sources: reads the indexes of datasets whose records are images of this run.
         """
         self._bases = bases
+        self._sources = sources
         self._finder = finder
         self._reader = reader
         self._keys = keys
@@ -144,6 +150,9 @@ class _ReadInputFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_LABELS, result)
             elif source.is_base:
                 yield result
+            elif source.is_source:
+                PROGRESS.count("listing")
+                yield result
             elif not (source.is_images or source.is_keys or self._looks_up):
                 # A row, with the cell that names its image.
                 yield beam.pvalue.TaggedOutput(_ROWS, result)
@@ -162,6 +171,8 @@ class _ReadInputFn(beam.DoFn):
             return self._keys.read()
         if source.is_base and self._bases:
             return self._bases.read(source.part.glob)
+        if source.is_source and self._sources:
+            return self._sources.read(source.part.glob)
         if source.is_images or not self._reader:
             return self._finder.find(source.part, self._limit)
         if not self._looks_up:
@@ -191,10 +202,12 @@ class ReadInputs(beam.PTransform):
         reader: RowReader | None,
         keys: KeyReader | None = None,
         bases: BaseReader | None = None,
+        sources: SourceReader | None = None,
     ) -> None:
         super().__init__()
         self._bases = bases
-        # One of them may be empty: rows can list the images, and images need no rows.
+        self._sources = sources
+        # One of them may be empty: rows or datasets can list the images, and images need no rows.
         self._globs = path_texts("globs", globs) if globs else []
         self._csv_paths = path_texts("csv_paths", csv_paths) if csv_paths else []
         self._finder = finder
@@ -207,6 +220,8 @@ class ReadInputs(beam.PTransform):
         inputs += [_Input(NameRange(keys.path), False, True) for keys in (self._keys,) if keys]
         bases = self._bases.bases if self._bases else ()
         inputs += [_Input(NameRange(base.folder), False, is_base=True) for base in bases]
+        sources = self._sources.sources if self._sources else ()
+        inputs += [_Input(NameRange(each.folder), False, is_source=True) for each in sources]
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
         images = self._reader.images if self._reader else None
         if runs_in_process(begin.pipeline):
@@ -218,6 +233,7 @@ class ReadInputs(beam.PTransform):
             looks_up=images is None,
             keys=self._keys,
             bases=self._bases,
+            sources=self._sources,
         )
         further = [*[_REST][:limit], *([_ROWS] if images else [])]
         read = (
@@ -306,7 +322,7 @@ class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
     With `selects`, only images whose key is also listed are kept. With `reuses`, an image gets its
-    record in another dataset.
+    record in another dataset. With `has_records`, some images are records of datasets.
 
     Input: `(key, JoinSide)` of all. Output: `JoinedImages`. Only names cross the shuffle, with
     label texts and the cells that the layout needs.
@@ -320,12 +336,18 @@ class JoinLabels(beam.PTransform):
         requirements: RowRequirements = ONE_LABEL,
         selects: bool = False,
         reuses: bool = False,
+        has_records: bool = False,
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
-        self._join: JoinGroup = functools.partial(
-            join_group, label_from=label_from, assigner=assigner, requirements=requirements
-        )
+        rules: Any = {
+            "label_from": label_from,
+            "assigner": assigner,
+            "requirements": requirements,
+        }
+        self._join: JoinGroup = functools.partial(join_group, **rules)
+        if has_records:
+            self._join = functools.partial(join_records, join=self._join, **rules)
         if selects:
             self._join = functools.partial(join_selected, join=self._join)
         self._reuses = reuses

@@ -14,6 +14,7 @@ from transforms.core.dataset.manifest import (
 )
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.index.record_index import FRAME_BYTES, LIBRARIES, RecordIndexError
+from transforms.core.index.source_records import RECORDS
 from transforms.core.index.stored_images import STORED_COLUMNS, stored_side
 from transforms.core.planning.image_lists import listed_key, listed_path
 from transforms.core.planning.keys import full_uri, image_key, relative_path
@@ -30,7 +31,7 @@ _LOGGER = logging.getLogger(__name__)
 
 # The index of images in uncompressed shards has them for every record.
 _ALWAYS_FILLED = (
-    *("shard", "record", "offset", "length", "path", "size", "version"),
+    *("shard", "record", "offset", "length", "key", "path", "size", "version"),
     *("format", "height", "width", "channels", "orientation"),
 )
 
@@ -136,4 +137,7 @@ class BaseReader:
                 except ValueError:
                     continue
                 key = image_key(uri, kind=self._key, root=self._root)
+                if self._root == RECORDS:
+                    # Images from records keep their keys.
+                    key = row["key"]
             yield key, stored_side(number, row, path)

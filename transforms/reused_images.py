@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger(__name__)
 _RUN_BYTES = 2 << 20
 
 
-class _Run:
+class RecordRun:
     """Neighbours in one shard, read by the first thread that needs one of them."""
 
     def __init__(self, path: str, stored: StoredImage) -> None:
@@ -78,14 +78,14 @@ class ReusedImages:
         self._gone: set[str] = set()
         self._logged: set[str] = set()
         self.bases = bases
-        self._runs: dict[str, tuple[_Run, StoredImage]] = {}
-        run: _Run | None = None
+        self._runs: dict[str, tuple[RecordRun, StoredImage]] = {}
+        run: RecordRun | None = None
         for image in images:
             if image.stored:
                 stored = StoredImage.of_text(image.stored)
                 path = join(bases[stored.base].folder, stored.shard)
                 if run is None or not run.takes(path, stored):
-                    run = _Run(path, stored)
+                    run = RecordRun(path, stored)
                 self._runs[image.key] = run, stored
 
     def read(self, image: ShardImage) -> tuple[StoredImage, bytes] | None:

@@ -78,8 +78,9 @@ OUTPUT = (
     ),
     Option(
         name="split_from",
-        choices=SPLIT_SOURCES,
-        help="source of the split; if omitted: csv with --split_column, else hash",
+        choices=(*SPLIT_SOURCES, "records"),
+        help="source of the split; if omitted: csv with --split_column, records of datasets "
+        "without --splits, else hash",
         needs=(LABELS._replace(values=("csv",)),),
         recorded=lambda config: config.split_from,
         parameter=Parameter("Source of the split"),
@@ -89,7 +90,7 @@ OUTPUT = (
         metavar="COL",
         help="column that holds the split: its name, or 1, 2, ...",
         needs=(LABELS,),
-        conflicts=(Conflict("split_from", ("hash", "directory")),),
+        conflicts=(Conflict("split_from", ("hash", "directory", "records")),),
         recorded=lambda config: config.columns.split_name if config.columns else None,
         parameter=Parameter("Split column", COLUMN),
     ),

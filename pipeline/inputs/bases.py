@@ -48,7 +48,7 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
             _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
             continue
         [feature, *_] = with_role(manifest["features"], Role.IMAGE)
-        root = same_spelling(manifest["root"], config.images)
+        root = same_spelling(manifest["root"], config.globs)
         # An edited manifest may lack its digest: the reader refuses it.
         bases.append(Base(folder, feature, manifest.get("digest", ""), root))
     return tuple(bases)
@@ -92,10 +92,17 @@ def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
         return "it was made with --files per_image"
     if manifest["options"].get("compression") not in (None, "none"):
         return "its shards are compressed, so no record can be read alone"
+    if flag := other_pixel_option(manifest, config):
+        return f"it was made with another {flag}"
+    if others := changed_libraries(manifest):
+        return f"it was made with {'; '.join(others)}"
+    return ""
+
+
+def other_pixel_option(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
+    """The first flag about pixels and their check with which a dataset differs; empty if none."""
     options = config.options
     for name in _OF_PIXELS:
         if manifest["options"].get(name) != options.get(name):
-            return f"it was made with another --{_FLAGS.get(name, name)}"
-    if others := changed_libraries(manifest):
-        return f"it was made with {'; '.join(others)}"
+            return f"--{_FLAGS.get(name, name)}"
     return ""

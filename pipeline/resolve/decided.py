@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pipeline.config import ConvertConfig
 from pipeline.inputs.image_samples import ImageSample
 from transforms.core.decisions import Decision, given
+from transforms.core.index.source_records import RECORDS
 from transforms.core.tables.csv_rows import CsvColumns
 from transforms.core.tables.csv_starts import DELIMITERS
 
@@ -51,6 +52,8 @@ def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
         "csv": "--labels is given",
         "regex": "--label_regex is given",
         "directory": "the images are in several folders",
+        "records": "--images names datasets with labels",
+        "none": "--images names datasets without labels",
     }
     return Decision(what, source, because[source], "--label_from")
 
@@ -93,6 +96,8 @@ def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decis
 def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     if flags.key is not None:
         return given("key", config.key, "--key")
+    if config.sources is not None:
+        return Decision("key", config.key, "records keep their keys", "--key")
     because = "default with --labels and --images"
     if not config.csv_paths:
         because = "default without --labels"
@@ -117,6 +122,10 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
     group = columns.group_name if columns is not None else None
     by_hash = f"hash of column {group!r}" if group else "hash of the key"
     shares = "shares " + ", ".join(f"{name}={share:.6g}" for name, share in config.splits)
+    if config.split_from == "records":
+        other = Decision("other images", by_hash, shares, "--splits")
+        kept = Decision(what, "records", "the datasets in --images have splits", "--splits")
+        return [kept, other] if config.globs else [kept]
     if config.split_from == "hash" or columns is None:
         return [Decision(what, by_hash, shares, "--splits")]
     value, flag = f"column {columns.split_name!r}", "--split_column"
@@ -131,5 +140,7 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
 def _root(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     if flags.root is not None:
         return given("root", config.root or ".", "--root")
+    if config.root == RECORDS:
+        return Decision("root", "none", "--images names only datasets", "--images")
     because = "the folder that all of --images share" if config.images else "the folder of --labels"
     return Decision("root", config.root or ".", because, "--root")

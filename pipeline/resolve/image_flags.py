@@ -13,6 +13,15 @@ from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_image
 from pipeline.inputs.known_classes import KnownClasses, known_classes
 from pipeline.inputs.left_out import left_out
 from pipeline.inputs.listed_keys import key_decisions, read_keys
+from pipeline.inputs.source_datasets import (
+    SourceDataset,
+    check_flags_of_records,
+    find_datasets,
+    key_kind,
+    kind_of_labels,
+    sample_records,
+    source_reader,
+)
 from pipeline.resolve.box_orientation import Locate
 from pipeline.resolve.decided import decide, extensions
 from pipeline.resolve.label_flags import (
@@ -50,6 +59,8 @@ class _Images(NamedTuple):
         listing: the images that rows list; None with globs.
         left_out: files that the globs match but that are not images.
         ignoring: a decision for each path that is left out.
+        sources: datasets whose records are images.
+        kind: of the keys of these records; None if it is not known.
     """
 
     flags: argparse.Namespace
@@ -57,6 +68,8 @@ class _Images(NamedTuple):
     listing: ListedImages | None
     left_out: LeftOut
     ignoring: list[Decision]
+    sources: tuple[SourceDataset, ...] = ()
+    kind: str | None = None
 
 
 class _Labels(NamedTuple):
@@ -94,6 +107,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     labels = _labels(images, pixels)
     found, layout = labels.files, labels.layout
     config = _config(images, labels, pixels)
+    config = dataclasses.replace(config, sources=source_reader(images.sources, config))
     labels.classes.check_ids(config.label_rules)
     warnings = check_splits(
         flags,
@@ -121,19 +135,29 @@ def _images(flags: argparse.Namespace) -> _Images:
         listing = read_listing(flags)
         return _Images(listing.flags, listing.sample, listing, *left_out(listing.flags))
     ignored, ignoring = left_out(flags)
-    globs = plain_globs(flags.images, "--images")
-    sample = sample_images(flags.images, root_of(flags, "--images", globs), ignored)
-    expanded = argparse.Namespace(**{**vars(flags), "images": globs})
-    return _Images(expanded, sample, None, ignored, ignoring)
+    patterns, sources = find_datasets(flags)
+    globs = plain_globs(patterns, "--images")
+    images = [*globs, *(source.folder for source in sources)]
+    expanded = argparse.Namespace(**{**vars(flags), "images": images})
+    sample = None
+    if globs:
+        sample = sample_images(patterns, root_of(flags, "--images", globs), ignored)
+        if not sources:
+            return _Images(expanded, sample, None, ignored, ignoring)
+    check_flags_of_records(flags, sources, has_files=bool(globs))
+    kind = key_kind(flags, sources)
+    sample = sample_records(sources, flags.key or kind or "path", sample)
+    return _Images(expanded, sample, None, ignored, ignoring, sources, kind)
 
 
 def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
     flags, sample, listing = images.flags, images.sample, images.listing
-    label_from = label_source(flags, sample)
-    split_from = split_source(flags, sample, label_from)
-    layout = read_layout(flags, label_from, pixels)
+    label_from = label_source(flags, sample, images.sources)
+    split_from = split_source(flags, sample, label_from, has_records=bool(images.sources))
+    layout = read_layout(flags, label_from, pixels, images.sources)
     check_model_flags(flags, layout.features)
-    key = flags.key or ("stem" if label_from == "csv" and not listing else "path")
+    key = flags.key or images.kind
+    key = key or ("stem" if label_from == "csv" and not (listing or images.sources) else "path")
     found: LabelFiles | None = None
     if listing or label_from == "csv":
         found = listing.files if listing else label_files(flags, sample, key, layout)
@@ -173,7 +197,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         files=flags.files,
         dedupe=flags.dedupe,
         row_places=listing.places if listing else None,
-        label_kind=labels.classes.kind(flags.label_kind),
+        label_kind=kind_of_labels(labels.classes.kind(flags.label_kind), images.sources),
         cell_kind=flags.label_kind,
         known_ids=labels.classes.ids is not None,
         key_cells=flags.key_cells,
@@ -187,6 +211,7 @@ def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str)
     """A function that finds a row's image in the sample; rows of `path` may list the images."""
     if not flags.images:
         return lambda row: listed_uri(row.key, path)
+    # Records are not opened: no evidence comes from them.
     by_key: dict[str, str] = {}
 
     def locate(row: LabelRow) -> str | None:

@@ -13,6 +13,7 @@ from pipeline.errors import UsageError, input_error
 from pipeline.flags.options import is_given
 from pipeline.inputs.image_samples import ImageSample, list_inputs, plain_globs, why_empty
 from pipeline.inputs.key_hints import key_hint
+from pipeline.inputs.source_datasets import SourceDataset
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
 from pipeline.resolve.path_flags import check_path
 from pipeline.resolve.split_flags import add_place_columns
@@ -38,12 +39,28 @@ _HINT_ROWS = 1_000
 _FIRST_ROWS = 20
 
 
-def label_source(flags: argparse.Namespace, sample: ImageSample) -> str:
-    """Where labels come from: `csv`, `directory`, `regex` or `none`.
+def label_source(
+    flags: argparse.Namespace, sample: ImageSample, sources: Sequence[SourceDataset] = ()
+) -> str:
+    """Where labels come from: `csv`, `directory`, `regex`, `records` or `none`.
+
+    Args:
+        flags: those of the command line.
+        sample: the first images.
+        sources: datasets whose records are images.
 
     Raises:
         UsageError: the flags contradict each other, or do not say.
     """
+    if flags.label_from == "records" and (not sources or sample.uris):
+        raise UsageError(
+            "--label_from records: image files have no records; give another source of labels"
+            if sources
+            else "--label_from records needs the folder of a dataset in --images"
+        )
+    if sources and not sample.uris and flags.labels is None and flags.label_from is None:
+        has_labels = any(source.manifest["labels"] != "none" for source in sources)
+        return "records" if has_labels else "none"
     if flags.label_regex is not None and flags.labels is not None and flags.images:
         raise UsageError(
             "--label_regex cannot be used with --labels and --images: give one of them"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from pipeline.errors import UsageError
+from pipeline.inputs.source_datasets import SourceDataset, features_of_records
 from pipeline.resolve.box_flags import BoxFlags, ChosenBoxes, choose_columns, with_units
 from pipeline.resolve.box_orientation import Locate, with_orientation
 from pipeline.resolve.path_flags import read_flag_file
@@ -141,8 +142,19 @@ class Layout:
         return dataclasses.replace(self, features=features, chosen=chosen, types=tuple(types))
 
 
-def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions) -> Layout:
+def read_layout(
+    flags: argparse.Namespace,
+    label_from: str,
+    pixels: PixelOptions,
+    sources: Sequence[SourceDataset] = (),
+) -> Layout:
     """The layout that the flags select, with the shape of the pixels.
+
+    Args:
+        flags: those of the command line.
+        label_from: where labels come from.
+        pixels: the changes to the pixels.
+        sources: datasets whose records fill what rows would fill, without rows.
 
     Raises:
         UsageError: it cannot be read, or conflicts with other flags.
@@ -165,7 +177,10 @@ def read_layout(flags: argparse.Namespace, label_from: str, pixels: PixelOptions
     from_rows = next(
         (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
     )
-    if from_rows and flags.labels is None:
+    if sources and flags.labels is None:
+        features = features_of_records(features, sources, flags.layout)
+        layout = dataclasses.replace(layout, features=features)
+    elif from_rows and flags.labels is None:
         raise UsageError(
             f"--layout {flags.layout} needs --labels CSV: its feature {from_rows.name!r} has the "
             f"source {from_rows.source}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError
+from transforms.core.index.source_records import RECORDS
 from transforms.core.planning.keys import fixed_root, is_below, tidy_root
 from transforms.storage.files import storage_of
 
@@ -53,7 +54,8 @@ def check_same_root(
     keys_move = config.key in ("path", "row") or config.split_from == "directory"
     was, now = (storage_of(root).absolute(root) for root in (former["root"], config.root))
     is_nested = was != now and (_contains(was, now) or _contains(now, was))
-    if flags.root is not None or not keys_move or not is_nested:
+    has_none = RECORDS in (former["root"], config.root)
+    if flags.root is not None or not keys_move or not is_nested or has_none:
         return
     globs = config.images or (flags.labels,)
     keep = any(

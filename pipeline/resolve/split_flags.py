@@ -6,6 +6,7 @@ import argparse
 import os
 
 from pipeline.errors import UsageError
+from pipeline.flags.options import is_given
 from pipeline.inputs.image_samples import ImageSample
 from transforms.core.labels.path_labels import split_folder
 from transforms.core.planning.image_lists import listed_path
@@ -14,13 +15,19 @@ from transforms.core.tables.csv_rows import CsvColumns, FirstRows
 from transforms.core.tables.place_columns import with_place_columns
 
 
-def split_source(flags: argparse.Namespace, sample: ImageSample, label_from: str) -> str:
-    """The source of the splits: `hash`, `csv` or `directory`.
+def split_source(
+    flags: argparse.Namespace, sample: ImageSample, label_from: str, *, has_records: bool = False
+) -> str:
+    """The source of the splits: `hash`, `csv`, `directory` or `records`.
 
     Raises:
-        UsageError: no folder names a split.
+        UsageError: no folder names a split, or there are no records that could.
     """
-    source = flags.split_from or ("csv" if flags.split_column is not None else "hash")
+    if flags.split_from == "records" and not has_records:
+        raise UsageError("--split_from records needs the folder of a dataset in --images")
+    keeps = has_records and not is_given(flags, "splits") and flags.group_by is None
+    otherwise = "records" if keeps else "hash"
+    source = flags.split_from or ("csv" if flags.split_column is not None else otherwise)
     if source == "directory":
         check_folders(sample, label_from)
     return str(source)

@@ -48,6 +48,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "table.csv").write_text(TABLE)
     rows = [f"photos/{path.name},cat" for path in sorted(photos.glob("photo-*"))]
     (folder / "listed.csv").write_text("\n".join(["image_uri,label", *rows]))
+    few = convert(images=photos / "photo-0000?.jpg", label_from="none", output=folder / "base")
+    assert few.code == 0, few.err
     return folder
 
 
@@ -71,6 +73,10 @@ def of_a_list(inputs: Path, output: Path) -> Ran:
 
 def unique_of_a_list(inputs: Path, output: Path) -> Ran:
     return convert(labels=inputs / "listed.csv", output=output, dedupe="drop")
+
+
+def of_records(inputs: Path, output: Path) -> Ran:
+    return convert(images=inputs / "base", dedupe="drop", output=output)
 
 
 def of_rows(inputs: Path, output: Path) -> Ran:
@@ -149,13 +155,14 @@ RUNS = [
     verified,
     given,
     in_memory,
+    of_records,
     elsewhere,
     of_a_list,
     of_rows,
     plan_of_images,
     found,
 ]
-WITH_ALL_STEPS = 7
+WITH_ALL_STEPS = 8
 
 
 class Outcome(NamedTuple):

@@ -19,6 +19,7 @@ COLUMNS: dict[str, Any] = {
     "shard": SHARD,
     "offset": 0,
     "length": 90,
+    "key": "a.jpg",
     "path": "a.jpg",
     "size": 50,
     "version": 9,

@@ -56,6 +56,8 @@ class PlanTotals:
         self.labels[image.label] += 1
         if image.cells:
             used, labels = row_labels(image.cells)
+            # The labels of an image that is a record of a dataset are of no row.
+            used = min(used, image.rows)
             self.labels.update({*labels} - {image.label})
             self.rows_used += used
             self.rows_repeated += image.rows - used

@@ -11,7 +11,7 @@ from transforms.core.features.cells import cell_values, in_shape, parse_again, p
 from transforms.core.features.layouts import Feature
 from transforms.core.features.objects import ObjectValues
 from transforms.core.images.pixel_options import Original
-from transforms.core.planning.row_cells import RowRequirements, parsed_rows
+from transforms.core.planning.row_cells import RowRequirements, has_rows, parsed_rows
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -150,7 +150,8 @@ class RowValues:
         Raises:
             RejectedImageError: with reason `BAD_CELL` or `ROW_CONFLICT`.
         """
-        rows = parsed_rows(image.cells) if image.cells else []
+        # Without rows, a record of another dataset has the values.
+        rows = parsed_rows(image.cells) if has_rows(image.cells) else []
         for feature in self._features if rows else ():
             if feature.column is not None:
                 self._cells(feature, rows)

@@ -17,7 +17,7 @@ from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import Rejection
 
 STORED_COLUMNS = (
-    *("shard", "record", "offset", "length", "path", "size", "version"),
+    *("shard", "record", "offset", "length", "key", "path", "size", "version"),
     *("content", "source_content", "perceptual_hash", "format", "height", "width", "channels"),
     *("orientation", "changes", "source_height", "source_width"),
 )
@@ -95,7 +95,13 @@ def stored_side(base: int, row: Mapping[str, Any], path: str) -> JoinSide:
         row: of its index, with `STORED_COLUMNS`, an offset and a hash.
         path: of the image, below the root of this run.
     """
-    content, source, hash_ = row["content"], row["source_content"], row["perceptual_hash"]
+    text = stored_text(base, row)
+    return JoinSide(path, _STORED, row["version"], "", "", cells=text, group=str(row["size"]))
+
+
+def stored_text(base: int, row: Mapping[str, Any]) -> str:
+    """A record as the text that `StoredImage.of_text` reads; its hashes may be unknown."""
+    content, source, hash_ = row["content"] or b"", row["source_content"], row["perceptual_hash"]
     height, width = row["height"], row["width"]
     stored = [
         base,
@@ -108,8 +114,7 @@ def stored_side(base: int, row: Mapping[str, Any], path: str) -> JoinSide:
         row["changes"].split(",") if row["changes"] else [],
         [row["source_height"] or height, row["source_width"] or width],
     ]
-    text = json.dumps(stored, separators=(",", ":"))
-    return JoinSide(path, _STORED, row["version"], "", "", cells=text, group=str(row["size"]))
+    return json.dumps(stored, separators=(",", ":"))
 
 
 def is_record(side: JoinSide) -> bool:
@@ -144,6 +149,7 @@ def join_reused(
     for result in join(key, sides):
         if stored and isinstance(result, LabelledImage):
             place = result.path, result.size, result.version
-            yield result._replace(stored=stored.get(place, ""))
+            # An image from a record of `--images` has that one already.
+            yield result._replace(stored=result.stored + stored.get(place, ""))
         else:
             yield result

@@ -22,6 +22,10 @@ from transforms.core.rejections import Reason, RejectedImageError
 _to_text: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+# The place of labels that no row gave.
+_GIVEN = "given:1"
+
+
 class RowRequirements(NamedTuple):
     """What a layout needs of the rows.
 
@@ -68,7 +72,16 @@ def labels_cells(labels: Sequence[str]) -> str:
     >>> labels_cells(["cat", "dog"])
     '[["given:1",["cat","dog"],[]]]'
     """
-    return _to_text([["given:1", list(labels), []]])
+    return _to_text([[_GIVEN, list(labels), []]])
+
+
+def has_rows(cells: str) -> bool:
+    """Whether rows of a CSV gave an image its cells.
+
+    >>> has_rows(labels_cells(["cat"])), has_rows(""), has_rows('[["a.csv:1",["cat"],["1"]]]')
+    (False, False, True)
+    """
+    return bool(cells) and bool(parsed_rows(cells)[0][0] != _GIVEN)
 
 
 def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:

@@ -21,7 +21,7 @@ class SplitAssigner:
         Args:
             splits: the splits with their shares.
             seed: of its hash and of the order.
-            split_from: one of `SPLIT_SOURCES`.
+            split_from: one of `SPLIT_SOURCES`, or `records`: the splits of other datasets.
             by_group: whether to hash the group instead of the key.
         """
         self._splits = splits

@@ -18,7 +18,7 @@ PACKAGES = [Path(str(package.__file__)).parent for package in (transforms, pipel
 # The registry, the presets, what computes values, and the columns of an index with the same values.
 PLACES = {
     *("feature_sources.py", "layouts.py"),
-    *("encoder.py", "row_features.py", "objects.py"),
+    *("encoder.py", "row_features.py", "objects.py", "kept_values.py"),
     "index_checks.py",
 }
 

@@ -17,6 +17,7 @@ ROW: dict[str, Any] = {
     "record": 3,
     "offset": 700,
     "length": 90,
+    "key": "a",
     "size": 50,
     "version": 9,
     "content": bytes(16),

@@ -1,0 +1,194 @@
+"""`--images DATASET`: the records of a dataset are images, when the originals are gone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import draw
+from tests.marks import rest_slow
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+)
+from tests.pipeline.reading import labels, read
+from tests.servers.gcs import GcsServer
+
+SPLIT = {"splits": "train=0.6,test=0.4", "num_shards": 2}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Twelve images of two classes."""
+    for number in range(12):
+        draw(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def base(images: Path, tmp_path: Path) -> Dataset:
+    """A dataset of the images, which are gone."""
+    made = make_dataset(tmp_path / "base", images=f"{images}/*/*.jpg", **SPLIT)
+    shutil.rmtree(images)
+    return made
+
+
+def records(dataset: Dataset) -> dict[str, str]:
+    """The digest of each shard."""
+    return {name: hash_ for name, hash_ in digests(dataset.folder).items() if ".tfrecord" in name}
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "detection": {"layout": "detection"},
+    "resize": {"resize": "shorter=9", "transcode": "jpeg", "quality": 80},
+    "per_image": {"files": "per_image", "num_shards": None},
+    "no hashes": {"dedupe": "off"},
+}
+
+
+@pytest.mark.parametrize("name", rest_slow(list(OPTIONS)))
+def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_path: Path) -> None:
+    flags: dict[str, Any] = {**SPLIT, **OPTIONS[name]}
+    rows = [f"{path.name},{path.parent.name},1,2,9,9" for path in sorted(images.glob("*/*.jpg"))]
+    # Two objects in one image, none in another.
+    rows = [
+        rows[0].replace("1,2,9,9", "0,0,5,5"),
+        *rows,
+        rows[1].replace("cat", "dog"),
+        "none.jpg,,,,,",
+    ]
+    draw(images / "cat" / "none.jpg", seed=99)
+    (images / "boxes.csv").write_text("\n".join(["image,label,xmin,ymin,xmax,ymax", *rows]))
+    of_rows = {"labels": images / "boxes.csv", "box_units": "pixel"} if name == "detection" else {}
+    base = make_dataset(tmp_path / "base", images=f"{images}/*/*.jpg", **of_rows, **flags)
+    shutil.rmtree(images)
+    made = make_dataset(tmp_path / "made", images=base.folder, split_from="records", **flags)
+    assert records(made) == records(base)
+    assert made.manifest["ledger"]["records_written"] == 13
+    assert (made.folder / "labels.txt").read_text() == (base.folder / "labels.txt").read_text()
+    check_sound(made.folder)
+
+
+def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
+    base: Dataset, tmp_path: Path
+) -> None:
+    planned = plan(images=base.folder, output=tmp_path / "made")
+    assert planned.code == 0, planned.err
+    assert "12 to convert" in planned.out
+    ran = convert(images=base.folder, output=tmp_path / "made")
+    assert ran.code == 0, ran.err
+    assert "splits from    records" in ran.out
+    made = Dataset(tmp_path / "made")
+    assert labels(made) == labels(base)
+    for split in ("train", "test"):
+        names = [
+            {row["image/filename"] for row in read(each, split=split)} for each in (made, base)
+        ]
+        assert names[0] == names[1]
+    again = convert(images=base.folder, output=tmp_path / "made")
+    assert "up to date" in again.out
+    config = convert(config=tmp_path / "made" / "manifest.json", output=tmp_path / "made")
+    assert "up to date" in config.out
+    one = make_dataset(tmp_path / "one", images=base.folder, split_from="hash")
+    assert list(one.manifest["splits"]) == ["train"]
+
+
+def test_filters_relabels_and_merges(base: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "keys.txt").write_text("cat/0.jpg\ndog/1.jpg\ndog/3.jpg\n")
+    few = make_dataset(tmp_path / "few", images=base.folder, keys=tmp_path / "keys.txt")
+    assert few.ledger["images_left_out"] == 9
+    (tmp_path / "rows.csv").write_text("image,label\ncat/0.jpg,tiger\n")
+    draw(tmp_path / "new" / "cat" / "20.jpg", seed=20)
+    merged = make_dataset(
+        tmp_path / "merged",
+        images=[few.folder, base.folder, f"{tmp_path}/new/*/*.jpg"],
+        label_from="directory",
+        root=tmp_path / "new",
+    )
+    # Three records are in both datasets.
+    assert merged.ledger == {"images_matched": 13, "records_written": 13}
+    assert labels(merged) == {**labels(base), "20": "cat"}
+    changed = make_dataset(tmp_path / "changed", images=base.folder, labels=tmp_path / "rows.csv")
+    assert labels(changed) == {**labels(base), "0": "tiger"}
+    assert changed.ledger["rows_used"] == 1
+
+
+@pytest.mark.slow
+def test_images_of_records_are_reused(base: Dataset, tmp_path: Path) -> None:
+    flags = {"images": base.folder, "resize": "shorter=9"}
+    made = make_dataset(tmp_path / "made", **flags)
+    fresh = make_dataset(tmp_path / "one" / "out", seed=3, **flags)
+    ran = convert(output=tmp_path / "two" / "out", seed=3, reuse=made.folder, **flags)
+    assert "reused   12 images" in ran.out, ran.err
+    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+
+
+def test_a_damaged_record_is_rejected(base: Dataset, tmp_path: Path) -> None:
+    shard = base.folder / base.shards("train")[0]
+    data = bytearray(shard.read_bytes())
+    data[200] ^= 1
+    shard.write_bytes(data)
+    made = make_dataset(tmp_path / "made", images=base.folder, max_rejected="50%")
+    [line] = made.rejected
+    assert line["reason"] == "unreadable"
+    assert line["detail"].startswith(f"record 0 of {shard}: the checksum of its bytes is wrong")
+    assert made.ledger == {"images_matched": 12, "records_written": 11, "images_rejected": 1}
+
+
+@pytest.mark.slow
+def test_duplicates_are_dropped_by_the_hashes_of_records(images: Path, tmp_path: Path) -> None:
+    shutil.copy(images / "cat" / "0.jpg", images / "cat" / "copy.jpg")
+    base = make_dataset(tmp_path / "base", images=f"{images}/*/*.jpg", resize="shorter=9")
+    shutil.rmtree(images)
+    made = make_dataset(tmp_path / "made", images=base.folder, dedupe="drop")
+    [line] = made.rejected
+    assert (line["key"], line["reason"]) == ("cat/copy.jpg", "duplicate_image")
+    assert made.ledger["records_written"] == 12
+
+
+def test_other_kinds_of_folders_are_refused(images: Path, tmp_path: Path) -> None:
+    glob = f"{images}/*/*.jpg"
+    gzip = make_dataset(tmp_path / "gzip", images=glob, compression="gzip").folder
+    base = make_dataset(tmp_path / "base", images=glob).folder
+    writing = tmp_path / "writing"
+    (writing / ".staging").mkdir(parents=True)
+    (writing / ".staging" / "train-00000-of-00001.tfrecord.0.partial").write_bytes(b"")
+    newer = shutil.copytree(base, tmp_path / "newer") / "manifest.json"
+    newer.write_text(newer.read_text().replace('"format_version": ', '"format_version": 9'))
+    said = {
+        gzip: "its shards are compressed",
+        writing: "a run is still writing it",
+        newer.parent: "a newer image-tfrecords wrote it",
+        images: "it is a folder: try",
+    }
+    for folder, problem in said.items():
+        ran = convert(images=folder, output=tmp_path / "made")
+        assert ran.code == 2
+        assert problem in ran.error()
+    for flags, problem in (
+        ({"key": "stem"}, "leave --key out"),
+        ({"layout": "detection"}, "needs box.xmin"),
+        ({"label_from": "directory"}, "whose records have labels"),
+        ({"quarantine": tmp_path / "bad"}, "--quarantine copies image files"),
+        ({"root": tmp_path}, "--root is for image files"),
+    ):
+        ran = convert(images=base, output=tmp_path / "made", **flags)
+        assert (ran.code, problem in ran.error()) == (2, True), ran.err
+    ran = convert(images=base, output=base, overwrite=True)
+    assert "is also --output" in ran.error()
+
+
+@pytest.mark.slow
+def test_a_dataset_in_a_bucket(base: Dataset, tmp_path: Path, gcs: GcsServer) -> None:
+    gcs.make_bucket("sets")
+    gcs.put_folder("sets", "base/", base.folder)
+    made = make_dataset(tmp_path / "made", images="gs://sets/base", num_shards=2)
+    assert records(made) == records(base)
