@@ -197,13 +197,23 @@ def open_index(output: str, manifest: Mapping[str, Any], files: Iterable[str]) -
     Raises:
         UsageError: the files are compressed, or have no index.
     """
-    index, names = IndexReader(output, manifest), list(files)
+    names = list(files)
     if any(name.endswith(".gz") for name in names):
         raise UsageError(
             f"{output} has gzip shards, in which no record can be read alone: use `load`, or "
             "convert with --compression none"
         )
-    if not index.has_index(names):
+    return index_of(output, manifest, names)
+
+
+def index_of(output: str, manifest: Mapping[str, Any], files: Iterable[str]) -> IndexReader:
+    """What reads the indexes of some files of a dataset, compressed or not.
+
+    Raises:
+        UsageError: the files have no index.
+    """
+    index = IndexReader(output, manifest)
+    if not index.has_index(files):
         raise UsageError(
             f"{output} has no index of its records, since an older image-tfrecords wrote it: "
             "convert again"

@@ -6,6 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipeline.class_balance import (
+    balanced_weights,
+    class_id_feature,
+    drawn_by_class,
+    weight_table,
+)
 from pipeline.errors import UsageError, one_line
 from pipeline.open_dataset import open_dataset, split_ranges
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
@@ -59,6 +65,8 @@ def load(
     shuffle_buffer: int | None = None,
     seed: int = 0,
     as_supervised: bool = False,
+    class_weights: bool = False,
+    sample_by_class: bool = False,
 ) -> tf.data.Dataset:
     """Reads a split once. The manifest defines features and shapes.
 
@@ -81,12 +89,19 @@ def load(
         shuffle_buffer: records that are shuffled among each other; None is 1000.
         seed: of the shuffling; the same seed gives the same epochs.
         as_supervised: whether to return pairs of image or embedding, and class id, not dicts.
+        class_weights: whether to return triples with a weight, as `Model.fit` of Keras takes them,
+            so that each class of the split or slice counts the same; with `as_supervised`.
+        sample_by_class: whether to repeat records of rare classes and leave out some of frequent
+            ones at random, so that an epoch has about as many records, equally many of each class;
+            with `shuffle`.
 
     Returns:
         a `tf.data.Dataset` of dicts by feature name.
 
     Raises:
-        UsageError: there is no finished dataset, no such split or slice, or it has no such pairs.
+        UsageError: there is no finished dataset, no such split or slice, or it has no such pairs,
+            no class ids or no index.
+        DatasetError: the index is damaged.
         TypeError: an argument has the wrong type.
         ValueError: an argument has an invalid value.
     """
@@ -95,6 +110,10 @@ def load(
     size = None if image_size is None else _image_size(image_size)
     for name, value in (("decode", decode), ("shuffle", shuffle), ("as_supervised", as_supervised)):
         truth(name, value)
+    if truth("class_weights", class_weights) and not as_supervised:
+        raise ValueError("class_weights is the third part of a pair: give as_supervised=True, too")
+    if truth("sample_by_class", sample_by_class) and not shuffle:
+        raise ValueError("sample_by_class draws records at random: give shuffle=True, too")
     seed_number(seed)
     buffer = _shuffle_buffer(shuffle, shuffle_buffer)
     manifest = open_dataset(output)
@@ -106,12 +125,22 @@ def load(
     _check_files(output, ranges)
     tf = import_tensorflow()
     records = _records(tf, output, ranges, seed if shuffle else None, buffer)
-    count = sum(each.take for each in ranges)
-    records = records.apply(tf.data.experimental.assert_cardinality(count))
+    table: Any = None
+    if class_weights or sample_by_class:
+        label = class_id_feature(output, features)
+        table = weight_table(tf, balanced_weights(output, manifest, ranges))
+    if sample_by_class:
+        # Shuffled again, so that the copies of a record are apart.
+        records = drawn_by_class(tf, records, label, table, seed).shuffle(buffer, seed=seed)
+    else:
+        count = sum(each.take for each in ranges)
+        records = records.apply(tf.data.experimental.assert_cardinality(count))
     parser = _Parser(tf, features, stored_shape(manifest["options"]), size, decode)
     examples = records.map(parser.parse, num_parallel_calls=tf.data.AUTOTUNE)
     if keys is not None:
         examples = examples.map(lambda example: (example[keys[0]], example[keys[1]]))
+    if class_weights:
+        examples = examples.map(lambda image, label: (image, label, table.lookup(label)))
     if batch_size is not None:
         # Features of fixed shape stay dense.
         examples = examples.ragged_batch(batch_size, drop_remainder=drop_remainder)

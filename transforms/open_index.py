@@ -81,15 +81,39 @@ class IndexReader:
         """
         import pyarrow as pa
 
+        # All keys of a dataset may have more than 2 GB.
+        return RecordKeys(self._column("key", pa.large_string(), ranges))
+
+    def class_ids(self, ranges: Sequence[ShardRange]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The class ids of those records of some ranges that have one.
+
+        Raises:
+            RecordIndexError: an index is damaged, or of another file.
+            OSError: an index is missing or cannot be read.
+        """
+        import pyarrow as pa
+
+        ids = self._column("label_id", pa.int64(), ranges).drop_null()
+        return np.asarray(ids.to_numpy(zero_copy_only=False), np.int64)
+
+    def _column(self, name: str, kind: pa.DataType, ranges: Sequence[ShardRange]) -> pa.Array:
+        """One column of the records of some ranges."""
+        import pyarrow as pa
+
         places = [self._places[each.file] for each in ranges]
         entries = {place.entry["file"]: place.entry for place in places}
-        read = storage_of(self._folder).for_each(self._keys, entries.values())
-        keys = dict(zip(entries, read, strict=True))
+
+        def read(entry: Mapping[str, Any]) -> pa.Array:
+            column = self._read(entry, (name,)).column(name).cast(kind)
+            return pa.concat_arrays([*column.chunks, pa.array([], kind)])
+
+        tables = storage_of(self._folder).for_each(read, entries.values())
+        columns = dict(zip(entries, tables, strict=True))
         parts = [
-            keys[place.entry["file"]].slice(place.first + each.skip, each.take)
+            columns[place.entry["file"]].slice(place.first + each.skip, each.take)
             for place, each in zip(places, ranges, strict=True)
         ]
-        return RecordKeys(pa.concat_arrays([*parts, pa.array([], pa.large_string())]))
+        return pa.concat_arrays([*parts, pa.array([], kind)])
 
     def _single_records(self, ranges: Sequence[ShardRange]) -> tuple[Any, Any]:
         """Offsets and lengths of records that are the only ones of their files."""
@@ -113,13 +137,6 @@ class IndexReader:
                     return offsets[chosen], lengths[chosen]
         path = join(self._folder, entry["file"])
         raise RecordIndexError(f"{path} is damaged: its records are not those of {part.file}")
-
-    def _keys(self, entry: Mapping[str, Any]) -> pa.Array:
-        import pyarrow as pa
-
-        # All keys of a dataset may have more than 2 GB.
-        column = self._read(entry, ("key",)).column("key").cast(pa.large_string())
-        return pa.concat_arrays([*column.chunks, pa.array([], pa.large_string())])
 
     def _read(self, entry: Mapping[str, Any], columns: Sequence[str]) -> pa.Table:
         path = join(self._folder, entry["file"])
