@@ -58,8 +58,9 @@ _TIMES = (
 _REQUESTS = (("bucket-new", _BUCKET_FRESH, "1% new images in the bucket: times the requests", 0.1),)
 _UNLIKE = (
     "The up-to-date rerun writes nothing: it compares its plan with the manifest. A run into a\n"
-    "new folder reads and writes every record, so the ratio of these two compares different work.\n"
-    "--reuse in the dataset's own folder does the work of the rerun, and reads the index as well."
+    "new folder links the shards, reads their bytes once to compare them with the manifest, and\n"
+    "writes the report: the ratio of these two compares different work. --reuse in the dataset's\n"
+    "own folder does the work of the rerun."
 )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from transforms.core.duplicates.fingerprints import content_hash
-from transforms.core.examples.decoded_image import Decoding, decode_image
+from transforms.core.examples.decoded_image import Decoding, add_pixels, decode_image
 from transforms.core.examples.encoder import ExampleEncoder
+from transforms.core.features.feature_sources import Role
 from transforms.core.features.kept_values import KeptValues
 from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues, row_requirements
@@ -21,8 +22,9 @@ from transforms.core.images.check import Limits
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.index.source_records import is_source_record, reusable_record
+from transforms.core.index.stored_images import StoredImage
 from transforms.core.planning.keys import full_uri
-from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, Libraries
+from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, Libraries, Recipes
 from transforms.core.planning.row_cells import has_rows
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -30,7 +32,9 @@ from transforms.core.shown_text import first_line
 from transforms.original_images import read_original
 from transforms.reused_images import ReusedImages
 from transforms.source_images import FoundImage, SourceImages
+from transforms.storage.files import storage_of
 from transforms.storage.read_ahead import ReadAhead, read_together, reading_threads
+from transforms.whole_shards import WholeShard, find_whole_shard
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
@@ -142,6 +146,22 @@ class ImageConverter:
         """Serialized Examples in the order of the images."""
         return map(self._encoder.encode, images)
 
+    def whole_shard(
+        self, name: str, recipes: Recipes, images: Sequence[ShardImage]
+    ) -> WholeShard | None:
+        """The shard of a base that equals a planned one; see `find_whole_shard`."""
+        # Another dataset's record may follow what such an image is.
+        if not self._bases or self._sources:
+            return None
+        return find_whole_shard(
+            name,
+            recipes,
+            images,
+            bases=self._bases,
+            describe=self._described,
+            load=self._load_one,
+        )
+
     def _may_reuse(self, image: ShardImage) -> bool:
         is_there = bool(image.stored) and bool(reusable_record(image.stored))
         return is_there and image.size <= self._limits.max_bytes and not self._keeps_values(image)
@@ -195,6 +215,17 @@ class ImageConverter:
             return load(image)
         stored, data = found
         checked = stored.checked(data, changes_nothing=self._decoding.changes_nothing)
+        if self._decoding.needs_pixels:
+            note = image_note(full_uri(self._root, image.path), image.version)
+            try:
+                checked = self._guard.call(note, add_pixels, checked, self._decoding)
+            except RejectedImageError as error:
+                detail = error.detail
+                return Rejection("image", error.reason.value, detail, image.path, image.key)
+        return self._reused(image, checked)
+
+    def _reused(self, image: ShardImage, checked: CheckedImage) -> CheckedImage | Rejection:
+        """An image of a base with its plan and its values."""
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
         try:
@@ -202,6 +233,31 @@ class ImageConverter:
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
         return checked._replace(image=image, values=values, is_reused=True)
+
+    def _described(self, image: ShardImage, stored: StoredImage) -> CheckedImage | Rejection | None:
+        """An image of a base whose record is not read; None if its size is not known."""
+        checked = stored.checked(b"", changes_nothing=self._decoding.changes_nothing)
+        if self._embedder is not None:
+            checked = checked._replace(embedding=self._embedder.no_embedding)
+        reused = self._reused(image, checked)
+        if isinstance(reused, Rejection) or not self._may_reuse(image):
+            return None
+        size = self._size(image, stored, reused)
+        if size is None or size > self._limits.max_bytes:
+            return None
+        return reused._replace(unread=size)
+
+    def _size(self, image: ShardImage, stored: StoredImage, checked: CheckedImage) -> int | None:
+        """The bytes of a stored image whose record is not read; None if nothing shows them."""
+        roles = {feature.role for feature in self._features}
+        if Role.PIXELS in roles:
+            _, height, width, channels = stored.info
+            return None if Role.IMAGE in roles else height * width * channels
+        if Role.IMAGE in roles:
+            return self._encoder.image_bytes(checked, stored.length)
+        # A bucket lists the compressed bytes of what it decompresses.
+        is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
+        return image.size if is_exact and stored.content == stored.source_content else None
 
     def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
         try:

@@ -160,12 +160,18 @@ class Embedder:
             embedding.model, embedding.weights, digests=embedding.digests
         )
         self._dtype = embedding.dtype
+        self._shape = embedding.shape
         self.input_shape = embedding.input_shape
 
     @property
     def input_bytes(self) -> int:
         """Bytes of one image as input of the model."""
         return 4 * int(np.prod(self.input_shape))
+
+    @property
+    def no_embedding(self) -> bytes:
+        """Zeros of the size of a stored embedding."""
+        return stored_embedding(np.zeros(self._shape, np.float32), self._dtype)
 
     def setup(self) -> None:
         """Loads the model, once for the process."""

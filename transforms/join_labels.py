@@ -20,14 +20,15 @@ from transforms.core.planning.name_ranges import LISTED_NAMES
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
 from transforms.core.planning.selected_keys import join_selected
 from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
+from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
 from transforms.lineage import report_source
-from transforms.look_up_images import LookedUp, LookUpImages
+from transforms.look_up_images import LookUpImages
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
 from transforms.read_base import BaseReader
+from transforms.read_indexes import ReadIndexes
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
 from transforms.read_source import SourceReader
@@ -37,7 +38,7 @@ from transforms.storage.files import storage_of
 
 # The modules of these types have no postponed annotations: RowCoder would pickle every field whose
 # type is only a name, and a runner that is not Python could not read it.
-for _record in (NameRange, JoinSide, LabelledImage, Rejection, Count, LabelCells):
+for _record in (NameRange, IndexPart, JoinSide, LabelledImage, Rejection, Count, LabelCells):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
 
 _REJECTIONS = "rejections"
@@ -45,9 +46,10 @@ _COUNTS = "counts"
 _LABELS = "labels"
 _REST = "rest"
 _ROWS = "rows"
+_INDEXES = "indexes"
 
 _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
-_FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide]}
+_FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide], _INDEXES: IndexPart}
 
 # The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "records", "given", "none")
@@ -101,6 +103,7 @@ class _ReadInputFn(beam.DoFn):
         keys: KeyReader | None = None,
         bases: BaseReader | None = None,
         sources: SourceReader | None = None,
+        reads_bases: bool = True,
     ) -> None:
         """Sets what to do here.
 
@@ -111,9 +114,11 @@ class _ReadInputFn(beam.DoFn):
             looks_up: whether to look up the images that rows list.
             keys: reads the keys of the images to keep.
             bases: reads the indexes of datasets whose records may be reused.
+            reads_bases: whether to read them, or to hand them on one by one.
             sources: reads the indexes of datasets whose records are images of this run.
         """
         self._bases = bases
+        self._reads_bases = reads_bases
         self._sources = sources
         self._finder = finder
         self._reader = reader
@@ -148,6 +153,8 @@ class _ReadInputFn(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
             elif isinstance(result, LabelCells):
                 yield beam.pvalue.TaggedOutput(_LABELS, result)
+            elif isinstance(result, IndexPart):
+                yield beam.pvalue.TaggedOutput(_INDEXES, result)
             elif source.is_base:
                 yield result
             elif source.is_source:
@@ -170,7 +177,8 @@ class _ReadInputFn(beam.DoFn):
         if source.is_keys and self._keys:
             return self._keys.read()
         if source.is_base and self._bases:
-            return self._bases.read(source.part.glob)
+            read = self._bases.read if self._reads_bases else self._bases.parts
+            return read(source.part.glob)
         if source.is_source and self._sources:
             return self._sources.read(source.part.glob)
         if source.is_images or not self._reader:
@@ -187,8 +195,8 @@ class ReadInputs(beam.PTransform):
     a copy of every name (docs/development/design_notes.md).
 
     Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
-    up to three rounds (see `name_ranges`), and so are rows that list images. In one process all
-    workers share Python's lock, and each step has its price.
+    up to three rounds (see `name_ranges`), and so are rows that list images, and the indexes of
+    bases. In one process all workers share Python's lock, and each step has its price.
 
     Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
     file, again. Outside of buckets, one worker lists a glob.
@@ -234,8 +242,10 @@ class ReadInputs(beam.PTransform):
             keys=self._keys,
             bases=self._bases,
             sources=self._sources,
+            reads_bases=runs_in_process(begin.pipeline),
         )
-        further = [*[_REST][:limit], *([_ROWS] if images else [])]
+        indexes = [_INDEXES] if bases and not runs_in_process(begin.pipeline) else []
+        further = [*[_REST][:limit], *([_ROWS] if images else []), *indexes]
         read = (
             begin
             | "Name the inputs" >> NameInputs(inputs)
@@ -244,6 +254,8 @@ class ReadInputs(beam.PTransform):
         found = [read]
         if images:
             found.append(read[_ROWS] | "Look up images" >> LookUpImages(images))
+        if indexes and self._bases:
+            found.append(read[_INDEXES] | "Read indexes" >> ReadIndexes(self._bases))
         for number, limit in enumerate(limits, 1):
             read = (
                 read[_REST]
@@ -271,7 +283,8 @@ def _with_outputs(fn: beam.DoFn, *further: str) -> beam.PTransform:
 
 def _together(found: Sequence[Any], name: str) -> beam.PCollection[Any]:
     """One output of all steps that have it."""
-    has_name = (not isinstance(read, LookedUp) or name in read._fields for read in found)
+    # Of a step with fewer outputs, a NamedTuple lacks the others.
+    has_name = (not isinstance(read, tuple) or hasattr(read, name) for read in found)
     outputs = [getattr(read, name) for read in itertools.compress(found, has_name)]
     return outputs[0] if len(outputs) == 1 else outputs | f"All {name}" >> beam.Flatten()
 

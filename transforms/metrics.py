@@ -11,6 +11,7 @@
 | bytes_written | bytes | Convert and write each shard |
 | shards_written | shards | Convert and write each shard |
 | shards_reused | shards | Convert and write each shard |
+| shards_copied | shards | Convert and write each shard |
 | shard_msec | milliseconds for one shard, a distribution | Convert and write each shard |
 | images_quarantined | images | Copy rejected images |
 | cumulativeThrottlingSeconds | seconds in which 429 held requests back | each step that reads |

@@ -21,7 +21,7 @@ from transforms.core.examples.row_records import (
 from transforms.core.features.layouts import Feature
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.planning.keys import nfc, relative_path
-from transforms.core.planning.recipes import Libraries
+from transforms.core.planning.recipes import Libraries, Recipes
 from transforms.core.planning.shards import ShardPlan, shard_index
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, ShardRow
@@ -243,6 +243,9 @@ class RowConverter:
     def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
         """Rows with their values, or their rejections, in order."""
         return map(self._checker.check, rows)
+
+    def whole_shard(self, _name: str, _recipes: Recipes, _rows: Sequence[ShardRow]) -> None:
+        """None: rows are not reused."""
 
     def encode(self, rows: Iterable[CheckedImage]) -> Iterator[bytes]:
         """Serialized Examples in the order of the rows."""

@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 
+from transforms.base_records import record_sources
 from transforms.core.examples.decoder import decode_example
-from transforms.core.examples.tfrecord import framed_payload
-from transforms.core.index.record_index import FRAME_BYTES, content_hash
+from transforms.core.index.record_index import content_hash
 from transforms.core.index.stored_images import StoredImage
 from transforms.core.records import ShardImage
 from transforms.core.shown_text import first_line
 from transforms.read_base import Base
-from transforms.storage.files import join, storage_of
+from transforms.storage.files import join
 
 _LOGGER = logging.getLogger(__name__)
-
-# Bytes of neighbours that are read at once.
-_RUN_BYTES = 2 << 20
-
-
-class RecordRun:
-    """Neighbours in one shard, read by the first thread that needs one of them."""
-
-    def __init__(self, path: str, stored: StoredImage) -> None:
-        self.path = path
-        self.start = stored.offset
-        self.end = stored.offset + stored.length + FRAME_BYTES
-        self._left = 1
-        self._lock = threading.Lock()
-        self._data: bytes | None = None
-
-    def takes(self, path: str, stored: StoredImage) -> bool:
-        """Adds the next record if it follows the others."""
-        end = stored.offset + stored.length + FRAME_BYTES
-        if path != self.path or stored.offset != self.end or end - self.start > _RUN_BYTES:
-            return False
-        self.end = end
-        self._left += 1
-        return True
-
-    def payload(self, stored: StoredImage) -> bytes:
-        """The data of one record; raises OSError or TFRecordError."""
-        with self._lock:
-            if self._data is None:
-                length = self.end - self.start
-                storage = storage_of(self.path)
-                self._data = storage.read_range(self.path, self.start, length, follow_links=False)
-            data = self._data
-            self._left -= 1
-            if not self._left:
-                self._data = None
-        return framed_payload(
-            data,
-            stored.offset - self.start,
-            stored.length,
-            record=stored.record,
-            offset=stored.offset,
-        )
 
 
 class ReusedImages:
@@ -78,31 +34,33 @@ class ReusedImages:
         self._gone: set[str] = set()
         self._logged: set[str] = set()
         self.bases = bases
-        self._runs: dict[str, tuple[RecordRun, StoredImage]] = {}
-        run: RecordRun | None = None
-        for image in images:
-            if image.stored:
-                stored = StoredImage.of_text(image.stored)
-                path = join(bases[stored.base].folder, stored.shard)
-                if run is None or not run.takes(path, stored):
-                    run = RecordRun(path, stored)
-                self._runs[image.key] = run, stored
+        stored = ((each.key, StoredImage.of_text(each.stored)) for each in images if each.stored)
+        self._sources = record_sources(
+            (key, join(bases[each.base].folder, each.shard), each)
+            for key, each in stored
+            if bases[each.base].feature
+        )
 
     def read(self, image: ShardImage) -> tuple[StoredImage, bytes] | None:
-        """An image as it is stored, or None if it cannot be reused: a line says why."""
-        run, stored = self._runs[image.key]
-        if run.path in self._gone:
+        """An image as it is stored, or None if it cannot be reused.
+
+        A line says which file is damaged or gone.
+        """
+        if image.key not in self._sources:
+            return None
+        source, stored = self._sources[image.key]
+        if source.path in self._gone:
             return None
         try:
-            example = decode_example(run.payload(stored))
+            example = decode_example(source.payload(stored))
             [data] = example[self.bases[stored.base].feature]
             if content_hash(data) != stored.content:
                 raise ValueError("the image is not that of the index")
         except OSError as error:
-            self._gone.add(run.path)
-            self._log(run.path, error.strerror or first_line(error))
+            self._gone.add(source.path)
+            self._log(source.path, error.strerror or first_line(error))
         except (ValueError, KeyError, TypeError) as error:
-            self._log(run.path, first_line(error))
+            self._log(source.path, first_line(error))
         else:
             return stored, data
         return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from transforms.core.images.checked_image import CheckedImage
-from transforms.core.planning.recipes import Libraries
+from transforms.core.planning.recipes import Libraries, Recipes
 from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Rejection
+
+if TYPE_CHECKING:
+    from transforms.whole_shards import WholeShard
 
 Planned = ShardImage | ShardRow
 
@@ -35,6 +38,11 @@ class Converter(Protocol):
 
     def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
         """The checked items, or their rejections, in the order given."""
+
+    def whole_shard(
+        self, name: str, recipes: Recipes, images: Sequence[Any], /
+    ) -> WholeShard | None:
+        """The shard of another dataset that equals a planned one; see `find_whole_shard`."""
 
     def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
         """Serialized Examples in the order given."""

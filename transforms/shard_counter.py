@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from transforms.core.dataset.image_statistics import Sample, Statistics
@@ -64,6 +64,13 @@ class ShardCounter:
             self.index.lengths.append(len(example))
             yield example
 
+    def observe_copied(
+        self, images: Iterable[CheckedImage | Rejection], lengths: Sequence[int]
+    ) -> None:
+        """Counts the images of a shard that is copied, and the lengths of its records."""
+        self.records = sum(1 for _ in self.observe(images))
+        self.index.lengths.extend(lengths)
+
     def _count(self, checked: CheckedImage) -> None:
         if not self.of_images:
             # A row has no class.
@@ -75,7 +82,7 @@ class ShardCounter:
         for class_ in classes:
             self.labels[class_] += 1
         image, info = checked.image, checked.info
-        samples = self.statistics.samples
+        samples, size = self.statistics.samples, len(checked.data) or checked.unread
         for class_ in classes:
             if samples.takes(class_):
                 samples.add(class_, Sample(image.order, self.file, len(self.index.checked)))
@@ -83,10 +90,10 @@ class ShardCounter:
             info.format,
             height=info.height,
             width=info.width,
-            size=len(checked.data),
+            size=size,
             orientation=checked.orientation,
         )
-        self.image_bytes += len(checked.data)
+        self.image_bytes += size
         self.reused += checked.is_reused
         for change in checked.changes:
             self.pixels[change] += 1

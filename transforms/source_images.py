@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from transforms.base_records import RecordRun
 from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.tfrecord import TFRecordError
 from transforms.core.features.kept_values import Kept
@@ -15,7 +16,6 @@ from transforms.core.records import LabelledImage, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import first_line
 from transforms.read_source import Source
-from transforms.reused_images import RecordRun
 from transforms.storage.files import join
 
 _Image = ShardImage | LabelledImage

@@ -20,31 +20,31 @@ from apache_beam.utils.windowed_value import WindowedValue
 from transforms.core.arguments import path_text
 from transforms.core.dataset.image_file_names import ImageFile
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import crc32c_hex, manifest_shards
-from transforms.core.dataset.output_names import MANIFEST, REJECTED, STAGING
+from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.output_names import MANIFEST, STAGING
 from transforms.core.duplicates.fingerprints import (
     BUCKETS,
     MANY_BUCKETS,
     fingerprint_batches,
     has_fingerprints,
 )
-from transforms.core.images.checked_image import CheckedImage
 from transforms.core.index.record_index import index_bytes
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
 from transforms.core.rejections import Reason
 from transforms.metrics import PROGRESS, counter, distribution
+from transforms.published_shards import PublishedShards, read_published
 from transforms.runners import runs_in_process
 from transforms.shard_converter import Converter, Planned
 from transforms.shard_counter import ShardCounter
 from transforms.shard_finisher import ShardFinisher
 from transforms.staging import is_whole
 from transforms.storage.checksummed_file import ChecksummedFile, Writable
-from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_path, storage_of
+from transforms.storage.files import join, read_sidecar, sidecar_path, storage_of
 from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead
-from transforms.stored_records import unreadable_keys
+from transforms.whole_shards import copy_whole
 from transforms.written_index import read_written_index
 
 if TYPE_CHECKING:
@@ -139,25 +139,12 @@ class _WriteShardFn(beam.DoFn):
         manifest = join(self._output, MANIFEST)
         self._compare_only = not self._overwrite and storage_of(manifest).exists(manifest)
         self._recipes = RecipeMaker(self._options_digest, self._libraries)
-        self._published: dict[str, dict[str, Any]] = {}
-        self._published_recipes: set[str] = set()
-        self._unreadable: frozenset[str] = frozenset()
+        self._published = PublishedShards()
         self._finisher: ShardFinisher[_Finished] = ShardFinisher()
         if self._compare_only:
-            self._read_published(manifest)
+            self._published = read_published(self._output, per_image=self._per_image)
         else:
             storage_of(self._staging).make_directory(self._staging)
-
-    def _read_published(self, path: str) -> None:
-        manifest = read_manifest(path)
-        if manifest is not None:
-            shards = manifest_shards(manifest)
-            self._published_recipes = {shard["recipe"] for shard in shards}
-            rejected = manifest["files"].get(REJECTED, {"bytes": 0})
-            self._unreadable = unreadable_keys(self._output, rejected["bytes"])
-            # For single-image files the manifest lists every file.
-            if not self._per_image:
-                self._published = {shard["file"]: shard for shard in shards}
 
     def process(
         self, shard: tuple[str, Iterable[Planned]]
@@ -166,9 +153,10 @@ class _WriteShardFn(beam.DoFn):
         images = sorted(planned(unordered))
         recipes = self._recipes.recipes(name, images)
         if self._compare_only:
-            known = [each for each in reversed(recipes) if each in self._published_recipes]
+            known = [each for each in reversed(recipes) if each in self._published.recipes]
             recipe = known[0] if known else recipes.unchanged
-            recipe = _READABLE if self._is_readable_now(images) else recipe
+            if self._published.has_become_readable(images, self._converter.load):
+                recipe = _READABLE
             yield ShardSummary(file=name, recipe=self._compared(name, recipe, images))
             return
         found = (self._finished(name, recipe) for recipe in dict.fromkeys(recipes))
@@ -208,19 +196,6 @@ class _WriteShardFn(beam.DoFn):
             for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
-    def _is_readable_now(self, images: list[Planned]) -> bool:
-        """Whether an image that was unreadable for the dataset can be read now.
-
-        A permission that was granted since changes no version, and so no recipe.
-        """
-        if not self._unreadable:
-            return False
-        missed = (image for image in images if image.key in self._unreadable)
-        return any(
-            isinstance(result, CheckedImage) or result.reason != Reason.UNREADABLE
-            for result in self._converter.load(missed)
-        )
-
     def _compared(self, name: str, recipe: str, images: list[Planned]) -> str:
         """The recipe of a published shard if it would be written again byte by byte.
 
@@ -228,7 +203,7 @@ class _WriteShardFn(beam.DoFn):
         recipe: the result is known only after its images are converted, without writing. If some
         were rejected it stays unknown, because the manifest does not say which.
         """
-        published = self._published.get(name, {"recipe": recipe})
+        published = self._published.shards.get(name, {"recipe": recipe})
         if published["recipe"] == recipe or published["records"] != len(images):
             return recipe
         shard_counter = ShardCounter(name, self._converter.of_images)
@@ -258,18 +233,39 @@ class _WriteShardFn(beam.DoFn):
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
         shard_counter = ShardCounter(name, self._converter.of_images)
-        loaded = shard_counter.observe(self._converter.load(images))
-        examples = shard_counter.observe_examples(self._converter.encode(loaded))
-        with contextlib.ExitStack() as files:
-            staged = self._stage(files, partial, name, recipes, examples, shard_counter)
-            opened = files.pop_all()
+        opened = contextlib.ExitStack()
+        staged = self._copied(name, recipes, images, shard_counter)
+        if staged is not None:
+            partial = ""
+        else:
+            loaded = shard_counter.observe(self._converter.load(images))
+            examples = shard_counter.observe_examples(self._converter.encode(loaded))
+            with contextlib.ExitStack() as files:
+                staged = self._stage(files, partial, name, recipes, examples, shard_counter)
+                opened = files.pop_all()
         summary = dataclasses.replace(staged, **shard_counter.counts())
-        self._count(summary, time.monotonic() - started)
+        self._count(summary, time.monotonic() - started, is_read=bool(partial))
         if shard_counter.reused:
             counter("images_reused").inc(shard_counter.reused)
         self._finisher.begin(
             functools.partial(self._finish, opened, partial, summary, shard_counter)
         )
+
+    def _copied(
+        self,
+        name: str,
+        recipes: Recipes,
+        images: list[Planned],
+        shard_counter: ShardCounter,
+    ) -> ShardSummary | None:
+        """Stages the same shard of another dataset without reading it; None if there is none."""
+        whole = self._converter.whole_shard(name, recipes, images)
+        if whole is None or not copy_whole(whole, self._staged(name, whole.entry.recipe)):
+            return None
+        counter("shards_copied").inc()
+        shard_counter.observe_copied(whole.images, whole.lengths)
+        _, size, crc32c, recipe = whole.entry
+        return ShardSummary(file=name, recipe=recipe, bytes=size, crc32c=crc32c)
 
     def _finish(
         self,
@@ -283,7 +279,9 @@ class _WriteShardFn(beam.DoFn):
         data = index_bytes(index)
         summary = dataclasses.replace(summary, index_bytes=len(data), index_crc32c=crc32c_hex(data))
         files.close()
-        self._name_staged(partial, summary)
+        # A copied shard has its name.
+        if partial:
+            self._name_staged(partial, summary)
         storage = storage_of(self._staging)
         storage.write_whole(join(self._staging, summary.staged_index), data)
         # The sidecar comes last: it says that the others are there.
@@ -341,11 +339,11 @@ class _WriteShardFn(beam.DoFn):
             return CompressedFile(file, CompressionTypes.GZIP)
         return file
 
-    def _count(self, summary: ShardSummary, seconds: float) -> None:
+    def _count(self, summary: ShardSummary, seconds: float, *, is_read: bool) -> None:
         counter("shards_written").inc()
         counter("images_written").inc(summary.records)
         counter("images_rejected").inc(len(summary.rejections))
-        counter("bytes_read").inc(summary.image_bytes)
+        counter("bytes_read").inc(summary.image_bytes if is_read else 0)
         counter("bytes_written").inc(summary.bytes)
         distribution("shard_msec").update(int(seconds * 1000))
         rejected, size = len(summary.rejections), summary.bytes

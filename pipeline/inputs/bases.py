@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.open_dataset import open_dataset
-from transforms.core.features.feature_sources import Role, source_of, with_role
+from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.planning.keys import tidy_root
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.staged_images import MEMORY
@@ -47,11 +47,18 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         if reason := _difference(manifest, config):
             _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
             continue
-        [feature, *_] = with_role(manifest["features"], Role.IMAGE)
         root = same_spelling(manifest["root"], config.globs)
         # An edited manifest may lack its digest: the reader refuses it.
-        bases.append(Base(folder, feature, manifest.get("digest", ""), root))
-    return tuple(bases)
+        digest = manifest.get("digest", "")
+        feature = _feature(manifest, config)
+        bases.append(Base(folder, feature, digest, root, _is_of_pixels(config)))
+    # A dataset that is in place is compared with the plan, or replaced: it needs no records.
+    is_compared = (
+        bases
+        and not config.overwrite
+        and storage_of(config.output).exists(f"{config.output}/manifest.json")
+    )
+    return () if is_compared else tuple(bases)
 
 
 def same_spelling(root: str, globs: Sequence[str]) -> str:
@@ -79,19 +86,30 @@ def _is_output(folder: str, config: ConvertConfig) -> bool:
     return config.overwrite and is_same_path(folder, config.output)
 
 
+def _is_of_pixels(config: ConvertConfig) -> bool:
+    """Whether the new records hold decoded pixels, and no image files."""
+    roles = {feature.role for feature in config.features}
+    return Role.PIXELS in roles and Role.IMAGE not in roles
+
+
+def _feature(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
+    """The feature of a dataset from which the new records can be made; empty if there is none."""
+    files, pixels = (with_role(manifest["features"], role) for role in (Role.IMAGE, Role.PIXELS))
+    if not _is_of_pixels(config):
+        return next(iter(files), "")
+    # The hash in the index is that of the image files, if there are any.
+    return "" if files else next(iter(pixels), "")
+
+
 def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
     """The reason why no record of a dataset can be reused; empty if there is none."""
-    roles = {source_of(feature.source).role for feature in config.features}
-    if roles & {Role.PIXELS, Role.EMBEDDING} or Role.IMAGE not in roles:
-        return "the new records hold decoded pixels or embeddings, which are computed from images"
-    if not with_role(manifest["features"], Role.IMAGE):
-        return "its records hold no image files"
     if not manifest.get("index"):
         return "it has no index"
-    if manifest["options"].get("files") == "per_image":
-        return "it was made with --files per_image"
-    if manifest["options"].get("compression") not in (None, "none"):
-        return "its shards are compressed, so no record can be read alone"
+    if config.of_rows:
+        return "the new records are made of rows"
+    if not _feature(manifest, config) and manifest.get("options_digest") != config.dataset.digest:
+        kind = "decoded pixels" if _is_of_pixels(config) else "image files"
+        return f"its records hold no {kind}"
     if flag := other_pixel_option(manifest, config):
         return f"it was made with another {flag}"
     if others := changed_libraries(manifest):

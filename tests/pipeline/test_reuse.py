@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -83,6 +84,66 @@ def test_no_original_is_opened(name: str, images: Path, tmp_path: Path, opened: 
     assert (ran.code, opened) == (0, []), ran.err
     assert "reused   12 images from their records (--reuse)" in ran.out
     assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+
+
+def test_equal_shards_are_linked_and_not_read(
+    images: Path, tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (images / "cat" / "bad.jpg").write_bytes(b"no image")
+    flags = flags_of(images, max_rejected="100%")
+    base = make_dataset(tmp_path / "base" / "out", **flags)
+    read: list[str] = []
+    read_range = LocalStorage.read_range
+
+    def noted(storage: LocalStorage, path: str, *place: int, **more: Any) -> bytes:
+        read.append(path)
+        return read_range(storage, path, *place, **more)
+
+    monkeypatch.setattr(LocalStorage, "read_range", noted)
+    opened.clear()
+    copy = tmp_path / "copy" / "out"
+    ran = convert(output=copy, reuse=base.folder, **flags)
+    assert "reused   12 images from their records (--reuse)" in ran.out
+    # What was rejected is tried again.
+    assert (ran.code, opened[:1], {*opened}) == (0, ["bad.jpg"], {"bad.jpg"}), ran.err
+    # The report shows pictures of the result.
+    assert not [path for path in read if path.startswith(str(base.folder))]
+    assert digests(copy) == digests(base.folder)
+    names = base.shards()
+    inodes = [(folder / name).stat().st_ino for folder in (copy, base.folder) for name in names]
+    assert inodes[:3] == inodes[3:]
+    # The base is replaced: its files are other ones then, and the copy stays.
+    copied = digests(copy)
+    assert convert("--overwrite", output=base.folder, **{**flags, "seed": 9}).code == 0
+    assert digests(copy) == copied != digests(base.folder)
+
+
+def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> None:
+    flags = flags_of(images, num_shards=4)
+    base = make_dataset(tmp_path / "base" / "out", **flags).folder
+    # One shard gets an image more; the others are the same.
+    draw(images / "cat" / "new.jpg", seed=99)
+    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
+    ran = convert("--overwrite", output=base, reuse=base, **flags)
+    assert (ran.code, "reused   12 images" in ran.out) == (0, True), ran.err
+    assert digests(base) == digests(fresh.folder)
+    assert not (base / ".staging").exists()
+
+
+def test_an_image_that_was_unreadable_makes_another_shard(images: Path, tmp_path: Path) -> None:
+    flags = flags_of(images, max_rejected="100%", num_shards=1)
+    read = LocalStorage.read_listed
+
+    def forbidden(storage: LocalStorage, uri: str, **given: Any) -> bytes:
+        if uri.endswith("/3.jpg"):
+            raise PermissionError(errno.EACCES, "no permission", uri)
+        return read(storage, uri, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalStorage, "read_listed", forbidden)
+        base = make_dataset(tmp_path / "base", **flags).folder
+    # A permission that is granted later changes no version.
+    assert "reused   11 images" in check_same(base, tmp_path, **flags).out
 
 
 def test_new_touched_and_rejected_images_are_opened(
@@ -217,18 +278,56 @@ def test_what_is_no_base(images: Path, tmp_path: Path) -> None:
     assert ran.code == 2 and "has format version 1, this program reads 2" in ran.error()
 
 
+def pixel_layout(folder: Path, more: str = "") -> Path:
+    """A layout of decoded pixels."""
+    pixels = "image: image.pixels, h: image.height, w: image.width, c: image.channels"
+    path = folder / "pixels.yaml"
+    path.write_text(f"features: {{{pixels}{more}}}\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", rest_slow(["gzip", "per_image", "pixels", "both"]))
+def test_any_layout_of_files_can_be_a_base(
+    kind: str, images: Path, tmp_path: Path, opened: list[str]
+) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "gzip": {"compression": "gzip", "num_shards": 2},
+        "per_image": {"files": "per_image", "num_shards": None},
+        "pixels": {"layout": pixel_layout(tmp_path), "label_from": "none", "resize": "shorter=20"},
+        "both": {"layout": pixel_layout(tmp_path, ", file: image.bytes"), "label_from": "none"},
+    }
+    flags = flags_of(images, **options[kind])
+    base = make_dataset(tmp_path / "base", **flags).folder
+    # Other shards of the same order.
+    others = {**flags, "num_shards": 3, "files": None, "compression": None}
+    fresh = make_dataset(tmp_path / "one" / "out", **others)
+    opened.clear()
+    ran = convert(output=tmp_path / "two" / "out", reuse=base, **others)
+    assert ran.code == 0, ran.err
+    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+    # Of a compressed shard, a part is not worth decompressing the rest.
+    assert len(opened) == 12 - int(ran.out.split("reused ")[1].split()[0])
+    assert len(opened) < 6 if kind == "gzip" else opened == []
+
+
+def test_a_compressed_base_in_another_order_is_not_read(
+    images: Path, tmp_path: Path, opened: list[str]
+) -> None:
+    flags = flags_of(images, compression="gzip", num_shards=1)
+    base = make_dataset(tmp_path / "base", **flags).folder
+    opened.clear()
+    check_same(base, tmp_path, **{**flags, "seed": 4, "num_shards": 3})
+    assert len(opened) > 12
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["gzip", "per_image", "no hashes", "rows", "pixels"])
+@pytest.mark.parametrize("kind", ["no hashes", "rows", "pixels"])
 def test_a_base_without_readable_records_is_said_so(
     kind: str, images: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pixels = "image: image.pixels, h: image.height, w: image.width, c: image.channels"
-    (tmp_path / "pixels.yaml").write_text(f"features: {{{pixels}}}\n")
     options: dict[str, dict[str, Any]] = {
-        "gzip": {"compression": "gzip"},
-        "per_image": {"files": "per_image", "num_shards": None},
         "no hashes": {"dedupe": "off"},
-        "pixels": {"layout": tmp_path / "pixels.yaml", "label_from": "none"},
+        "pixels": {"layout": pixel_layout(tmp_path), "label_from": "none"},
     }
     if kind == "rows":
         (tmp_path / "a.csv").write_text("a,b\n1,2\n")

@@ -13,6 +13,7 @@ import pytest
 from tests.images import picture, saved
 from tests.transforms.indexed_shards import framed
 from transforms import convert_images
+from transforms.base_records import RecordRun
 from transforms.convert_images import ImageConverter
 from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.features.layouts import LAYOUTS
@@ -247,4 +248,5 @@ def test_images_that_are_too_large_do_not_hold_what_their_neighbours_read(
     loaded = [*converter(tmp_path, limits=limits, bases=[base]).load(stored)]
     assert [getattr(each, "is_reused", None) for each in loaded] == [True, None, True]
     [reused] = made
-    assert [run._data for run, _ in reused._runs.values()] == [None, None]
+    runs = [source for source, _ in reused._sources.values()]
+    assert [isinstance(run, RecordRun) and run._data for run in runs] == [None, None]

@@ -106,6 +106,11 @@ def unique(inputs: Path, output: Path) -> Ran:
     return convert(images=images, label_from="none", dedupe="drop", output=output)
 
 
+def reused(inputs: Path, output: Path, base: Path) -> Ran:
+    images = inputs / "photos" / "photo-*"
+    return convert(images=images, label_from="none", seed=1, reuse=base, output=output)
+
+
 def elsewhere(inputs: Path, output: Path) -> Ran:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
@@ -121,6 +126,7 @@ def elsewhere(inputs: Path, output: Path) -> Ran:
             verify(output),
             plan_of_rows(inputs, output / "planned"),
             unique(inputs, output / "unique"),
+            reused(inputs, output / "reused", output / "unique"),
         )
     out, err = ("".join(getattr(each, name) for each in ran) for name in ("out", "err"))
     return Ran(max(each.code for each in ran), out, err)

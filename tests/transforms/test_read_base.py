@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +12,13 @@ from tests.transforms.indexed_shards import table
 from transforms import read_base
 from transforms.core.dataset.manifest import content_digest
 from transforms.core.index.record_index import LIBRARIES, read_index
+from transforms.core.index.stored_images import BaseShard, StoredImage
 from transforms.core.planning.recipes import PIXEL_LIBRARIES, Libraries
+from transforms.core.records import JoinSide
 from transforms.read_base import Base, BaseReader
 
 SHARD = "train-00000-of-00001.tfrecord"
+FILE = {"file": SHARD, "records": 2, "bytes": 1000, "crc32c": "0" * 8, "recipe": "r"}
 COLUMNS: dict[str, Any] = {
     "shard": SHARD,
     "offset": 0,
@@ -37,20 +41,36 @@ def read(
     *,
     libraries: bytes = b"",
     digest: str | None = None,
+    is_pixels: bool = False,
+    files: Sequence[Mapping[str, Any]] = (FILE,),
     **row: Any,
 ) -> list[str]:
     """The paths of the records that may be reused; of a dataset with two records alike."""
+    found = sides(monkeypatch, libraries, digest, files, is_pixels=is_pixels, **row)
+    return [side.path for side in found]
+
+
+def sides(
+    monkeypatch: pytest.MonkeyPatch,
+    libraries: bytes = b"",
+    digest: str | None = None,
+    files: Sequence[Mapping[str, Any]] = (FILE,),
+    *,
+    is_pixels: bool = False,
+    **row: Any,
+) -> list[JoinSide]:
+    """The records that may be reused."""
     values = {**COLUMNS, **row}
     columns = {name: [value] * 2 for name, value in values.items()}
     index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
     index = index.replace_schema_metadata({LIBRARIES: libraries})
     manifest: dict[str, Any] = {
         "root": "in",
-        "splits": {"train": {"shards": [{"file": SHARD, "bytes": 1000}]}},
-        "index": [{}],
+        "splits": {"train": {"shards": files}},
+        "index": [{"file": "index/train-00000-of-00001.parquet", "records": 2}],
     }
     manifest["digest"] = content_digest(manifest)
-    base = Base("out", "image", manifest["digest"], "in")
+    base = Base("out", "image", manifest["digest"], "in", is_pixels)
     if digest is not None:
         del manifest["digest"]
         base = base._replace(digest=digest)
@@ -59,7 +79,7 @@ def read(
     reader = BaseReader(
         (base,), root="in", key="path", are_listed=False, libraries=Libraries((), PIXEL_LIBRARIES)
     )
-    return [side.path for _, side in reader.read("out")]
+    return [side for _, side in reader.read("out")]
 
 
 def test_records_may_be_reused(
@@ -75,7 +95,7 @@ def test_an_index_that_lacks_a_value_is_not_used(
 ) -> None:
     assert read(monkeypatch, **{column: None}) == []
     assert caplog.messages == [
-        "--reuse out is not used further: its index is not that of uncompressed shards of images"
+        "--reuse out is not used further: its index is not that of shards of images"
     ]
 
 
@@ -102,3 +122,39 @@ def test_changed_images_of_other_libraries_are_not_reused_and_a_line_says_so(
 
 def test_a_version_of_0_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(monkeypatch, version=0) == []
+
+
+def test_pixels_of_other_libraries_are_not_reused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert read(monkeypatch, libraries=b"pillow 0", is_pixels=True) == []
+    assert caplog.messages == [
+        "--reuse out: its pixels are not reused: other versions of libraries made them"
+    ]
+
+
+def test_the_first_record_has_its_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = (StoredImage.of_text(side.cells) for side in sides(monkeypatch))
+    assert (first.record, first.whole) == (0, BaseShard(2, 1000, "0" * 8, "r"))
+    assert (other.record, other.whole) == (1, None)
+
+
+def test_a_record_of_a_compressed_shard_has_no_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"{SHARD}.gz"
+    files = [{**FILE, "file": name, "bytes": 10}]
+    first, _ = sides(monkeypatch, files=files, shard=name, offset=None)
+    stored = StoredImage.of_text(first.cells)
+    assert (stored.shard, stored.offset) == (name, -1)
+
+
+def test_each_image_may_have_its_own_file(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = [{**FILE, "file": f"train/{name}.tfrecord", "records": 1} for name in "ab"]
+    found = [StoredImage.of_text(side.cells) for side in sides(monkeypatch, files=files)]
+    places = [(each.shard, each.record, each.whole) for each in found]
+    assert places == [("train/a.tfrecord", 0, None), ("train/b.tfrecord", 0, None)]
+    assert read(monkeypatch, files=files[:1]) == ["a.jpg"]
+    assert caplog.messages == [
+        "--reuse out is not used further: its manifest lacks files of its records"
+    ]

@@ -136,6 +136,18 @@ class NameRange(NamedTuple):
     end: str = ""
 
 
+class IndexPart(NamedTuple):
+    """An index of a dataset whose records may be reused.
+
+    Attributes:
+        folder: of the dataset.
+        text: its entry in the manifest, and those of the files of its records, as JSON.
+    """
+
+    folder: str
+    text: str
+
+
 class FingerprintBatch(NamedTuple):
     """Fingerprints of those records of a shard that fall into one bucket.
 

@@ -131,6 +131,23 @@ class Storage(OutputFolders):
             is_synced: whether the new name is on disk, too, when this returns; see `sync_folder`.
         """
 
+    def copy(self, source: str, target: str, *, size: int, crc32c: str) -> bool:
+        """Makes a file of the same bytes without sending them, if the storage can.
+
+        Args:
+            source: the file; links are not followed.
+            target: its new path, which may exist.
+            size: bytes that it must have.
+            crc32c: the checksum that it must have, 8 hexadecimal digits.
+
+        Returns:
+            False if the storage cannot, or the file has other bytes.
+
+        Raises:
+            OSError: it cannot be read, or the target not be written.
+        """
+        return False
+
     def write_whole(self, path: str, data: bytes, *, generation: int | None = None) -> int:
         """Writes a file so that a reader sees all of it or nothing.
 

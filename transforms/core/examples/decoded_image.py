@@ -50,6 +50,11 @@ class Decoding:
         return Role.IMAGE in roles or Role.PIXELS not in roles
 
     @functools.cached_property
+    def needs_pixels(self) -> bool:
+        """Whether the pixels of a stored file are needed."""
+        return self.stores_pixels or self.model_shape is not None
+
+    @functools.cached_property
     def changes_nothing(self) -> bool:
         """Whether files are stored as they are; their records then have the orientation's tag."""
         return self.stores_files and self.pixels.changes_nothing
@@ -67,6 +72,19 @@ def decode_image(data: bytes, decoding: Decoding) -> CheckedImage:
             with reason `BAD_SHAPE` when its pixels are not of the shape of their feature.
     """
     stored = _stored(data, decoding)
+    return add_pixels(stored, decoding) if decoding.needs_pixels else stored
+
+
+def add_pixels(stored: CheckedImage, decoding: Decoding) -> CheckedImage:
+    """Adds the pixels of a stored image, and a model's input.
+
+    Args:
+        stored: the image file as it is stored, or its pixels if no files are stored.
+        decoding: what to decode.
+
+    Raises:
+        RejectedImageError: see `decode_image`.
+    """
     if decoding.stores_pixels:
         _check_shape(decoding, stored.info)
         shown = stored

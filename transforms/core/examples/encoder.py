@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from transforms.core.features.feature_sources import EMBEDDING, PIXELS
+from transforms.core.features.feature_sources import EMBEDDING, IMAGE, PIXELS
 from transforms.core.features.layouts import Feature
 from transforms.core.images.checked_image import CheckedImage
 
@@ -45,6 +45,7 @@ class ExampleEncoder:
     def __init__(self, features: Sequence[Feature]) -> None:
         in_order = sorted(features, key=lambda feature: feature.name)
         self._entries = [_entry_of(feature) for feature in in_order]
+        self._images = [each.name for each in in_order if each.source == IMAGE]
 
     def encode(self, image: CheckedImage) -> bytes:
         """The serialized Example of an image.
@@ -54,6 +55,33 @@ class ExampleEncoder:
         """
         parts = [part for entry in self._entries for part in entry(image)]
         return b"".join((_field_head(1, sum(map(len, parts))), *parts))
+
+    def image_bytes(self, image: CheckedImage, length: int) -> int | None:
+        """The bytes of the image file in an Example of which all else is known.
+
+        Args:
+            image: without its bytes.
+            length: of the serialized Example.
+
+        Returns:
+            None if no image file, or not exactly one, gives an Example of this length.
+        """
+        if len(self._images) != 1:
+            return None
+        key, number = _field(1, self._images[0].encode()), _LISTS["bytes"]
+        empty = sum(len(part) for entry in self._entries for part in entry(image))
+        rest = empty - len(_head_of_one(key, number, 0))
+
+        def other(size: int) -> int:
+            """All bytes but those of an image of this size."""
+            values = rest + len(_head_of_one(key, number, size))
+            return len(_field_head(1, values + size)) + values
+
+        # More bytes need longer lengths, so it is not smaller, and larger by a few bytes at most.
+        least = length - other(length)
+        most = length - other(max(0, least))
+        sizes = range(max(1, least), most + 1)
+        return next((size for size in sizes if size + other(size) == length), None)
 
 
 def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]:

@@ -60,6 +60,9 @@ class Source(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
+IMAGE = "image.bytes"
+"""The source of a whole image file."""
+
 EMBEDDING = "image.embedding"
 """The source that a model fills."""
 
@@ -91,7 +94,7 @@ def _of_object(
 
 _LABELS = Needs.LABEL | Needs.ROWS
 _DECLARED = (
-    Source("image.bytes", "bytes", Role.IMAGE),
+    Source(IMAGE, "bytes", Role.IMAGE),
     Source("image.format", "bytes", Role.HEADER),
     *(Source(name, "int64", Role.HEADER) for name in SIZES),
     Source("image.path", "bytes", Role.KEY),

@@ -33,6 +33,7 @@ class CheckedImage(NamedTuple):
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
         is_reused: whether it is from a record of another dataset.
         row: the plan of a record that is made of a row without an image.
+        unread: bytes of `data` if they are not read, because the whole shard is copied.
     """
 
     data: bytes
@@ -50,3 +51,4 @@ class CheckedImage(NamedTuple):
     embedding: bytes = b""
     row: ShardRow | None = None
     is_reused: bool = False
+    unread: int = 0

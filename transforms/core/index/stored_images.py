@@ -23,10 +23,29 @@ STORED_COLUMNS = (
 )
 """The columns of an index that `stored_side` reads."""
 
+COMPRESSED = ".gz"
+"""The end of the name of a compressed file: its records are read in order."""
+
 # The size of a side that is a record of a base: neither an image nor a row has it.
 _STORED = -2
 
 Joined = LabelledImage | Rejection | Count
+
+
+class BaseShard(NamedTuple):
+    """What the manifest of a base says of a shard.
+
+    Attributes:
+        records: in it.
+        bytes: of its file.
+        crc32c: of its file, 8 hexadecimal digits.
+        recipe: see `shard_recipe`.
+    """
+
+    records: int
+    bytes: int
+    crc32c: str
+    recipe: str
 
 
 class StoredImage(NamedTuple):
@@ -36,7 +55,7 @@ class StoredImage(NamedTuple):
         base: number of the base.
         shard: file of the record.
         record: its number there.
-        offset: first byte of its frame.
+        offset: first byte of its frame; -1 in a compressed file.
         length: bytes of its data.
         content: hash of the stored image, 32 hexadecimal digits.
         source_content: of the original file.
@@ -45,6 +64,7 @@ class StoredImage(NamedTuple):
         orientation: of the original's EXIF tag.
         changes: to its pixels; empty if it is stored as it is.
         original: height and width in the file.
+        whole: the shard, if this is its first record and it may be copied; else None.
     """
 
     base: int
@@ -59,13 +79,14 @@ class StoredImage(NamedTuple):
     orientation: int
     changes: tuple[str, ...]
     original: tuple[int, int]
+    whole: BaseShard | None = None
 
     @classmethod
     def of_text(cls, text: str) -> StoredImage:
         """Reads the text in `LabelledImage.stored`."""
-        *fields, info, orientation, changes, original = json.loads(text)
+        *fields, info, orientation, changes, original, whole = json.loads(text)
         rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
-        return cls._make([*fields, *rest])
+        return cls._make([*fields, *rest, BaseShard(*whole) if whole else None])
 
     def checked(self, data: bytes, *, changes_nothing: bool) -> CheckedImage:
         """The image as it was when it was checked for the base.
@@ -87,19 +108,22 @@ class StoredImage(NamedTuple):
         )
 
 
-def stored_side(base: int, row: Mapping[str, Any], path: str) -> JoinSide:
+def stored_side(
+    base: int, row: Mapping[str, Any], path: str, whole: BaseShard | None = None
+) -> JoinSide:
     """A record of a base as a side of the join.
 
     Args:
         base: its number.
         row: of its index, with `STORED_COLUMNS`, an offset and a hash.
         path: of the image, below the root of this run.
+        whole: see `StoredImage`.
     """
-    text = stored_text(base, row)
+    text = stored_text(base, row, whole)
     return JoinSide(path, _STORED, row["version"], "", "", cells=text, group=str(row["size"]))
 
 
-def stored_text(base: int, row: Mapping[str, Any]) -> str:
+def stored_text(base: int, row: Mapping[str, Any], whole: BaseShard | None = None) -> str:
     """A record as the text that `StoredImage.of_text` reads; its hashes may be unknown."""
     content, source, hash_ = row["content"] or b"", row["source_content"], row["perceptual_hash"]
     height, width = row["height"], row["width"]
@@ -113,6 +137,7 @@ def stored_text(base: int, row: Mapping[str, Any]) -> str:
         row["orientation"],
         row["changes"].split(",") if row["changes"] else [],
         [row["source_height"] or height, row["source_width"] or width],
+        whole,
     ]
     return json.dumps(stored, separators=(",", ":"))
 

@@ -12,7 +12,7 @@ import contextlib
 import errno
 import glob
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from transforms.core.dataset.output_names import STAGING
 from transforms.core.file_errors import ChangedError
@@ -28,8 +28,12 @@ from transforms.storage.gcs.gcs_media import get_media, read_object
 from transforms.storage.gcs.gcs_retry import retry, throttling_counted
 from transforms.storage.interface import Storage
 
-# One part of an upload or of a download that is streamed; a multiple of 256 KiB.
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
+
+# One part of a download that is streamed, and of an upload; multiples of 256 KiB.
 _CHUNK = 8 << 20
+_SENT_CHUNK = 16 << 20
 
 
 class GcsStorage(Storage):
@@ -170,7 +174,7 @@ class GcsStorage(Storage):
         with translate_errors(path):
             stream = blob_of(path).open(
                 "wb",
-                chunk_size=_CHUNK,
+                chunk_size=_SENT_CHUNK,
                 ignore_flush=True,
                 content_type="application/octet-stream",
                 if_generation_match=0,
@@ -235,7 +239,7 @@ class GcsStorage(Storage):
             OSError: either was changed by another run, or permissions are missing.
         """
         try:
-            generation = _copy(source, there, target, former)
+            generation = int(_rewrite(source, there, target, former).generation)
         except (ChangedError, FileNotFoundError):
             now = self.find(target)
             if now is None or now.crc32c != there.crc32c:
@@ -244,6 +248,18 @@ class GcsStorage(Storage):
         if source != target:
             self.remove(source, generation=there.version)
         return generation
+
+    def copy(self, source: str, target: str, *, size: int, crc32c: str) -> bool:
+        """Copies on the server: one request, whose answer has the checksum of the copy."""
+        try:
+            copied = stored_object(_rewrite(source, None, target, None))
+        except ChangedError:
+            # Another attempt, or one of a killed run.
+            return self.has_checksum(target, crc32c, size)
+        if (copied.size, copied.crc32c) == (size, crc32c):
+            return True
+        self.remove(target, generation=copied.version)
+        return False
 
     def remove(self, path: str, *, generation: int | None = None) -> None:
         with contextlib.suppress(FileNotFoundError, ChangedError), translate_errors(path):
@@ -260,7 +276,8 @@ class GcsStorage(Storage):
         return other.uri if other and not is_ours else None
 
 
-def _copy(source: str, there: Stored, target: str, former: Stored | None) -> int:
+def _rewrite(source: str, there: Stored | None, target: str, former: Stored | None) -> Blob:
+    """Copies an object, or one generation of it, over one of `target`, or where none is."""
     blob, original = blob_of(target), blob_of(source)
     token: str | None = None
     with translate_errors(target):
@@ -269,8 +286,8 @@ def _copy(source: str, there: Stored, target: str, former: Stored | None) -> int
                 original,
                 token=token,
                 if_generation_match=former.version if former else 0,
-                if_source_generation_match=there.version,
+                if_source_generation_match=there.version if there else None,
                 retry=retry(),
             )
             if token is None:
-                return int(blob.generation)
+                return blob

@@ -227,3 +227,31 @@ def test_only_layouts_that_ask_for_it_pay_for_sha256(
     asks = any(feature.source == "image.sha256" for feature in LAYOUTS[layout])
     assert len(calls) == (len(IMAGES) if asks else 0)
     assert asks == (layout == "detection")
+
+
+# Lengths of one, two, three and four bytes begin here.
+_BOUNDS = [2**7, 2**14, 2**21]
+
+
+@given(
+    st.sampled_from(_BOUNDS).flatmap(lambda bound: st.integers(max(1, bound - 200), bound + 20)),
+    st.text(max_size=200),
+    st.sampled_from(["slim", "tutorial", "landmark"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_length_of_an_example_shows_the_bytes_of_its_image(
+    size: int, key: str, layout: str
+) -> None:
+    made = ExampleEncoder(LAYOUTS[layout])
+    image = checked(bytes(size), key=key)
+    empty = image._replace(data=b"")
+    length = len(made.encode(image))
+    assert made.image_bytes(empty, length) == size
+    assert made.image_bytes(empty, length + 1) in (None, size + 1)
+
+
+def test_no_image_gives_an_example_that_is_too_short() -> None:
+    made = ExampleEncoder(LAYOUTS["slim"])
+    assert made.image_bytes(checked(b""), 20) is None
+    without = ExampleEncoder([Feature("id", "label.id", "int64")])
+    assert without.image_bytes(checked(b""), 20) is None

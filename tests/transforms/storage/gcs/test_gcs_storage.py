@@ -176,16 +176,35 @@ def test_a_move_does_not_overwrite_what_another_run_wrote(
     gcs: GcsServer, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gcs.put("photos", "new", b"new")
-    copy = gcs_storage._copy
+    copy = gcs_storage._rewrite
 
-    def overtaken(*arguments: object) -> int:
+    def overtaken(*arguments: object) -> object:
         gcs.put("photos", "target", b"of another run")
         return copy(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(gcs_storage, "_copy", overtaken)
+    monkeypatch.setattr(gcs_storage, "_rewrite", overtaken)
     with pytest.raises(OSError, match="overwritten"):
         STORAGE.rename(f"{bucket}/new", f"{bucket}/target")
     assert gcs.get("photos", "target") == b"of another run"
+
+
+def test_a_copy_is_one_request(gcs: GcsServer, bucket: str) -> None:
+    gcs.put("photos", "base", b"123456789")
+    copied = STORAGE.copy(f"{bucket}/base", f"{bucket}/new", size=9, crc32c="e3069283")
+    assert copied and gcs.counts() == {"POST rewrite": 1}
+    assert gcs.get("photos", "new") == b"123456789"
+    # A retry finds it.
+    assert STORAGE.copy(f"{bucket}/base", f"{bucket}/new", size=9, crc32c="e3069283")
+
+
+def test_a_copy_of_other_bytes_is_removed(gcs: GcsServer, bucket: str) -> None:
+    gcs.put("photos", "base", b"123456780")
+    assert not STORAGE.copy(f"{bucket}/base", f"{bucket}/new", size=9, crc32c="e3069283")
+    assert gcs.names("photos") == ["base"]
+    # What is in its place stays.
+    gcs.put("photos", "other", b"other")
+    assert not STORAGE.copy(f"{bucket}/base", f"{bucket}/other", size=9, crc32c="e3069283")
+    assert gcs.get("photos", "other") == b"other"
 
 
 def test_a_new_object_is_never_replaced(gcs: GcsServer, bucket: str) -> None:
@@ -203,7 +222,7 @@ def test_large_files_are_sent_in_parts(gcs: GcsServer, bucket: str) -> None:
         for start in range(0, len(data), 1 << 20):
             file.write(data[start : start + (1 << 20)])
     assert gcs.get("photos", "large") == data
-    assert gcs.counts() == {"POST upload": 1, "PUT upload": 3}
+    assert gcs.counts() == {"POST upload": 1, "PUT upload": 2}
     with STORAGE.open_reader(f"{bucket}/large") as file:
         assert file.read() == data
 

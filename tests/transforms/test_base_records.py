@@ -1,0 +1,115 @@
+"""Records of bases are read in few requests, and those of a compressed file in one pass."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transforms.storage.local_storage import LocalStorage
+
+from tests.transforms.indexed_shards import framed
+from transforms.base_records import CompressedRecords, record_sources
+from transforms.core.examples.tfrecord import TFRecordError
+from transforms.core.images.check import ImageInfo
+from transforms.core.index.stored_images import StoredImage
+
+MB = 1 << 20
+
+
+def stored(record: int, offset: int = -1, length: int = 10) -> StoredImage:
+    info = ImageInfo("jpeg", 1, 1, 3)
+    return StoredImage(0, "s", record, offset, length, "", "", "", info, 0, (), (1, 1))
+
+
+def runs(places: Sequence[tuple[int, int]], path: str = "s") -> list[list[int]]:
+    """The places, as offset and length, that are read together, by their numbers."""
+    placed = [(str(at), path, stored(at, *place)) for at, place in enumerate(places)]
+    found: dict[int, list[int]] = {}
+    for key, (source, _) in record_sources(placed).items():
+        found.setdefault(id(source), []).append(int(key))
+    return list(found.values())
+
+
+def test_neighbours_are_read_together() -> None:
+    assert runs([(0, 84), (100, 84), (300, 84)]) == [[0, 1], [2]]
+    # Up to 2 MB.
+    assert runs([(0, MB - 16), (MB, MB - 16), (2 * MB, 84)]) == [[0, 1], [2]]
+
+
+def test_a_gap_costs_less_than_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalStorage, "is_remote", True)
+    assert runs([(0, 84), (100, 84), (300, 84), (2 * MB, 84)]) == [[0, 1, 2], [3]]
+    # Up to 8 MB; never backwards.
+    assert runs([(0, 84), (MB, 7 * MB - 16), (8 * MB, 84), (4 * MB, 84)]) == [[0, 1], [2], [3]]
+
+
+def test_what_follows_is_fetched_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, payloads = tmp_path / "s", [bytes([at]) * 84 for at in range(5)]
+    far = 2 * MB
+    with path.open("wb") as file:
+        for at, payload in enumerate(payloads):
+            file.seek(at * far)
+            file.write(framed(payload))
+    asked: list[int] = []
+    read = LocalStorage.read_range
+
+    def noted(storage: LocalStorage, path: str, offset: int, length: int, **more: Any) -> bytes:
+        asked.append(offset // far)
+        return read(storage, path, offset, length, **more)
+
+    monkeypatch.setattr(LocalStorage, "is_remote", True)
+    monkeypatch.setattr(LocalStorage, "read_range", noted)
+    placed = [(str(at), str(path), stored(at, at * far, 84)) for at in range(5)]
+    sources = record_sources(placed)
+    for at, payload in enumerate(payloads):
+        source, place = sources[str(at)]
+        assert source.payload(place) == payload
+    assert sorted(asked) == [0, 1, 2, 3, 4]
+
+
+def zipped(tmp_path: Path, count: int) -> str:
+    path = tmp_path / "s.gz"
+    path.write_bytes(gzip.compress(b"".join(framed(bytes([at]) * 10) for at in range(count))))
+    return str(path)
+
+
+def test_a_compressed_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zipped(tmp_path, 6)
+    opened: list[str] = []
+    open_reader = LocalStorage.open_reader
+
+    def noted(storage: LocalStorage, path: str, **more: Any) -> Any:
+        opened.append(path)
+        return open_reader(storage, path, **more)
+
+    monkeypatch.setattr(LocalStorage, "open_reader", noted)
+    sources = record_sources([(str(at), path, stored(at)) for at in (0, 1, 3, 4)])
+    # Threads ask in any order.
+    for at in (3, 0, 4, 1):
+        source, place = sources[str(at)]
+        assert source.payload(place) == bytes([at]) * 10
+        assert isinstance(source, CompressedRecords)
+        assert len(source._held) <= 2
+    assert opened == [path]
+
+
+def test_a_compressed_file_is_used_if_half_of_it_is_needed_in_order(tmp_path: Path) -> None:
+    def used(*records: int) -> list[str]:
+        return [*record_sources([(str(at), "s.gz", stored(at)) for at in records])]
+
+    assert used(0, 1, 2) == ["0", "1", "2"]
+    assert used(1, 3, 5) == ["1", "3", "5"]
+    assert used(7, 9) == []
+    assert used(2, 0, 1, 3, 4) == ["2", "3", "4"]
+
+
+def test_a_compressed_file_that_changed_is_an_error(tmp_path: Path) -> None:
+    path = zipped(tmp_path, 3)
+    sources = record_sources([(str(at), path, stored(at, length=11)) for at in (0, 3)])
+    for key, problem in (("0", "it has 10 bytes, and the index says 11"), ("3", "ends before")):
+        source, place = sources[key]
+        with pytest.raises(TFRecordError, match=problem):
+            source.payload(place)

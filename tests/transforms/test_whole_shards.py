@@ -1,0 +1,106 @@
+"""A shard of a base is copied only if it is the planned one, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.transforms.core.checked_images import checked
+from transforms.core.images.check import ImageInfo
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.index.stored_images import BaseShard, StoredImage, stored_side
+from transforms.core.planning.recipes import Recipes
+from transforms.core.records import ShardImage
+from transforms.core.rejections import Rejection
+from transforms.read_base import Base
+from transforms.whole_shards import WholeShard, find_whole_shard
+
+NAME = "train-00000-of-00001.tfrecord"
+RECIPES = Recipes("plain", "changed")
+BASES = (Base("one", "image", "", ""), Base("two", "image", "", ""))
+WHOLE = BaseShard(2, 1000, "0" * 8, "plain")
+
+
+def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> ShardImage:
+    """An image that is a record of a base."""
+    row = {
+        "shard": NAME,
+        "record": number,
+        **dict.fromkeys(("offset", "length", "size", "version", "height", "width"), 100 + number),
+        **dict.fromkeys(("channels", "orientation"), 1),
+        **dict.fromkeys(("changes", "source_height", "source_width", "perceptual_hash"), None),
+        "content": bytes(16),
+        "source_content": None,
+        "format": "jpeg",
+    }
+    text = stored_side(base, row, f"{number}.jpg", whole).cells
+    return ShardImage(number, str(number), f"{number}.jpg", 1, 1, "", 0, "", text)
+
+
+def find(
+    images: Sequence[ShardImage],
+    *,
+    name: str = NAME,
+    changes: tuple[str, ...] = ("untouched",),
+    readable: bool = False,
+) -> WholeShard | None:
+    def describe(image: ShardImage, stored: StoredImage) -> CheckedImage:
+        assert stored.info == ImageInfo("jpeg", stored.length, stored.length, 1)
+        return checked(b"")._replace(image=image, changes=changes)
+
+    def load(image: ShardImage) -> CheckedImage | Rejection:
+        return checked() if readable else Rejection("image", "empty", "", image.path, image.key)
+
+    return find_whole_shard(name, RECIPES, images, bases=BASES, describe=describe, load=load)
+
+
+FIRST, SECOND = planned(0, whole=WHOLE), planned(1)
+REJECTED = ShardImage(5, "5", "5.jpg", 1, 1, "", 0)
+
+
+def test_a_shard_of_the_same_records_is_found() -> None:
+    whole = find([FIRST, SECOND])
+    assert whole is not None
+    assert (whole.path, whole.entry, whole.lengths) == (f"two/{NAME}", WHOLE, [100, 101])
+
+
+def test_what_the_base_rejected_is_rejected_again() -> None:
+    for images in ([REJECTED, FIRST, SECOND], [FIRST, REJECTED, SECOND], [FIRST, SECOND, REJECTED]):
+        whole = find(images)
+        assert whole is not None
+        kinds = [isinstance(each, Rejection) for each in whole.images]
+        assert kinds == [image is REJECTED for image in images]
+        assert find(images, readable=True) is None
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        [],
+        [REJECTED],
+        [FIRST],
+        [SECOND],
+        [SECOND, FIRST],
+        [FIRST, planned(2)],
+        [FIRST, planned(1, base=0)],
+        [FIRST, SECOND, planned(2)],
+        [planned(0), SECOND],
+        [planned(0, whole=WHOLE._replace(recipe="other")), SECOND],
+        [planned(0, whole=WHOLE._replace(records=3)), SECOND],
+        # That of a shard with a changed image.
+        [planned(0, whole=WHOLE._replace(recipe="changed")), SECOND],
+    ],
+)
+def test_other_records_make_another_shard(images: list[ShardImage]) -> None:
+    assert find(images) is None
+
+
+def test_a_shard_of_another_name_is_another_one() -> None:
+    assert find([FIRST, SECOND], name="val-00000-of-00001.tfrecord") is None
+
+
+def test_changed_images_have_the_other_recipe() -> None:
+    assert find([FIRST, SECOND], changes=("resized",)) is None
+    first = planned(0, whole=WHOLE._replace(recipe="changed"))
+    assert find([first, SECOND], changes=("resized",)) is not None

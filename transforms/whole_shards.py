@@ -1,0 +1,107 @@
+"""Planned shards that a base holds byte for byte: they are copied or linked, not read.
+
+The recipe of a shard is a digest of its name, its images with their labels, the options that decide
+bytes and the versions of libraries: equal recipes mean equal bytes. A shard that a base
+lists under the recipe of a planned one, and whose records are the planned images in their order, is
+therefore the planned shard. Its checksum in the base's manifest proves the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from transforms.core.file_errors import check_final
+from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.pixel_options import UNTOUCHED
+from transforms.core.index.stored_images import BaseShard, StoredImage
+from transforms.core.planning.recipes import Recipes
+from transforms.core.records import ShardImage
+from transforms.core.rejections import Rejection
+from transforms.read_base import Base
+from transforms.storage.files import join, storage_of
+
+Described = CheckedImage | Rejection
+
+
+class WholeShard(NamedTuple):
+    """A shard of a base that is a planned one.
+
+    Attributes:
+        path: of its file.
+        entry: what the manifest of the base says of it.
+        images: what its records are made of, without the images, and the rejected ones in between.
+        lengths: bytes of each record's data.
+    """
+
+    path: str
+    entry: BaseShard
+    images: list[Described]
+    lengths: list[int]
+
+
+def find_whole_shard(
+    name: str,
+    recipes: Recipes,
+    images: Sequence[ShardImage],
+    *,
+    bases: Sequence[Base],
+    describe: Callable[[ShardImage, StoredImage], Described | None],
+    load: Callable[[ShardImage], Described],
+) -> WholeShard | None:
+    """The shard of a base that equals a planned one, or None.
+
+    Args:
+        name: of the planned shard.
+        recipes: that it may have.
+        images: planned for it, in their order.
+        bases: the datasets.
+        describe: what is known of an image without reading it; None if that is not enough.
+        load: reads an image that the base does not hold: it rejected it, and it must be rejected
+            again.
+    """
+    first = next((image for image in images if image.stored), None)
+    if first is None:
+        return None
+    stored = StoredImage.of_text(first.stored)
+    entry = stored.whole
+    if entry is None or stored.shard != name or entry.recipe not in recipes:
+        return None
+    found = [StoredImage.of_text(image.stored) if image.stored else None for image in images]
+    records = [each for each in found if each is not None]
+    places = [(each.base, each.shard, each.record) for each in records]
+    if places != [(stored.base, name, number) for number in range(entry.records)]:
+        return None
+    described: list[Described] = []
+    for image, record in zip(images, found, strict=True):
+        result = load(image) if record is None else describe(image, record)
+        # A record that is rejected now, or an image that is accepted now: the shard is another one.
+        if result is None or isinstance(result, Rejection) == (record is not None):
+            return None
+        described.append(result)
+    changes = [each.changes for each in described if isinstance(each, CheckedImage)]
+    is_changed = any(each != UNTOUCHED for each in changes)
+    if entry.recipe != (recipes.changed if is_changed else recipes.unchanged):
+        return None
+    path = join(bases[stored.base].folder, name)
+    return WholeShard(path, entry, described, [each.length for each in records])
+
+
+def copy_whole(whole: WholeShard, target: str) -> bool:
+    """Copies a shard within its storage, and compares the checksum of the copy.
+
+    Returns:
+        False if that cannot be done, or the shard is damaged: then its records are read, and a line
+        says which file they cannot be taken from.
+
+    Raises:
+        TransientError: a retry may succeed.
+    """
+    storage, entry = storage_of(target), whole.entry
+    if type(storage) is not type(storage_of(whole.path)):
+        return False
+    try:
+        return storage.copy(whole.path, target, size=entry.bytes, crc32c=entry.crc32c)
+    except OSError as error:
+        check_final(error, whole.path)
+        return False
