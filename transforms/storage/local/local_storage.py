@@ -21,7 +21,7 @@ from transforms.storage.file_metadata import FoundFile, Stored
 from transforms.storage.interface import Item, Result, Storage
 from transforms.storage.local.local_folders import NOTHING_THERE, LocalFolders
 from transforms.storage.local.local_globs import closed_folder, expand_glob
-from transforms.storage.local.ordinary_files import is_ordinary, is_ordinary_file
+from transforms.storage.local.ordinary_files import is_ordinary, is_ordinary_file, link_file
 
 # The errno of Linux and macOS for a link in the last part of a path.
 _IS_LINK = errno.ELOOP
@@ -31,9 +31,6 @@ _NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ENOTDIR)
 
 # The file system or the kernel does not support files without a name.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
-
-# The file system has no links, or not to another one, or not that many.
-_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 # Seconds between attempts to read a file after a temporary failure.
 _PAUSES = (0.1, 0.5, 2.0)
@@ -105,20 +102,9 @@ class LocalStorage(LocalFolders, Storage):
 
     def copy(self, source: str, target: str, *, size: int, crc32c: str) -> bool:
         """Links the file. This tool never writes into a file that has its name."""
-        status = os.lstat(source)
-        # A file of somebody else would stay theirs.
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            return False
         _remove(target)
-        try:
-            os.link(source, target, follow_symlinks=False)
-        except FileExistsError:
-            # Another attempt at the same shard.
-            pass
-        except OSError as error:
-            if error.errno in _NO_LINK:
-                return False
-            raise
+        if not link_file(source, target):
+            return False
         if self.has_checksum(target, crc32c, size):
             return True
         _remove(target)

@@ -7,6 +7,7 @@ regular: the kernel generates its bytes on reading, which can block or change so
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import stat
@@ -17,6 +18,9 @@ _MADE_UP = frozenset(
     "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs fusectl mqueue nfsd "
     "nsfs proc pstore rpc_pipefs securityfs selinuxfs smackfs sysfs tracefs".split()
 )
+
+# The file system has no links, or not to another one, or not that many.
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 _MOUNTS = Path("/proc/self/mountinfo")
 
@@ -32,6 +36,34 @@ def is_ordinary_file(path: str) -> bool:
         return is_ordinary(os.stat(path))
     except (OSError, ValueError):
         return False
+
+
+def link_file(source: str, target: str) -> bool:
+    """Makes a hard link to a regular file of this user.
+
+    Args:
+        source: the file; a link is not followed.
+        target: the new path. If another attempt made it meanwhile, it stays.
+
+    Returns:
+        False if it is a file of another kind or user, or the file system has no such link.
+
+    Raises:
+        OSError: it is not there.
+    """
+    status = os.lstat(source)
+    # A file of somebody else would stay theirs.
+    if not is_ordinary(status) or status.st_uid != os.geteuid():
+        return False
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise
+    return True
 
 
 @functools.lru_cache(maxsize=1)

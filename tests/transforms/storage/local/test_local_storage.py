@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import os
@@ -288,3 +289,35 @@ def test_parts_of_a_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda file, size, at: pread(file, min(size, 2), at))
     assert read(1, 7) == bytes(range(1, 8))
+
+
+def test_a_copy_is_a_link_with_the_listed_bytes(tmp_path: Path) -> None:
+    storage, source, target = LocalStorage(), tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"123456789")
+    target.write_bytes(b"of a killed run")
+    listed: dict[str, Any] = {"size": 9, "crc32c": "e3069283"}
+    assert storage.copy(str(source), str(target), **listed)
+    assert target.stat().st_ino == source.stat().st_ino
+    for data in (b"123456780", b"12345678", b"1234567890"):
+        source.unlink()
+        source.write_bytes(data)
+        assert not storage.copy(str(source), str(target), **listed)
+        assert not target.exists() and source.read_bytes() == data
+    (tmp_path / "link").symlink_to(source)
+    assert not storage.copy(str(tmp_path / "link"), str(target), **listed)
+    with pytest.raises(FileNotFoundError):
+        storage.copy(str(tmp_path / "gone"), str(target), **listed)
+
+
+@pytest.mark.parametrize("problem", [errno.EXDEV, errno.EPERM, errno.EMLINK])
+def test_where_links_are_impossible_nothing_is_copied(
+    problem: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(problem, "no")
+
+    (tmp_path / "a").write_bytes(b"123456789")
+    monkeypatch.setattr(os, "link", refused)
+    listed: dict[str, Any] = {"size": 9, "crc32c": "e3069283"}
+    assert not LocalStorage().copy(str(tmp_path / "a"), str(tmp_path / "b"), **listed)
+    assert not (tmp_path / "b").exists()
