@@ -15,6 +15,7 @@ from transforms.base_records import CompressedRecords, record_sources
 from transforms.core.examples.tfrecord import TFRecordError
 from transforms.core.images.check import ImageInfo
 from transforms.core.index.stored_images import StoredImage
+from transforms.storage.local.local_storage import LocalStorage
 
 MB = 1 << 20
 
