@@ -51,6 +51,9 @@ _INDEXES = "indexes"
 _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
 _FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide], _INDEXES: IndexPart}
 
+# Where `_ReadInputFn` sends what it hands on as it is.
+_TAGS: dict[type, str] = {NameRange: _REST, LabelCells: _LABELS, IndexPart: _INDEXES}
+
 # The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "records", "given", "none")
 
@@ -141,8 +144,8 @@ class _ReadInputFn(beam.DoFn):
         labels = LabelCounter()
         has_labels = source.is_images
         for result in self._read(source):
-            if isinstance(result, NameRange):
-                yield beam.pvalue.TaggedOutput(_REST, result)
+            if tag := _TAGS.get(type(result)):
+                yield beam.pvalue.TaggedOutput(tag, result)
             elif isinstance(result, Rejection):
                 if result.subject == "image":
                     PROGRESS.count("listing")
@@ -151,10 +154,6 @@ class _ReadInputFn(beam.DoFn):
             elif isinstance(result, Count):
                 self._counters[result.name].inc(result.value)
                 yield beam.pvalue.TaggedOutput(_COUNTS, result)
-            elif isinstance(result, LabelCells):
-                yield beam.pvalue.TaggedOutput(_LABELS, result)
-            elif isinstance(result, IndexPart):
-                yield beam.pvalue.TaggedOutput(_INDEXES, result)
             elif source.is_base:
                 yield result
             elif source.is_source:

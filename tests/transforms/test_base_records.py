@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transforms.storage.local_storage import LocalStorage
 
 from tests.transforms.indexed_shards import framed
 from transforms.base_records import CompressedRecords, record_sources

@@ -167,7 +167,7 @@ def read_index(
         table = table.combine_chunks()
         if table.column("record").to_pylist() != list(range(found.num_rows)):
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:200]
         raise RecordIndexError(f"{path} is damaged: {detail}") from error
     return table if columns is None else table.select(list(columns))
