@@ -40,7 +40,7 @@ class ConvertConfig:
         root: the folder below which record paths and keys begin; `RECORDS` without globs and rows
             that list images.
         output: the dataset's folder.
-        label_from: `csv`, `directory`, `regex`, `records` or `none`.
+        label_from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
         csv_paths: the label files.
         columns: positions of key and label in them; None without label files.
         csv_encoding: a Python codec name.

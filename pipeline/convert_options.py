@@ -25,7 +25,7 @@ class ConvertOptions(TypedDict, total=False):
     # images and labels
     images: Sequence[PathText] | PathText | None
     labels: PathText | None
-    label_from: Literal["csv", "directory", "regex", "none"] | None
+    label_from: Literal["csv", "directory", "regex", "webdataset", "records", "none"] | None
     label_regex: str | None
     label_key: str | int | None
     label_column: str | int | None

@@ -10,6 +10,7 @@ from pipeline.config import ConvertConfig
 from transforms.convert_images import ImageConverter
 from transforms.core.examples.row_records import RowChecker, row_bytes
 from transforms.core.labels.label_kinds import missing_labels
+from transforms.core.planning.archives import archive_path
 from transforms.drop_duplicates import DropDuplicates
 from transforms.find_images import ImageFinder
 from transforms.flow import (
@@ -48,8 +49,10 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     drop = None
     if config.dedupe == "drop":
         max_bytes = config.limits.max_bytes
+        # Of files in archives, no checksum comes with the listing.
+        waits = _waits(config) or any(map(archive_path, config.images))
         drop = DropDuplicates(
-            config.root, max_bytes=max_bytes, waits=_waits(config), sources=_sources(config)
+            config.root, max_bytes=max_bytes, waits=waits, sources=_sources(config)
         )
     plan: Plan = images | "Plan images" >> PlanImages(config.shard_plan, config.label_rules, drop)
     return plan

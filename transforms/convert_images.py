@@ -13,7 +13,7 @@ from transforms.core.features.feature_sources import Role
 from transforms.core.features.kept_values import KeptValues
 from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues, row_requirements
-from transforms.core.file_errors import check_final
+from transforms.core.file_errors import MemberError, check_final
 from transforms.core.formats.exif import orientation_tag
 from transforms.core.formats.headers import image_format
 from transforms.core.guard.decoder_guard import DecoderGuard
@@ -278,9 +278,8 @@ class ImageConverter:
             return read_original(self._root, image, max_bytes=self._limits.max_bytes)
         except OSError as error:
             check_final(error, full_uri(self._root, image.path))
-            raise RejectedImageError(
-                Reason.UNREADABLE, error.strerror or first_line(error)
-            ) from error
+            reason = Reason.BAD_MEMBER if isinstance(error, MemberError) else Reason.UNREADABLE
+            raise RejectedImageError(reason, error.strerror or first_line(error)) from error
 
     def _too_large(self, size: int) -> RejectedImageError:
         detail = f"{size} bytes; --max_bytes is {self._limits.max_bytes}"

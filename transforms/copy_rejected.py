@@ -13,6 +13,7 @@ from transforms.core.arguments import path_text, root_text
 from transforms.core.dataset.image_file_names import file_stem
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.file_errors import check_final
+from transforms.core.planning.archives import as_folder
 from transforms.core.planning.keys import full_uri
 from transforms.core.records import Count
 from transforms.core.rejections import Reason, Rejection
@@ -113,8 +114,10 @@ def quarantined(folder: str, rejection: Rejection) -> str:
     'q/empty_file/cat/1.jpg'
     >>> quarantined("q", Rejection("image", "empty_file", "0 bytes", "../../1.jpg", "1"))
     'q/empty_file/%2E%2E/%2E%2E/1.jpg'
+    >>> quarantined("q", Rejection("image", "empty_file", "0 bytes", "a.zip!/1.jpg", "1"))
+    'q/empty_file/a.zip/1.jpg'
     """
-    path = rejection.path.replace("://", "/").lstrip("/")
+    path = as_folder(rejection.path).replace("://", "/").lstrip("/")
     return join(folder, rejection.reason, *map(_segment, path.split("/")))
 
 

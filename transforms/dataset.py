@@ -19,6 +19,7 @@ from transforms.core.arguments import (
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LABEL_KINDS, missing_labels
 from transforms.core.labels.path_labels import PathRules, parse_label_regex
+from transforms.core.planning.archives import archive_problem
 from transforms.core.planning.image_globs import any_case, expand_braces
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.planning.split_assignment import SPLIT_SOURCES, SplitAssigner
@@ -39,7 +40,7 @@ __all__ = ["FindImages", "LabelImages", "WriteDataset"]
 _FIRST_ROWS = 20
 
 # Where labels come from without a CSV.
-_PATH_LABELS = ("directory", "regex", "none")
+_PATH_LABELS = ("directory", "regex", "webdataset", "none")
 
 
 class FindImages(FindLabelledImages):
@@ -72,14 +73,14 @@ class FindImages(FindLabelledImages):
         """Checks the inputs: finds an image for each glob, and reads the first rows of `labels`.
 
         Args:
-            images: globs.
+            images: globs, also of files in archives, such as `photos.zip!/**/*.jpg`.
             labels: path of a CSV, or None.
             label_key: its column that names images, by name or number; None to infer it.
             label_column: its column of labels, by name or number; None to infer it.
             csv_encoding: a Python codec name.
             csv_delimiter: the character between cells, or `tab`; None to infer it.
-            label_from: `directory`, `regex` or `none` without `labels`; None is `regex` with
-                `label_regex`, and `directory` without.
+            label_from: `directory`, `regex`, `webdataset` or `none` without `labels`; None is
+                `regex` with `label_regex`, and `directory` without.
             label_regex: finds the label in a path below `root`.
             label_kind: the same as for `WriteDataset`; with `text`, `nan` is also a label.
             class_names: the same as for `WriteDataset`; a class `NA` is then a label.
@@ -157,6 +158,9 @@ def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
     found: list[str] = []
     for pattern in path_texts("images", images):
         globs = expand_braces(pattern)
+        for glob in globs:
+            if problem := archive_problem(glob):
+                raise ValueError(f"images {glob!r} {problem}")
         listings = (storage_of(glob).list_files(any_case(glob)) for glob in globs)
         # A job over nothing would publish an empty dataset.
         if not any(next(listing, None) for listing in listings):

@@ -62,6 +62,7 @@ class ImageFinder:
         self._rules = rules
         self._left_out = left_out or LeftOut()
         self._with_checksums = with_checksums
+        self._reads_neighbours = rules.label_from == "webdataset"
         self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
 
     def find(
@@ -94,9 +95,13 @@ class ImageFinder:
             detail = f"the name holds bytes that are not UTF-8: {shown}"
             return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
         key = image_key(file.uri, kind=self._key, root=self._root)
+        if file.problem:
+            return Rejection("image", Reason.BAD_MEMBER.value, file.problem, path, key)
         label = split = ""
         if self._reads_paths:
             label, split = self._rules.label(path, folder=folder), self._rules.split(path)
+        if self._reads_neighbours:
+            label = file.label
         return key, JoinSide(
             path, file.size, file.version, label, "", split, "", "", True, file.checksum
         )

@@ -55,7 +55,7 @@ _FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide], _INDEXES: Index
 _TAGS: dict[type, str] = {NameRange: _REST, LabelCells: _LABELS, IndexPart: _INDEXES}
 
 # The source of the labels: `given` by the pipeline itself.
-_LABEL_SOURCES = ("csv", "directory", "regex", "records", "given", "none")
+_LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given", "none")
 
 Joined = LabelledImage | Rejection | Count
 

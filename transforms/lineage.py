@@ -11,6 +11,7 @@ import os
 from apache_beam.io.filesystems import FileSystems
 
 from transforms.core.globs import WILDCARD, literal_prefix
+from transforms.core.planning.archives import archive_path
 
 
 def report_source(path: str) -> None:
@@ -33,7 +34,11 @@ def _asset(path: str) -> str:
     'gs://bucket/photos'
     >>> _asset("gs://bucket/*.jpg")
     'gs://bucket/'
+    >>> _asset("gs://bucket/photos.zip!/cat/*.jpg")
+    'gs://bucket/photos.zip'
     """
+    if parts := archive_path(path):
+        path = parts.archive
     if WILDCARD.search(path):
         folder, slash, _ = literal_prefix(path).rpartition("/")
         path = folder or slash

@@ -22,8 +22,8 @@ IMAGES_AND_LABELS = (
         name="images",
         metavar="GLOB|DATASET",
         parse=not_empty,
-        help="image glob, or the folder of a dataset, whose records are images; repeatable; if "
-        "omitted, the CSV lists the images",
+        help="image glob, also of files in archives ('photos.zip!/**/*.jpg'), or the folder of a "
+        "dataset, whose records are images; repeatable; if omitted, the CSV lists the images",
         is_repeatable=True,
         is_path=True,
         parameter=Parameter(
@@ -45,9 +45,9 @@ IMAGES_AND_LABELS = (
     ),
     Option(
         name="label_from",
-        choices=("csv", "directory", "regex", "records", "none"),
-        help="source of labels; if omitted: csv with --labels, records of datasets, else directory "
-        "if there are folders",
+        choices=("csv", "directory", "regex", "webdataset", "records", "none"),
+        help="source of labels; if omitted: csv with --labels, records of datasets, webdataset if "
+        "archives hold labels, else directory if there are folders",
         of_images=True,
         needs=(LABELS._replace(values=("csv",)), Need("--label_regex EXPR", ("regex",))),
         recorded=lambda config: config.label_from,
@@ -59,7 +59,7 @@ IMAGES_AND_LABELS = (
         parse=label_regex,
         help="finds the label in an image's path: its group 'label', or its only group",
         of_images=True,
-        conflicts=(Conflict("label_from", ("csv", "directory", "records", "none")),),
+        conflicts=(Conflict("label_from", ("csv", "directory", "webdataset", "records", "none")),),
         recorded=lambda config: config.label_regex or None,
         parameter=Parameter("Expression that finds labels", "^.*[(].*[)].*$"),
     ),
@@ -77,7 +77,9 @@ IMAGES_AND_LABELS = (
         help="column that holds the label: its name, or 1, 2, ...",
         of_images=True,
         needs=(LABELS,),
-        conflicts=(Conflict("label_from", ("directory", "regex", "records", "none")),),
+        conflicts=(
+            Conflict("label_from", ("directory", "regex", "webdataset", "records", "none")),
+        ),
         recorded=lambda config: config.columns.label_name if config.columns else None,
         parameter=Parameter("Label column", COLUMN),
     ),

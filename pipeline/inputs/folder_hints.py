@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+from transforms.core.planning.archives import archive_path
 from transforms.core.planning.keys import IMAGE_EXTENSIONS
 from transforms.storage.files import join, storage_of
 
@@ -20,6 +21,17 @@ def images_in_folder(folder: str) -> str:
 def csvs_in_folder(folder: str) -> str:
     """What to pass to `--labels` instead of a folder: its CSV, or a glob of several."""
     return _glob_hint(folder, frozenset({"csv", "tsv"}), "*.csv")
+
+
+def files_in_archive(pattern: str) -> str:
+    """Why a glob of files in archives does not match; empty for another glob."""
+    parts = archive_path(pattern)
+    if parts is None:
+        return ""
+    first = next(storage_of(pattern).list_files(f"{parts.archive}!/**"), None)
+    if first is None:
+        return f"there is no archive {parts.archive!r}, or no file in it"
+    return f"a file in an archive is {first.uri!r}"
 
 
 def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:

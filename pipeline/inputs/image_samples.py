@@ -6,12 +6,13 @@ import dataclasses
 import glob
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline.errors import UsageError, input_error
-from pipeline.inputs.folder_hints import csvs_in_folder, images_in_folder
+from pipeline.inputs.folder_hints import csvs_in_folder, files_in_archive, images_in_folder
 from pipeline.inputs.job_size import JobSize
+from transforms.core.planning.archives import archive_problem
 from transforms.core.planning.image_globs import any_case, expand_braces, other_case
 from transforms.core.planning.keys import fixed_root, image_key
 from transforms.find_images import LeftOut
@@ -32,6 +33,7 @@ class ImageSample:
         is_all: whether there are no more.
         others: those with an extension in a different case than in their glob.
         size: of the job, as far as the sample shows it.
+        labels: of those that have one next to them in their archive.
     """
 
     uris: list[str]
@@ -39,6 +41,7 @@ class ImageSample:
     is_all: bool
     others: int = 0
     size: JobSize = JobSize()
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
 
     def keys(self, kind: str) -> set[str]:
@@ -63,6 +66,9 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
         UsageError: a glob matches nothing, or cannot be listed.
     """
     plain = [(each, pattern) for pattern in globs for each in plain_globs([pattern], "--images")]
+    for each, _ in plain:
+        if problem := archive_problem(each):
+            raise UsageError(f"--images {each!r} {problem}")
 
     def first(at: int, count: int) -> list[FoundFile]:
         each = plain[at][0]
@@ -95,7 +101,8 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
     )
     uris = [file.uri for files in found for file in files]
     size = sum(file.size for files in found for file in files)
-    return ImageSample(uris, root, is_all, others, JobSize(len(uris), size, is_all))
+    labels = {file.uri: file.label for files in found for file in files if file.label}
+    return ImageSample(uris, root, is_all, others, JobSize(len(uris), size, is_all), labels)
 
 
 def _lists(pattern: str) -> bool:
@@ -145,6 +152,8 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
         pattern: the glob, of images unless `of_labels`.
         of_labels: whether it is that of `--labels`.
     """
+    if hint := files_in_archive(pattern):
+        return hint
     in_folder = csvs_in_folder if of_labels else images_in_folder
     storage = storage_of(pattern)
     if storage.is_folder(pattern):

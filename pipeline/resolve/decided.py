@@ -54,6 +54,7 @@ def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
         "directory": "the images are in several folders",
         "records": "--images names datasets with labels",
         "none": "--images names datasets without labels",
+        "webdataset": "the archives hold labels next to the images",
     }
     return Decision(what, source, because[source], "--label_from")
 

@@ -42,7 +42,7 @@ _FIRST_ROWS = 20
 def label_source(
     flags: argparse.Namespace, sample: ImageSample, sources: Sequence[SourceDataset] = ()
 ) -> str:
-    """Where labels come from: `csv`, `directory`, `regex`, `records` or `none`.
+    """Where labels come from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
 
     Args:
         flags: those of the command line.
@@ -69,6 +69,7 @@ def label_source(
         for name in ("labels", "label_key"):
             if is_given(flags, name):
                 raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
+    _check_neighbours(flags, sample)
     # Rows list the images, and their labels come from elsewhere.
     lists_images = not flags.images and asks_path(flags)
     if lists_images and flags.label_from == "none":
@@ -80,6 +81,8 @@ def label_source(
         return "regex"
     if flags.label_from is not None:
         return str(flags.label_from)
+    if sample.labels:
+        return "webdataset"
     paths = [relative_path(uri, sample.root) for uri in sample.uris]
     if flags.split_from == "directory":
         paths = [path.partition("/")[2] for path in paths]
@@ -90,6 +93,14 @@ def label_source(
         "cannot tell where labels come from: give --labels CSV, or --label_from directory "
         "(a folder for each class) or none"
     )
+
+
+def _check_neighbours(flags: argparse.Namespace, sample: ImageSample) -> None:
+    if flags.label_from == "webdataset" and not sample.labels:
+        raise UsageError(
+            "--label_from webdataset finds no image with a KEY.cls, or a label in a KEY.json, next "
+            "to it; it reads .tar archives, as in --images 'shards/*.tar!/**/*.jpg'"
+        )
 
 
 def asks_path(flags: argparse.Namespace) -> bool:
@@ -245,7 +256,10 @@ def check_label_kind(
     if flags.label_kind != "auto" or flags.class_names is not None:
         return
     counter = LabelCounter()
-    if found is None or rules.label_from in ("directory", "regex"):
+    if rules.label_from == "webdataset":
+        for uri, label in sample.labels.items():
+            counter.add(label, listed_path(uri, sample.root))
+    elif found is None or rules.label_from in ("directory", "regex"):
         for path in (listed_path(uri, sample.root) for uri in sample.uris):
             if label := rules.label(path):
                 counter.add(label, path)

@@ -192,7 +192,7 @@ def read_layout(
             f"{of_label.source}, but --label_from is none"
         )
     of_rows = next((f for f in features if f.from_label and f.from_rows), None)
-    if of_rows and label_from in ("directory", "regex"):
+    if of_rows and label_from in ("directory", "regex", "webdataset"):
         raise UsageError(
             f"--layout {flags.layout}: the feature {of_rows.name!r} has the source "
             f"{of_rows.source}, which needs labels from rows, but --label_from is {label_from}"

@@ -71,6 +71,9 @@ CONVERSIONS = {
     "listed, automl": Conversion({"labels": "automl.csv", "seed": 7}),
     "listed": Conversion({"labels": "rows/listed.csv", **_ALL}),
     "listed outside": Conversion({"allow_outside": True}, "listed"),
+    # images in archives
+    "archive": Conversion({"images": "packed/photos.zip!/*/*.jpg", "label_from": "directory"}),
+    "webdataset": Conversion({"images": "packed/*.tar!/*.jpg", "label_from": "webdataset"}),
     # keys and paths
     "landmark": Conversion(
         {"images": ["photos/cat/*.jpg", "photos/[df]*/*.jp*"], "layout": "landmark"}

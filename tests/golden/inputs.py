@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.conftest import CLASSES, draw
 from tests.images import picture, saved, whole_images
+from tests.images.packed import tarred, zipped
 from tests.models import KERAS, saved_to
 
 MODIFIED = 1_700_000_000
@@ -66,6 +67,15 @@ def _write_images(folder: Path) -> None:
         draw(folder / "damaged" / "dog" / f"dog-{number}.img", seed=20 + number)
     for number, (name, seed) in enumerate(_EQUAL):
         draw(folder / "equal" / name / f"{name}-{number}.jpg", seed=30 + seed)
+    # In archives: not compressed, so that no library decides their bytes.
+    photos = [
+        (stem, (folder / "photos" / stem[:3] / f"{stem}.jpg").read_bytes()) for stem in _STEMS
+    ]
+    packed = {f"{stem[:3]}/{stem}.jpg": data for stem, data in photos}
+    _write(folder / "packed" / "photos.zip", zipped(packed))
+    samples = {f"{stem}.jpg": data for stem, data in photos}
+    classes = {f"{stem}.cls": stem[:3].encode() for stem in _STEMS}
+    _write(folder / "packed" / "samples.tar", tarred({**samples, **classes}))
     for seed in range(3):
         large = saved(picture("RGB", 520, 520, seed=seed), "PNG", compress_level=0)
         _write(folder / "large" / f"{seed}.png", large)

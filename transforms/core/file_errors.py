@@ -45,6 +45,13 @@ class TooLargeError(FinalError):
         super().__init__(errno.EFBIG, problem, path)
 
 
+class MemberError(FinalError):
+    """A file in an archive is encrypted, damaged, or no file; the rest can be read."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(errno.EIO, problem)
+
+
 class TransientError(OSError):
     """A read failed but may succeed later; the message says what to do."""
 

@@ -21,6 +21,7 @@ class Reason(enum.StrEnum):
     # images: reading and decoding
     UNREADABLE = "unreadable"
     OUTSIDE_ROOT = "outside_root"
+    BAD_MEMBER = "bad_member"
     EMPTY_FILE = "empty_file"
     TOO_MANY_BYTES = "too_many_bytes"
     TOO_MANY_PIXELS = "too_many_pixels"
@@ -57,6 +58,7 @@ class Reason(enum.StrEnum):
 HELP: dict[Reason, str] = {
     Reason.UNREADABLE: "the file cannot be read; check that it exists, and its permissions",
     Reason.OUTSIDE_ROOT: "a row names a file far from its CSV; --allow_outside permits it",
+    Reason.BAD_MEMBER: "a file in an archive is damaged, encrypted or a link; pack it again",
     Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
     Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise the limit to accept the file",
     Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise the limit to accept the image",

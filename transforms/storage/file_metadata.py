@@ -20,12 +20,16 @@ class FoundFile(NamedTuple):
         size: bytes.
         version: changes when the content does.
         checksum: CRC32C and MD5 in base64, 8 and 24 characters; see `Storage.list_range`.
+        problem: the reason why it cannot be read, if it is in an archive that says so.
+        label: what its neighbours in an archive say; empty elsewhere.
     """
 
     uri: str
     size: int
     version: int
     checksum: str = ""
+    problem: str = ""
+    label: str = ""
 
 
 class Stored(NamedTuple):

@@ -10,6 +10,8 @@ from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import crc32c_hex, parse_manifest
 from transforms.core.dataset.output_names import STAGING
 from transforms.core.file_errors import TooLargeError
+from transforms.core.planning.archives import archive_path
+from transforms.storage.archives.archive_storage import ArchiveStorage
 from transforms.storage.gcs.gcs_client import SCHEME
 from transforms.storage.gcs.gcs_storage import GcsStorage
 from transforms.storage.interface import Storage
@@ -23,9 +25,24 @@ _LOCAL, _GCS = LocalStorage(), GcsStorage()
 
 def storage_of(path: str) -> Storage:
     """The storage of a path or a glob; the only function that reads its scheme."""
+    if "!" in path and (parts := archive_path(path)):
+        return _archive_storage(_plain_storage(parts.archive), parts.kind)
     if "://" not in path:
         return _LOCAL
     return _GCS if path.startswith(SCHEME) else _beam_storage()
+
+
+def _plain_storage(path: str) -> Storage:
+    """The storage of a path that does not lead into an archive, even if it seems to."""
+    if "://" not in path:
+        return _LOCAL
+    return _GCS if path.startswith(SCHEME) else _beam_storage()
+
+
+@functools.cache
+def _archive_storage(inner: Storage, kind: str) -> Storage:
+    """The storage of what is in the archives of another storage."""
+    return ArchiveStorage(inner, kind)
 
 
 @functools.cache

@@ -205,10 +205,13 @@ class Storage(OutputFolders):
             file.seek(offset)
             return bytes(file.read(length))
 
-    def open_ranges(self, path: str, *, follow_links: bool = True) -> Callable[[int, int], bytes]:
+    def open_ranges(
+        self, path: str, *, follow_links: bool = True, version: int = 0
+    ) -> Callable[[int, int], bytes]:
         """A function from offset and length to a part of a file; see `read_range`.
 
-        Several threads may call it. It keeps the file open as long as it is referenced.
+        Several threads may call it. It keeps the file open as long as it is referenced. Where there
+        are generations, each part is of the one called `version`, unless that is 0.
         """
         return functools.partial(self.read_range, path, follow_links=follow_links)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from transforms.core.globs import WILDCARD
+from transforms.core.planning.archives import with_slash
 from transforms.core.planning.keys import IMAGE_EXTENSIONS
 
 _MAX_GLOBS = 1000
@@ -19,7 +20,8 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 def expand_braces(pattern: str) -> tuple[str, ...]:
     """Expands a pattern with alternatives to globs, in order, without repetitions.
 
-    Braces without a comma are literal, as in a shell.
+    Braces without a comma are literal, as in a shell. A glob in an archive gets the slash after
+    its `!` if it is missing.
 
     Raises:
         ValueError: there are too many.
@@ -35,7 +37,7 @@ def expand_braces(pattern: str) -> tuple[str, ...]:
         glob = todo.pop()
         found = _BRACES.search(glob)
         if found is None:
-            done[glob] = None
+            done[with_slash(glob)] = None
         else:
             before, after = glob[: found.start()], glob[found.end() :]
             todo += [f"{before}{part}{after}" for part in reversed(found[1].split(","))]

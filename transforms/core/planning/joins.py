@@ -23,6 +23,7 @@ _MAX_NAMED = 5
 _NO_LABEL = {
     "directory": "it is not in the folder of a class",
     "regex": "--label_regex finds no label in its path",
+    "webdataset": "its archive has no KEY.cls for it, and no label in a KEY.json",
     "given": "its label is empty",
 }
 
@@ -44,8 +45,8 @@ def join_group(
     Args:
         key: the join key.
         group: the images and rows that have it.
-        label_from: `csv` when labels come from rows; `directory`, `regex`, `given` or `none` when
-            an image has its own, or needs none. Rows may still list these images.
+        label_from: `csv` when labels come from rows; `directory`, `regex`, `webdataset`, `given`
+            or `none` when an image has its own, or needs none. Rows may still list these images.
         assigner: gives the image its split and its order.
         requirements: the requirements of the layout for rows.
 

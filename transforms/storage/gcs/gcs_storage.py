@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
+import functools
 import glob
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from transforms.core.dataset.output_names import STAGING
@@ -150,8 +151,12 @@ class GcsStorage(Storage):
     def read_range(
         self, path: str, offset: int, length: int, *, follow_links: bool = True
     ) -> bytes:
-        with translate_errors(path):
-            return bytes(retry()(get_media)(path, None, part=(offset, length))[0])
+        return _read_part(path, None, offset, length)
+
+    def open_ranges(
+        self, path: str, *, follow_links: bool = True, version: int = 0
+    ) -> Callable[[int, int], bytes]:
+        return functools.partial(_read_part, path, version or None)
 
     @contextlib.contextmanager
     def open_reader(self, path: str, *, follow_links: bool = True) -> Iterator[BinaryIO]:
@@ -274,6 +279,11 @@ class GcsStorage(Storage):
         other = next(self.list_files(f"{folder}/**"), None)
         is_ours = next(self.list_files(f"{folder}/{STAGING}/**"), None) is not None
         return other.uri if other and not is_ours else None
+
+
+def _read_part(uri: str, generation: int | None, offset: int, length: int) -> bytes:
+    with translate_errors(uri):
+        return bytes(retry()(get_media)(uri, generation, part=(offset, length))[0])
 
 
 def _rewrite(source: str, there: Stored | None, target: str, former: Stored | None) -> Blob:

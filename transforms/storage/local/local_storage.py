@@ -73,7 +73,9 @@ class LocalStorage(LocalFolders, Storage):
     def open_reader(self, path: str, *, follow_links: bool = True) -> BinaryIO:
         return os.fdopen(_open_ordinary(path, follow_links), "rb")
 
-    def open_ranges(self, path: str, *, follow_links: bool = True) -> Callable[[int, int], bytes]:
+    def open_ranges(
+        self, path: str, *, follow_links: bool = True, version: int = 0
+    ) -> Callable[[int, int], bytes]:
         return _OpenFile(_open_ordinary(path, follow_links)).read
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:

@@ -1,0 +1,329 @@
+"""Images inside archives: the same dataset as from a folder with the same files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.images.packed import damaged, tarred, with_flag, with_size, zipped
+from tests.marks import rest_slow
+from tests.pipeline.commands import (
+    check_sound,
+    convert,
+    digests,
+    index_rows,
+    make_dataset,
+    plan,
+    run_process,
+    show,
+)
+from tests.pipeline.reading import labels
+from tests.servers.gcs import GcsServer
+from transforms.core.dataset.output_names import INDEX
+
+FLAGS: dict[str, Any] = {"label_from": "directory", "splits": "train=0.7,test=0.3"}
+
+
+@pytest.fixture
+def files(photos: Path) -> dict[str, bytes]:
+    """The photos by their paths."""
+    paths = sorted(photos.glob("*/*.jpg"))
+    return {path.relative_to(photos).as_posix(): path.read_bytes() for path in paths}
+
+
+@pytest.fixture
+def archive(request: pytest.FixtureRequest, tmp_path: Path, files: dict[str, bytes]) -> Path:
+    """A zip of the photos, or a tar for `of_kind`."""
+    kind = getattr(request, "param", "zip")
+    path = tmp_path / f"한강.{kind}"
+    path.write_bytes(zipped(files, zipfile.ZIP_DEFLATED) if kind == "zip" else tarred(files))
+    return path
+
+
+def of_kind(*kinds: str) -> pytest.MarkDecorator:
+    """Runs a test with archives of these kinds."""
+    return pytest.mark.parametrize("archive", kinds, indirect=True)
+
+
+def records(folder: Path) -> dict[str, str]:
+    """The digests of the files that do not name the inputs."""
+    names = ("manifest.json", "report.html")
+    found = digests(folder).items()
+    return {name: each for name, each in found if name not in names and INDEX not in name}
+
+
+@of_kind("zip", "tar")
+def test_records_are_those_of_the_unpacked_files(
+    archive: Path, photos: Path, tmp_path: Path
+) -> None:
+    made = make_dataset(tmp_path / "made", images=f"{archive}!/**/*.jpg", **FLAGS)
+    plain = make_dataset(tmp_path / "plain", images=f"{photos}/**/*.jpg", **FLAGS)
+    assert records(made.folder) == records(plain.folder)
+    assert index_rows(made.folder) == index_rows(plain.folder)
+    check_sound(made.folder)
+    ran = show(made.folder, "--limit", 1)
+    assert ran.code == 0, ran.err
+
+
+def test_a_rerun_finds_nothing_to_do(
+    archive: Path, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    # Without the slash, as one may write it.
+    flags = {"images": f"{archive}!*/*.jpg", "output": tmp_path / "out", **FLAGS}
+    assert convert(**flags).code == 0
+    before = digests(tmp_path / "out")
+    again = convert(**flags)
+    assert (again.code, "up to date" in again.out) == (0, True)
+    assert digests(tmp_path / "out") == before
+    # A new time alone leads to the same records.
+    os.utime(archive, ns=(1, 1))
+    assert "up to date" in convert(**flags).out
+    first, second, *_ = files
+    changed = {**files, first: files[second]}
+    archive.write_bytes(zipped(changed) if archive.suffix == ".zip" else tarred(changed))
+    assert "holds a dataset of other inputs" in convert(**flags).error()
+
+
+def test_reuse_reads_no_member(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transforms.storage.archives.archive_storage import ArchiveStorage
+
+    opened: list[str] = []
+    read = ArchiveStorage.read_listed
+
+    def noted(storage: ArchiveStorage, uri: str, **given: Any) -> bytes:
+        opened.append(uri)
+        return read(storage, uri, **given)
+
+    monkeypatch.setattr(ArchiveStorage, "read_listed", noted)
+    flags = {**FLAGS, "images": f"{archive}!/**/*.jpg"}
+    base = make_dataset(tmp_path / "base", **flags)
+    assert opened
+    opened.clear()
+    flags["seed"] = 9
+    reused = make_dataset(tmp_path / "reused" / "out", reuse=base.folder, **flags)
+    assert opened == []
+    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
+    assert digests(reused.folder) == digests(fresh.folder)
+
+
+def test_rows_and_keys_name_files_in_archives(
+    archive: Path, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    name = next(iter(files))
+    (tmp_path / "list.csv").write_text(f"image_uri,label\n{archive.name}!/{name},a\n")
+    listed = make_dataset(tmp_path / "listed", labels=tmp_path / "list.csv")
+    assert labels(listed) == {Path(name).stem: "a"}
+    (tmp_path / "keys.txt").write_text(f"{name}\nabsent.jpg\n")
+    kept = make_dataset(
+        tmp_path / "kept", images=f"{archive}!/**", keys=tmp_path / "keys.txt", **FLAGS
+    )
+    assert list(labels(kept)) == [Path(name).stem]
+    assert [line["key"] for line in kept.rejected] == ["absent.jpg"]
+
+
+def test_the_label_file_may_be_in_the_archive(tmp_path: Path, files: dict[str, bytes]) -> None:
+    rows = "id,label\n" + "".join(f"{Path(name).stem},x{name[0]}\n" for name in files)
+    (tmp_path / "all.zip").write_bytes(zipped({**files, "labels.csv": rows.encode()}))
+    made = make_dataset(
+        tmp_path / "out",
+        images=f"{tmp_path}/all.zip!/**",
+        labels=f"{tmp_path}/all.zip!/labels.csv",
+    )
+    assert made.classes == sorted({f"x{name[0]}" for name in files})
+    assert made.rejected == []
+
+
+def test_a_dropped_duplicate_may_be_in_an_archive(tmp_path: Path, files: dict[str, bytes]) -> None:
+    data = next(iter(files.values()))
+    (tmp_path / "a.zip").write_bytes(zipped({"b.jpg": data}, zipfile.ZIP_DEFLATED))
+    (tmp_path / "a.jpg").write_bytes(data)
+    made = make_dataset(
+        tmp_path / "out",
+        images=[f"{tmp_path}/a.jpg", f"{tmp_path}/a.zip!/*"],
+        label_from="none",
+        dedupe="drop",
+        max_rejected="100%",
+    )
+    [line] = made.rejected
+    assert (line["reason"], line["path"]) == ("duplicate_image", f"{tmp_path}/a.zip!/b.jpg")
+
+
+def _bad_zip(fine: bytes, other: bytes) -> bytes:
+    names = ("fine.jpg", "encrypted.jpg", "lying.jpg", "empty.jpg")
+    whole = zipped({**dict.fromkeys(names, fine), "empty.jpg": b"", "../out.jpg": fine})
+    whole = with_flag(with_size(whole, "lying.jpg", 10), "encrypted.jpg", 1)
+    # Appended, so that only one file has these bytes.
+    with zipfile.ZipFile(target := io.BytesIO(whole), "a") as archive:
+        archive.writestr("damaged.jpg", other)
+        archive.writestr("bzip2.jpg", fine, zipfile.ZIP_BZIP2)
+    return damaged(target.getvalue(), other)
+
+
+def test_bad_files_are_rejected_one_by_one(tmp_path: Path, files: dict[str, bytes]) -> None:
+    fine, other, *_ = files.values()
+    (tmp_path / "bad.zip").write_bytes(_bad_zip(fine, other))
+    made = make_dataset(
+        tmp_path / "out",
+        images=f"{tmp_path}/bad.zip!/**/*.jpg",
+        label_from="none",
+        max_rejected="100%",
+        quarantine=tmp_path / "left",
+    )
+    start = f"{tmp_path}/bad.zip!/"
+    rejected = {line["path"].removeprefix(start): line for line in made.rejected}
+    assert {name: (line["reason"], line["detail"]) for name, line in rejected.items()} == {
+        "../out.jpg": ("bad_member", "its name '../out.jpg' leads out of the archive"),
+        "encrypted.jpg": ("bad_member", "it is encrypted: decrypt the archive"),
+        "lying.jpg": ("bad_member", "its checksum is wrong"),
+        "damaged.jpg": ("bad_member", "its checksum is wrong"),
+        "bzip2.jpg": (
+            "bad_member",
+            "its compression, bzip2, is not read: pack it again with deflate",
+        ),
+        "empty.jpg": ("empty_file", "0 bytes"),
+    }
+    assert made.ledger["records_written"] == 1
+    # What is whole is copied, and nothing outside of the folder.
+    copies = {path.relative_to(tmp_path) for path in (tmp_path / "left").rglob("*.jpg")}
+    assert copies == {Path("left/empty_file/empty.jpg")}
+    assert not (tmp_path.parent / "out.jpg").exists()
+
+
+def test_a_large_file_is_not_decompressed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    fine = next(iter(files.values()))
+    packed = zipped({"fine.jpg": fine, "bomb.jpg": bytes(5 << 20)}, zipfile.ZIP_DEFLATED)
+    (tmp_path / "bomb.zip").write_bytes(packed)
+    made = make_dataset(
+        tmp_path / "out",
+        images=f"{tmp_path}/bomb.zip!/*",
+        label_from="none",
+        max_rejected="100%",
+        max_bytes="1MB",
+    )
+    [line] = made.rejected
+    assert (line["reason"], Path(line["path"]).name) == ("too_many_bytes", "bomb.jpg")
+
+
+def _shards(files: dict[str, bytes], folder: Path) -> None:
+    """Two archives of a WebDataset, whose images have no folders."""
+    packed: list[dict[str, bytes]] = [{}, {}]
+    for number, (name, data) in enumerate(files.items()):
+        sample = packed[number % 2]
+        sample[f"{number:03d}.jpg"] = data
+        if number == 0:
+            continue
+        label = name.partition("/")[0]
+        if number % 3:
+            sample[f"{number:03d}.cls"] = f"{label}\n".encode()
+        else:
+            sample[f"{number:03d}.json"] = json.dumps({"label": label, "n": number}).encode()
+    for number, each in enumerate(packed):
+        (folder / f"shard-{number}.tar").write_bytes(tarred(each))
+
+
+@pytest.mark.parametrize("label_from", rest_slow([None, "webdataset"]))
+def test_labels_of_a_webdataset(
+    label_from: str | None, tmp_path: Path, files: dict[str, bytes]
+) -> None:
+    _shards(files, tmp_path)
+    made = make_dataset(
+        tmp_path / "out",
+        images=f"{tmp_path}/shard-*.tar!/*.jpg",
+        label_from=label_from,
+        max_rejected=1,
+    )
+    expected = {f"{at:03d}": name.partition("/")[0] for at, name in enumerate(files)}
+    unlabelled = expected.pop("000")
+    assert labels(made) == expected
+    assert unlabelled in made.classes
+    [line] = made.rejected
+    assert (line["reason"], line["path"]) == ("no_label", f"{tmp_path}/shard-0.tar!/000.jpg")
+    assert "no KEY.cls" in line["detail"]
+    decided = {each["what"]: each["value"] for each in made.manifest["decided"]}
+    assert decided["labels from"] == "webdataset"
+
+
+MISTAKES = {
+    "a.zip": "'a.zip' is an archive: write 'a.zip!/**/*' for the images in it",
+    "*.zip": "'*.zip' is an archive: write '*.zip!/**/*' for the images in it",
+    "a.tar.gz!/**": "decompress it to .tar, with gunzip 'a.tar.gz' or the like",
+    "a.tgz": "is a compressed tar, whose files can only be read one after the other",
+    "absent.zip!/**": "there is no archive 'absent.zip', or no file in it",
+    "a.zip!/*.png": "a file in an archive is 'a.zip!/cat/",
+    "broken.zip!/**": "broken.zip: it is a damaged zip archive, or none",
+    "broken.tar!/**": "broken.tar: it is a damaged tar archive, or none",
+}
+
+
+@pytest.mark.parametrize("images", MISTAKES)
+def test_mistakes_are_one_line(
+    images: str,
+    tmp_path: Path,
+    files: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.zip").write_bytes(zipped(files))
+    for name in ("a.tar.gz", "a.tgz", "broken.zip", "broken.tar"):
+        Path(name).write_bytes(b"no archive" * 200)
+    ran = convert(images=images, output="out", **FLAGS)
+    assert ran.code == 2
+    assert MISTAKES[images] in ran.error()
+
+
+def test_webdataset_labels_need_such_files(tmp_path: Path, files: dict[str, bytes]) -> None:
+    (tmp_path / "a.tar").write_bytes(tarred(files))
+    ran = plan(images=f"{tmp_path}/a.tar!/**", output=tmp_path / "out", label_from="webdataset")
+    assert ran.code == 2
+    assert "--label_from webdataset finds no image with a KEY.cls" in ran.error()
+
+
+def test_an_output_in_an_archive_is_refused(archive: Path, tmp_path: Path) -> None:
+    before = archive.read_bytes()
+    ran = convert(images=f"{archive}!/**/*.jpg", output=f"{archive}!/out", **FLAGS)
+    assert ran.code == 2
+    assert "an archive is only read" in ran.error()
+    assert archive.read_bytes() == before
+
+
+@of_kind("tar")
+def test_a_bucket_gives_the_same_records(
+    archive: Path, files: dict[str, bytes], gcs: GcsServer, tmp_path: Path
+) -> None:
+    gcs.make_bucket("photos")
+    name = f"in/{archive.name}"
+    gcs.put("photos", name, archive.read_bytes())
+    gcs.reset()
+    images = f"gs://photos/in/*{archive.suffix}!/**/*.jpg"
+    flags = {**FLAGS, "root": f"gs://photos/{name}!"}
+    # One archive, so its own root gives the keys of the local one.
+    made = make_dataset(tmp_path / "made", images=f"gs://photos/{name}!/**/*.jpg", **FLAGS)
+    local = make_dataset(tmp_path / "local", images=f"{archive}!/**/*.jpg", **FLAGS)
+    assert records(made.folder) == records(local.folder)
+    # The directory once, whose blocks hold it all, and each image once.
+    assert gcs.media_gets()[name] == 1 + len(files)
+    refused = plan(images=images, output=tmp_path / "x", **flags)
+    assert "does not contain all files" in refused.error()
+
+
+@pytest.mark.slow
+@of_kind("zip", "tar")
+def test_processes_write_the_same_bytes(archive: Path, photos: Path, tmp_path: Path) -> None:
+    """Workers read members that the launcher listed."""
+    flags = {**FLAGS, "images": f"{archive}!/**/*.jpg", "num_shards": 3}
+    one = make_dataset(tmp_path / "one" / "out", **flags)
+    ran = run_process(
+        "pipeline.convert", "--workers", "2", output=tmp_path / "two" / "out", **flags
+    )
+    assert ran.code == 0, ran.err
+    assert digests(tmp_path / "two" / "out") == digests(one.folder)
+    shutil.rmtree(tmp_path / "two")

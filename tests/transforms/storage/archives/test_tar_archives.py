@@ -1,0 +1,133 @@
+"""`transforms.storage.archives.tar_archives` on archives in memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+
+import pytest
+
+from tests.images.packed import tarred
+from transforms.core.file_errors import FinalError, MemberError
+from transforms.storage.archives.archive_file import ArchiveFile
+from transforms.storage.archives.archive_members import Member
+from transforms.storage.archives.tar_archives import read_tar_member, tar_members
+
+FILES = {"cat/1.jpg": b"meow" * 3_000, "./dog/2.jpg": b"woof", "한강.jpg": b"x" * 512, "e": b""}
+
+
+def members_of(data: bytes) -> list[Member]:
+    return tar_members(ArchiveFile(lambda at, n: data[at : at + n], len(data), block=512))
+
+
+def test_each_member_is_where_its_data_begins() -> None:
+    archive = tarred(FILES)
+    members = members_of(archive)
+    assert [member.name for member in members] == ["cat/1.jpg", "dog/2.jpg", "한강.jpg", "e"]
+    for member, data in zip(members, FILES.values(), strict=True):
+        requests: list[tuple[int, int]] = []
+
+        def read(offset: int, length: int) -> bytes:
+            requests.append((offset, length))  # noqa: B023
+            return archive[offset : offset + length]
+
+        assert read_tar_member(read, member.offset, member.size) == data
+        assert requests == ([(member.offset, member.size)] if data else [])
+
+
+@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_long_names_are_read(kind: int) -> None:
+    name = "/".join(["folder"] * 60) + "/é.jpg"
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=kind) as archive:
+        info = tarfile.TarInfo(name)
+        info.size = 1
+        archive.addfile(info, io.BytesIO(b"x"))
+    assert [member.name for member in members_of(target.getvalue())] == [name]
+
+
+def test_headers_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    following = tarfile.TarFile.next
+
+    def noted(self: tarfile.TarFile) -> tarfile.TarInfo | None:
+        kept.append(len(self.members))
+        return following(self)
+
+    monkeypatch.setattr(tarfile.TarFile, "next", noted)
+    members_of(tarred({f"{number}.jpg": b"x" for number in range(50)}))
+    assert max(kept) <= 1
+
+
+@pytest.mark.parametrize("name", ["../1.jpg", "a/../../1.jpg", "/etc/1.jpg"])
+def test_names_that_lead_out_are_refused(name: str) -> None:
+    [member] = members_of(tarred({name: b"x"}))
+    assert member.problem == f"its name {name!r} leads out of the archive"
+
+
+def test_links_are_not_followed() -> None:
+    [member] = members_of(tarred({}, links={"1.jpg": "/etc/passwd"}))
+    assert member.problem == "it is a link to '/etc/passwd', not a file"
+
+
+def test_labels_are_those_of_the_same_key() -> None:
+    fields = json.dumps({"label": 3, "caption": "a dog"}).encode()
+    files = {
+        "a/000.jpg": b"x",
+        "a/000.cls": b"cat\n",
+        "a/001.json": fields,
+        "a/001.left.jpg": b"x",
+        "b/000.jpg": b"x",
+        "a/002.json": b"{",
+        "a/002.jpg": b"x",
+        "a/003.cls": b" ",
+        "a/003.json": b'{"cls": "fox"}',
+        "a/003.jpg": b"x",
+    }
+    labels = {member.name: member.label for member in members_of(tarred(files))}
+    assert {name: label for name, label in labels.items() if name.endswith("jpg")} == {
+        "a/000.jpg": "cat",
+        "a/001.left.jpg": "3",
+        "b/000.jpg": "",
+        "a/002.jpg": "",
+        "a/003.jpg": "fox",
+    }
+
+
+def test_a_large_text_is_no_label() -> None:
+    [image, _] = members_of(tarred({"1.jpg": b"x", "1.cls": b"7" + b" " * (1 << 20)}))
+    assert image.label == ""
+
+
+def test_a_hostile_text_is_no_label() -> None:
+    [image, _] = members_of(tarred({"1.jpg": b"x", "1.json": b"[" * 60_000}))
+    assert image.label == ""
+
+
+WHOLE = tarred({"1.jpg": b"x" * 600, "2.jpg": b"y" * 600})
+
+
+DAMAGED = {
+    "empty": b"",
+    "text": b"no archive" * 100,
+    "gzip": gzip.compress(WHOLE),
+    "ends within a file": WHOLE[: 512 + 100],
+    "ends within a header": WHOLE[: 512 + 1024 + 100],
+    # The first file alone would look like a whole archive.
+    "second header": WHOLE[:1536] + b"?" * 512 + WHOLE[2048:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_archive_is_one_line(damage: str) -> None:
+    with pytest.raises(FinalError, match="damaged tar archive, or none") as caught:
+        members_of(DAMAGED[damage])
+    assert "\n" not in str(caught.value)
+
+
+def test_an_archive_that_was_cut_since_rejects_its_image() -> None:
+    member = members_of(WHOLE)[1]
+    with pytest.raises(MemberError, match="ends in the middle"):
+        read_tar_member(lambda at, n: WHOLE[:2000][at : at + n], member.offset, member.size)

@@ -1,0 +1,1 @@
+"""Files inside zip and tar archives, read without unpacking."""

@@ -1,0 +1,127 @@
+"""Tar archives: their files, and the labels that WebDataset puts next to its images."""
+
+from __future__ import annotations
+
+import errno
+import json
+import posixpath
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from transforms.core.file_errors import FinalError, MemberError
+from transforms.core.tables.csv_rows import label_text
+from transforms.storage.archives.archive_file import ArchiveFile
+from transforms.storage.archives.archive_members import MAX_OFFSET, Member, safe_name
+
+# The files of a sample that give its label, and the fields of the second one, by precedence.
+_LABEL_FILES = ("cls", "json")
+_LABEL_FIELDS = ("label", "class", "cls")
+
+# A larger file next to an image is no label.
+_MAX_LABEL_BYTES = 64 << 10
+
+
+def tar_members(file: ArchiveFile) -> list[Member]:
+    """The files in a tar, in its order, with the labels of a WebDataset.
+
+    Raises:
+        FinalError: it is damaged, or no tar.
+        OSError: it cannot be read.
+    """
+    labels: dict[str, dict[str, str]] = {}
+    members: list[Member] = []
+    try:
+        for info in _headers(file):
+            if info.isdir():
+                continue
+            name, problem = safe_name(info.name)
+            members.append(Member(name, info.size, info.offset_data, problem or _problem(info)))
+            key, extension = sample_key(name)
+            if extension in _LABEL_FILES and info.isreg() and info.size <= _MAX_LABEL_BYTES:
+                file.seek(info.offset_data)
+                text = file.read(info.size).decode(errors="replace")
+                labels.setdefault(key, {})[extension] = text
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        problem = f"it is a damaged tar archive, or none ({error})"
+        raise FinalError(errno.EIO, problem) from error
+    return list(_labelled(members, labels)) if labels else members
+
+
+def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
+    with tarfile.open(fileobj=file, mode="r:") as archive:
+        while (info := archive.next()) is not None:
+            yield info
+            # It keeps all of them otherwise.
+            archive.members = []  # type: ignore[attr-defined]
+        # A header that is damaged ends the archive for `tarfile`, and the rest would be missing.
+        file.seek(archive.offset)
+        if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
+            raise tarfile.ReadError(f"no header at byte {archive.offset}")
+
+
+def _problem(info: tarfile.TarInfo) -> str:
+    """The reason why a member cannot be read; empty if its header shows none."""
+    if info.issym() or info.islnk():
+        return f"it is a link to {info.linkname!r}, not a file"
+    if not info.isreg():
+        return "it is not a regular file"
+    if info.sparse is not None:
+        return "it is a sparse file, which is not read"
+    return "" if info.offset_data < MAX_OFFSET else "it begins outside of the archive"
+
+
+def sample_key(name: str) -> tuple[str, str]:
+    """The key and the extension of a file in a WebDataset archive, which begins at the first dot.
+
+    >>> sample_key("a.b/000.left.JPG"), sample_key("a/1")
+    (('a.b/000', 'left.jpg'), ('a/1', ''))
+    """
+    folder, base = posixpath.split(name)
+    stem, _, extension = base.partition(".")
+    return posixpath.join(folder, stem), extension.lower()
+
+
+def _labelled(members: Iterable[Member], texts: dict[str, dict[str, str]]) -> Iterator[Member]:
+    """The members with the labels of their samples."""
+    labels = {key: sample_label(files) for key, files in texts.items()}
+    for member in members:
+        label = labels.get(sample_key(member.name)[0])
+        yield member._replace(label=label) if label else member
+
+
+def sample_label(files: dict[str, str]) -> str:
+    """The label in the files of one sample, empty if there is none.
+
+    Args:
+        files: the texts of `KEY.cls` and `KEY.json`, by extension.
+
+    >>> sample_label({"cls": "7\\n"}), sample_label({"json": '{"label": "cat"}'})
+    ('7', 'cat')
+    >>> sample_label({"json": "[1]"}), sample_label({"json": '{"caption": "x"}'})
+    ('', '')
+    """
+    if label := label_text(files.get("cls", "")):
+        return label
+    try:
+        read: Any = json.loads(files.get("json") or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    for field in _LABEL_FIELDS if isinstance(read, dict) else ():
+        value = read.get(field)
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return label_text(str(value))
+    return ""
+
+
+def read_tar_member(read: Callable[[int, int], bytes], offset: int, size: int) -> bytes:
+    """The bytes of a member, with one request.
+
+    Raises:
+        MemberError: the archive ends before it does.
+        OSError: the archive cannot be read.
+    """
+    data = read(offset, size) if size else b""
+    if len(data) != size:
+        raise MemberError("the archive ends in the middle of it")
+    return data
