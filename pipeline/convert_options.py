@@ -46,7 +46,7 @@ class ConvertOptions(TypedDict, total=False):
     output: Required[PathText]
     splits: Several | None
     group_by: str | int | None
-    split_from: Literal["hash", "csv", "directory"] | None
+    split_from: Literal["hash", "csv", "directory", "records"] | None
     split_column: str | int | None
     seed: int | None
     num_shards: int | None
