@@ -93,6 +93,19 @@ def compare_datasets(former: str, other: str) -> Differences:
     return found._replace(files=other_files(*manifests))
 
 
+def dataset_records(folder: str) -> tuple[dict[str, Any], Records]:
+    """The manifest and the records of a dataset.
+
+    Raises:
+        DatasetError: see `compare_datasets`.
+    """
+    from pipeline.open_dataset import open_dataset
+
+    manifest = open_dataset(folder)
+    _check_indexes(folder, manifest)
+    return manifest, read_records(folder, manifest)
+
+
 def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
     """The records of a dataset, from its indexes.
 

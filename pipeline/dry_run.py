@@ -19,13 +19,16 @@ from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.ledger import ShardSummary, count_reasons
 from transforms.core.dataset.run_counts import Gathered, in_order
 from transforms.core.examples.row_records import RowChecker
+from transforms.core.features.row_features import row_requirements
+from transforms.core.index.source_records import is_source_record, reusable_record
 from transforms.core.labels.label_decisions import label_decisions
-from transforms.core.planning.row_cells import class_texts
+from transforms.core.planning.row_cells import class_texts, has_rows
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import ShardImage, ShardRow, planned
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.flow import Plan
 from transforms.gather import Everything, Gather
+from transforms.reused_images import ReusedImages
 from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
 
@@ -40,10 +43,15 @@ _FANOUT = 16
 class _MeasureShardFn(beam.DoFn):
     """Counts the images of a shard, their bytes and classes, and checks the cells of their rows.
 
-    The bytes of rows are in the totals.
+    The bytes of rows are in the totals. With a path, its images are written next to that, to be
+    compared with the datasets of `--reuse`.
     """
 
-    def __init__(self, config: ConvertConfig) -> None:
+    def __init__(self, config: ConvertConfig, path: str | None) -> None:
+        self._path = path
+        self._bases = config.bases
+        self._max_bytes = config.limits.max_bytes
+        self._many_labels = row_requirements(config.features).many_labels
         # The element's class does not say: decoded in another process, it is neither of the two.
         self._of_rows = config.of_rows
         self._values = config.row_values
@@ -54,6 +62,7 @@ class _MeasureShardFn(beam.DoFn):
         records = size = 0
         labels: Counter[str] = Counter()
         rejections: list[Rejection] = []
+        images: list[ShardImage] = []
         for element in planned(group):
             if (rejection := self._rejection(element)) is not None:
                 rejections.append(rejection)
@@ -63,6 +72,10 @@ class _MeasureShardFn(beam.DoFn):
                 image = cast(ShardImage, element)
                 size += image.size
                 labels.update(class_texts(image))
+                if self._path is not None:
+                    images.append(image)
+        if self._path is not None:
+            self._write_part(name, sorted(images))
         yield ShardSummary(
             name,
             "",
@@ -71,6 +84,31 @@ class _MeasureShardFn(beam.DoFn):
             labels=labels,
             rejections=tuple(rejections),
         )
+
+    def _write_part(self, name: str, images: list[ShardImage]) -> None:
+        """Writes what is compared with other datasets: only for `--reuse`."""
+        # Other plans do not wait for the import of Arrow.
+        from transforms.core.comparison.planned_records import PlannedReads, planned_part
+
+        images = [image._replace(stored=self._reusable(image)) for image in images]
+        # Larger ones are rejected, and not read.
+        read = [image for image in images if image.size <= self._max_bytes]
+        records = ReusedImages(self._bases, read)
+        opened = [image.size for image in read if not records.holds(image)]
+        reused = len(read) - len(opened)
+        reads = PlannedReads(reused, len(opened), sum(opened), records.ranges)
+        split = ShardName.parse(name).split
+        images = [each if records.holds(each) else each._replace(stored="") for each in images]
+        part = planned_part(images, split, reads, many_labels=self._many_labels)
+        path = f"{self._path}.{name}"
+        storage_of(path).write_whole(path, part)
+
+    def _reusable(self, image: ShardImage) -> str:
+        """The record in a dataset of `--reuse` that an image is taken from, as in `convert`."""
+        is_kept = self._values is not None and is_source_record(image.stored)
+        if is_kept and not has_rows(image.cells):
+            return ""
+        return reusable_record(image.stored)
 
     def _rejection(self, planned: ShardImage | ShardRow) -> Rejection | None:
         """The rejection that the cells of an image or a row will cause, if any."""
@@ -182,10 +220,12 @@ def _rejections(shard: ShardSummary) -> tuple[Rejection, ...]:
     return shard.rejections
 
 
-def _planned(plan: Plan, config: ConvertConfig) -> dict[str, beam.PCollection[Any]]:
+def _planned(
+    plan: Plan, config: ConvertConfig, parts: str | None
+) -> dict[str, beam.PCollection[Any]]:
     """What `_SumUpFn` gathers; on several machines, no more than one can hold."""
     shards = plan.shards | "Measure shards" >> beam.ParDo(
-        _MeasureShardFn(config)
+        _MeasureShardFn(config, parts)
     ).with_output_types(ShardSummary)
     rejections, counts = plan.rejections, plan.counts
     if not runs_in_process(shards.pipeline):
@@ -205,20 +245,33 @@ def _planned(plan: Plan, config: ConvertConfig) -> dict[str, beam.PCollection[An
 
 
 def plan_dataset(
-    config: ConvertConfig, path: str, beam_flags: Sequence[str], *, progress: str
+    config: ConvertConfig,
+    path: str,
+    beam_flags: Sequence[str],
+    *,
+    progress: str,
+    compares: bool = False,
 ) -> None:
     """Plans on the given runner, and writes the result to `path` as JSON.
+
+    Args:
+        config: what to plan.
+        path: of the result.
+        beam_flags: options of Beam.
+        progress: see `show_progress`.
+        compares: whether to write the images of each shard, too, next to `path`: see
+            `planned_part`.
 
     Raises:
         DatasetError: it fails for a reason that fits in one line.
     """
-
+    parts = path if compares else None
     # Records that may be reused change no plan.
-    planned = dataclasses.replace(config, bases=())
+    planned = config if compares else dataclasses.replace(config, bases=())
 
     def construct(pipeline: beam.Pipeline) -> None:
         _ = (
-            _planned(build_plan(pipeline, planned), config)
+            _planned(build_plan(pipeline, planned), config, parts)
             | "Gather what is planned" >> Gather()
             | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
         )

@@ -45,10 +45,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = check_flags(flags)
         folder = results_folder("plan", scratch, beam_flags)
         path = join(folder, f"plan-{uuid.uuid4().hex}.json")
-        plan_dataset(config, path, beam_flags, progress=progress_style(flags))
+        compares = bool(flags.reuse) and not flags.quiet
+        style = progress_style(flags)
+        plan_dataset(config, path, beam_flags, progress=style, compares=compares)
         plan = json.loads(storage_of(path).read_bytes(path))
         storage_of(path).remove(path)
-    lines = list(plan_lines(plan, flags.output))
+        reuse: list[str] = []
+        if compares:
+            from pipeline.planned_reuse import reuse_lines
+
+            reuse = list(reuse_lines(config, flags.reuse, path))
+    lines = list(plan_lines(plan, flags.output, reuse))
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
     warnings = dataset_warnings.from_manifest(plan)
@@ -56,8 +63,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UsageError(dataset_warnings.strict_message(warnings))
 
 
-def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
-    """The plan as lines of text."""
+def plan_lines(plan: dict[str, Any], output: str, reuse: Sequence[str] = ()) -> Iterator[str]:
+    """The plan as lines of text.
+
+    Args:
+        plan: the result of `plan_dataset`.
+        output: the folder that `convert` would write.
+        reuse: the lines about `--reuse`.
+    """
     from pipeline.summary import ledger_lines, reason_lines
 
     yield from decision_lines(from_manifest(plan))
@@ -74,6 +87,7 @@ def plan_lines(plan: dict[str, Any], output: str) -> Iterator[str]:
     yield from reason_lines(plan["rejected"], plan["options"])
     for detail in plan["bad_cells"]:
         yield f"          {detail}"
+    yield from reuse
     yield from dataset_warnings.warning_lines(dataset_warnings.from_manifest(plan))
     yield f"nothing written; convert would write {output}"
 

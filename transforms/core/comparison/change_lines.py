@@ -54,12 +54,34 @@ class Differences(NamedTuple):
 
     def summary_lines(self) -> Iterator[str]:
         """One line for each kind of difference."""
+        found, new = self.records, self.records.new.table
+        yield from self._lines_of_records()
+        named = _keys(new, found.kept[1][found.pixels])
+        count = len(found.pixels)
+        yield _line("pixels", f"{count} with another stored image", count, named)
+        yield _line("originals", f"{len(found.originals)} made from another file")
+        yield from self._lines_of_options()
+        other = "other features, such as boxes and cells, or with images without hashes"
+        yield _line("files", f"{self.files} with {other}")
+
+    def planned_lines(self) -> Iterator[str]:
+        """The lines that are known before images are opened, in which hashes are missing.
+
+        The other dataset is only planned: of images in both, those without a hash would be opened.
+        """
+        found, new = self.records, self.records.new.table
+        yield from self._lines_of_records()
+        opened = found.kept[1][found.new_unknown()]
+        count = len(opened)
+        yield _line("pixels", f"{count} to be read again", count, _keys(new, opened))
+        yield from self._lines_of_options()
+
+    def _lines_of_records(self) -> Iterator[str]:
         found = self.records
         old, new = found.old.table, found.new.table
         yield _line("records", f"{old.num_rows} -> {new.num_rows}, {len(found.kept[0])} in both")
         for name, table, rows in (("added", new, found.added), ("removed", old, found.removed)):
-            named = (repr(row["key"][:_MAX_TEXT]) for _, row in _sorted(table, rows, _MAX_NAMED))
-            yield _line(name, str(len(rows)), len(rows), named)
+            yield _line(name, str(len(rows)), len(rows), _keys(table, rows))
         for name, column, words in (
             ("relabelled", "label", "with another label"),
             ("moved", "split", "in another split"),
@@ -70,12 +92,9 @@ class Differences(NamedTuple):
                 for key, was, now in _pairs(found, rows, column, _MAX_NAMED)
             )
             yield _line(name, f"{len(rows)} {words}", len(rows), named)
-        count = len(found.pixels)
-        kept = _sorted(new, found.kept[1][found.pixels], _MAX_NAMED)
-        named = (repr(row["key"][:_MAX_TEXT]) for _, row in kept)
-        yield _line("pixels", f"{count} with another stored image", count, named)
-        yield _line("originals", f"{len(found.originals)} made from another file")
-        classes = found.classes()
+
+    def _lines_of_options(self) -> Iterator[str]:
+        classes = self.records.classes()
         named = (
             f"{name[:_MAX_TEXT]!r} from {_id(was)} to {_id(now)}"
             for name, (was, now) in classes.items()
@@ -86,8 +105,6 @@ class Differences(NamedTuple):
             for each in self.options
         )
         yield _line("options", str(len(self.options)), len(self.options), named)
-        other = "other features, such as boxes and cells, or with images without hashes"
-        yield _line("files", f"{self.files} with {other}")
 
     def json_lines(self) -> Iterator[str]:
         """A line of JSON for each difference, records sorted by key; the last has the counts."""
@@ -139,6 +156,12 @@ def _sorted(table: pa.Table, rows: Rows, limit: int | None = None) -> Iterator[t
     for start in range(0, len(order), _BATCH):
         batch = order[start : start + _BATCH]
         yield from zip(batch.tolist(), table.take(rows[batch]).to_pylist(), strict=True)
+
+
+def _keys(table: pa.Table, rows: Rows) -> Iterator[str]:
+    """The first keys of some rows of a table, as they are shown."""
+    for _, row in _sorted(table, rows, _MAX_NAMED):
+        yield repr(row["key"][:_MAX_TEXT])
 
 
 def _pairs(

@@ -111,6 +111,14 @@ class RecordChanges:
         names = ("added", "removed", "relabelled", "moved", "pixels", "originals")
         return {name: len(getattr(self, name)) for name in names}
 
+    def new_unknown(self) -> Rows:
+        """Which of `kept` have no hash in `new`."""
+        import pyarrow.compute as pc
+
+        content = self.new.table.column("content")
+        is_null: Rows = pc.is_null(content).to_numpy()
+        return np.flatnonzero(is_null[self.kept[1]])
+
     def classes(self) -> dict[str, tuple[int | None, int | None]]:
         """The classes that are new, gone or have another id: former and new id, by name."""
         old, new = self.old.classes, self.new.classes

@@ -83,9 +83,9 @@ class IndexRows:
             "offset": offsets,
             "length": self.lengths,
             "split": [split] * count,
-            "content": _binary(contents),
+            "content": binary_values(contents),
             # Most images are stored as they are: their hash would take 16 bytes twice.
-            "source_content": _binary(
+            "source_content": binary_values(
                 [
                     "" if source == stored else source
                     for stored, source in zip(contents, sources, strict=True)
@@ -96,7 +96,7 @@ class IndexRows:
             ],
             "orientation": tags,
             "changes": [None if each in ((), UNTOUCHED) else ",".join(each) for each in changes],
-            **_of_plan(planned, many_labels),
+            **plan_columns(planned, many_labels),
             **_of_sizes(infos, originals),
         }
         schema = index_schema(many_labels=many_labels)
@@ -115,8 +115,13 @@ def _offsets(lengths: Sequence[int]) -> list[int]:
     return offsets
 
 
-def _of_plan(planned: Sequence[ShardImage | ShardRow], many_labels: bool) -> dict[str, Any]:
-    """The columns that were known before an image was opened."""
+def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) -> dict[str, Any]:
+    """The columns that are known before an image is opened.
+
+    Args:
+        planned: the images of a shard, or its rows.
+        many_labels: see `index_schema`.
+    """
     # Not `isinstance`: in other processes Beam decodes records to classes of its own.
     if planned and hasattr(planned[0], "line"):
         return _of_rows(cast(Sequence[ShardRow], planned))
@@ -169,6 +174,6 @@ def _of_sizes(infos: Sequence[Any], originals: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _binary(digits: Sequence[str]) -> list[bytes | None]:
+def binary_values(digits: Sequence[str]) -> list[bytes | None]:
     """Hexadecimal digits as bytes; an empty text is null."""
     return [bytes.fromhex(each) if each else None for each in digits]

@@ -52,6 +52,17 @@ def test_the_summary() -> None:
     )
 
 
+def test_lines_before_images_are_opened() -> None:
+    planned = records_of([Row("same", label="cat", label_id=0), Row("other", content=None)])
+    found = Differences(compare_records(OLD, planned), FOUND.options)
+    lines = list(found.planned_lines())
+    assert [line.split()[0] for line in lines] == [
+        *("records", "added", "removed", "relabelled", "moved", "pixels", "class", "options")
+    ]
+    assert lines[5] == "pixels      1 to be read again: 'other'"
+    assert lines[-1] == list(FOUND.summary_lines())[-2]
+
+
 def test_lines_of_json() -> None:
     lines = [json.loads(line) for line in FOUND.json_lines()]
     new = [
