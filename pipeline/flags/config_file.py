@@ -17,6 +17,7 @@ import yaml
 
 from pipeline.errors import UsageError
 from pipeline.flags.flag_spelling import flag_name
+from pipeline.flags.flag_values import KNOWN_CLASSES, DatasetClasses
 from pipeline.flags.option import Option
 from pipeline.flags.option_table import OPTIONS
 from pipeline.flags.unknown_flags import find_unknown, flags_of, suggestion
@@ -43,7 +44,7 @@ class Config(NamedTuple):
     """
 
     words: list[str]
-    class_names: tuple[str, ...] | None
+    class_names: tuple[str, ...] | DatasetClasses | None
 
 
 class _Entry(NamedTuple):
@@ -53,13 +54,13 @@ class _Entry(NamedTuple):
         name: of the option, or of an option of Beam, with underscores.
         words: of a command line.
         where: the file and the line, for messages.
-        texts: the items of a list of class names, which has no words.
+        texts: the items of a list of class names, which has no words; or the classes of a dataset.
     """
 
     name: str
     words: Sequence[str]
     where: str
-    texts: tuple[str, ...] = ()
+    texts: tuple[str, ...] | DatasetClasses = ()
 
 
 def read_config(
@@ -225,7 +226,9 @@ def _of_manifest(text: str, path: str) -> Iterator[_Entry]:
     for name, value in _recorded(manifest).items():
         option = OPTIONS[name]
         if name == "class_names":
-            yield _Entry(name, (), path, tuple(map(str, value)))
+            names = tuple(map(str, value))
+            texts = DatasetClasses(names, path) if _are_known(manifest) else names
+            yield _Entry(name, (), path, texts)
         elif option.is_switch:
             yield _Entry(name, [f"--{name}"], path)
         elif option.is_repeatable:
@@ -251,6 +254,9 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
         del values["shard_size"]
     if values.get("quality") == DEFAULT_QUALITY and not options.get("reencode"):
         del values["quality"]
+    if _are_known(manifest) and "--label_kind" not in given:
+        # It follows from the names: given, it would make labels of missing cells, too.
+        values.pop("label_kind", None)
     if "--csv_delimiter" not in given:
         # Each file may have its own.
         values.pop("csv_delimiter", None)
@@ -263,6 +269,11 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if "--root" in given or len(inputs["labels"]) > 1:
         values["root"] = manifest["root"] or "."
     return values
+
+
+def _are_known(manifest: Mapping[str, Any]) -> bool:
+    """Whether the class names are those of a dataset, which is not needed again."""
+    return any(decision["what"] == KNOWN_CLASSES for decision in manifest["decided"])
 
 
 def _one_glob(paths: Sequence[str]) -> str:

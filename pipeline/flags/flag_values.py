@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from transforms.core.features.layouts import LAYOUTS, ROWS, is_layout_file
 from transforms.core.labels.path_labels import parse_label_regex
@@ -44,6 +45,22 @@ _MEANT = {
     "text": "string str names",
     "xywh": "coco ltwh",
 }
+
+
+KNOWN_CLASSES = "known classes"
+"""The subject of the decision about the classes of a dataset; a repeated run finds it."""
+
+
+class DatasetClasses(NamedTuple):
+    """The classes of the dataset that `--class_names` named in a run that is repeated.
+
+    Attributes:
+        names: in the order of their ids.
+        source: the manifest of the run, which lists them.
+    """
+
+    names: tuple[str, ...]
+    source: str
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pipeline.errors import UsageError, input_error
+from pipeline.flags.flag_values import KNOWN_CLASSES, DatasetClasses
 from pipeline.open_dataset import open_dataset
 from pipeline.resolve.path_flags import read_flag_file
 from transforms.core.dataset.output_names import LABELS, MANIFEST
-from transforms.core.decisions import Decision
+from transforms.core.decisions import Decision, given
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import is_canonical_integer
 from transforms.core.labels.vocabulary import LabelRules, parse_labels, read_class_names
@@ -24,7 +25,8 @@ class KnownClasses(NamedTuple):
 
     Attributes:
         names: in the order of their ids; None without the flag.
-        ids: of the names in a dataset, which they keep; None for a file.
+        ids: of the names in a dataset, which they keep; None for a file; empty for a repeated run,
+            whose flags keep them.
         source: the dataset's folder; empty for a file.
     """
 
@@ -32,13 +34,19 @@ class KnownClasses(NamedTuple):
     ids: Mapping[str, int] | None = None
     source: str = ""
 
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """What was decided, for the block "Decided"."""
-        if self.ids is None:
+    def decisions(self, given_kind: str) -> tuple[Decision, ...]:
+        """What was decided, for the block "Decided".
+
+        Args:
+            given_kind: the value of `--label_kind`.
+        """
+        if self.ids is None or self.names is None:
             return ()
-        count = f"{len(self.ids)} class{'' if len(self.ids) == 1 else 'es'}"
-        return (Decision("known classes", count, f"keep their ids in {self.source}", _FLAG),)
+        count = f"{len(self.names)} class{'' if len(self.names) == 1 else 'es'}"
+        known = Decision(KNOWN_CLASSES, count, f"keep their ids in {self.source}", _FLAG)
+        # The kind also follows from the names: a repeated run must know which of both it was.
+        kind = given("kind of labels", given_kind, "--label_kind")
+        return (known,) if given_kind == "auto" else (known, kind)
 
     def kind(self, given: str) -> str:
         """The kind of labels: no number is the index of a name that a dataset gave.
@@ -46,7 +54,7 @@ class KnownClasses(NamedTuple):
         Args:
             given: the value of `--label_kind`.
         """
-        is_text = self.ids is not None and not all(map(is_canonical_integer, self.ids))
+        is_text = self.ids is not None and not all(map(is_canonical_integer, self.names or ()))
         return "text" if given == "auto" and is_text else given
 
     def check_ids(self, rules: LabelRules) -> None:
@@ -56,7 +64,7 @@ class KnownClasses(NamedTuple):
             UsageError: they do not; the message names a flag.
             LabelsError: see `Vocabulary.build`.
         """
-        if self.ids is None:
+        if not self.ids:
             return
         now = _ids(rules)
         if now == self.ids:
@@ -87,7 +95,9 @@ def _ids(rules: LabelRules) -> Mapping[str, int]:
     return dict(zip(known.lines(), known.ids, strict=True))
 
 
-def known_classes(source: str | tuple[str, ...] | None, replaced: str = "") -> KnownClasses:
+def known_classes(
+    source: str | tuple[str, ...] | DatasetClasses | None, replaced: str = ""
+) -> KnownClasses:
     """Reads the classes.
 
     Args:
@@ -101,7 +111,9 @@ def known_classes(source: str | tuple[str, ...] | None, replaced: str = "") -> K
     """
     if source is None:
         return KnownClasses()
-    if isinstance(source, tuple):
+    if isinstance(source, DatasetClasses):
+        return KnownClasses(source.names, {}, source.source)
+    if not isinstance(source, str):
         return KnownClasses(read_class_names("\n".join(source)))
     if replaced and is_same_path(source, replaced):
         # A run that is killed while it publishes could not read the classes again.

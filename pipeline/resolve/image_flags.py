@@ -123,7 +123,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     return dataclasses.replace(
         config,
         bases=read_bases(flags.reuse or (), config),
-        decisions=(*decided, *labels.classes.decisions, *kept, *images.ignoring),
+        decisions=(*decided, *labels.classes.decisions(flags.label_kind), *kept, *images.ignoring),
         warnings=warnings,
         left_out=images.left_out,
         sampled=images.sample.size,

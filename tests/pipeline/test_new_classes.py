@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import convert, digests, make_dataset, plan
 from tests.pipeline.reading import label_ids
 from tests.servers.gcs import GcsServer
@@ -80,6 +83,31 @@ def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> No
     # With the same names from a file, a number is the index of a name.
     third = make_dataset(tmp_path / "3", **flags, class_names=first.folder / "labels.txt")
     assert label_ids(third) == {"a": 0, "b": 0}
+
+
+@pytest.mark.parametrize("kind", rest_slow([None, "text"]))
+def test_a_repeated_run_reads_missing_cells_and_numbers_as_the_first(
+    kind: str | None, tmp_path: Path
+) -> None:
+    for name in "abcd":
+        draw(tmp_path / "in" / f"{name}.jpg", seed=ord(name))
+    rows = tmp_path / "labels.csv"
+    flags = {"images": f"{tmp_path}/in/*.jpg", "labels": rows, "max_rejected": 1}
+    # As lines of a file, these would be the numbers of classes.
+    rows.write_text("id,label\na,0:cat\nb,1:dog\nc,1:dog\nd,1:dog\n")
+    first = make_dataset(tmp_path / "1", **flags)
+    rows.write_text("id,label\na,0:cat\nb,0\nc,NA\nd,1:dog\n")
+    known = {"class_names": first.folder, "new_classes": "append", "label_kind": kind}
+    second = make_dataset(tmp_path / "2", **flags, **known)
+    added = ["0"] if kind is None else ["0", "NA"]
+    assert second.classes == ["0:cat", "1:dog", *added]
+    assert [line["reason"] for line in second.rejected] == ([] if kind else ["no_label"])
+    for number in (3, 4):
+        config = tmp_path / str(number - 1) / "manifest.json"
+        again = make_dataset(tmp_path / str(number), config=config)
+        assert again.manifest["options"] == second.manifest["options"]
+        described = {"manifest.json": "", "report.html": ""}
+        assert {**digests(again.folder), **described} == {**digests(second.folder), **described}
 
 
 def test_the_classes_of_a_dataset_in_a_bucket(tmp_path: Path, gcs: GcsServer) -> None:

@@ -32,7 +32,7 @@ def test_a_file_and_a_list_have_names_without_ids(tmp_path: Path) -> None:
     assert known_classes(str(tmp_path / "classes.txt")) == KnownClasses(("dog", "cat"))
     assert known_classes(("dog", "cat")) == KnownClasses(("dog", "cat"))
     assert known_classes(None) == KnownClasses()
-    assert KnownClasses(("dog",)).decisions == ()
+    assert KnownClasses(("dog",)).decisions("text") == ()
     KnownClasses(("dog",)).check_ids(LabelRules(first_id=1))
 
 
@@ -42,7 +42,10 @@ def test_the_classes_of_a_dataset_keep_their_ids(tmp_path: Path) -> None:
     found = known_classes(f"{folder}/")
     assert found == KnownClasses(("0:dog", "1:cat"), {"0:dog": 0, "1:cat": 1}, folder)
     because = f"keep their ids in {folder}"
-    assert found.decisions == (Decision("known classes", "2 classes", because, "--class_names"),)
+    known = Decision("known classes", "2 classes", because, "--class_names")
+    assert found.decisions("auto") == (known,)
+    kind = Decision("kind of labels", "text", "given", "--label_kind")
+    assert found.decisions("text") == (known, kind)
     found.check_ids(LabelRules(class_names=found.names))
 
 
