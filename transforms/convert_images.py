@@ -111,6 +111,7 @@ class ImageConverter:
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
+        self._logged: dict[str, object] = {}
         self._read_ahead = ReadAhead(
             threads=reading_threads(self._root, waits=self._waits),
             together=read_together(self._root, waits=self._waits),
@@ -138,7 +139,8 @@ class ImageConverter:
                 for each in images
                 if self._may_reuse(each)
             ]
-            load = functools.partial(self._load_reused, ReusedImages(self._bases, others), load)
+            reused = ReusedImages(self._bases, others, self._logged)
+            load = functools.partial(self._load_reused, reused, load)
         loaded = self._read_ahead.map(load, images, size=self._held_bytes)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 

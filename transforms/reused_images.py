@@ -24,15 +24,21 @@ class ReusedImages:
         bases: the datasets.
     """
 
-    def __init__(self, bases: Sequence[Base], images: Sequence[ShardImage]) -> None:
+    def __init__(
+        self,
+        bases: Sequence[Base],
+        images: Sequence[ShardImage],
+        logged: dict[str, object] | None = None,
+    ) -> None:
         """Groups neighbours; reads nothing.
 
         Args:
             bases: the datasets.
             images: those that are read once each, in this order.
+            logged: files of bases about which there was a line; of several shards.
         """
         self._gone: set[str] = set()
-        self._logged: set[str] = set()
+        self._logged = {} if logged is None else logged
         self.bases = bases
         stored = ((each.key, StoredImage.of_text(each.stored)) for each in images if each.stored)
         self._sources = record_sources(
@@ -40,6 +46,15 @@ class ReusedImages:
             for key, each in stored
             if bases[each.base].feature
         )
+
+    @property
+    def ranges(self) -> int:
+        """The number of parts of shards that are read, each at once."""
+        return len({id(source) for source, _ in self._sources.values()})
+
+    def holds(self, image: ShardImage) -> bool:
+        """Whether an image is read from its record, as long as that is sound."""
+        return image.key in self._sources
 
     def read(self, image: ShardImage) -> tuple[StoredImage, bytes] | None:
         """An image as it is stored, or None if it cannot be reused.
@@ -67,7 +82,8 @@ class ReusedImages:
 
     def _log(self, path: str, why: str) -> None:
         """One line for each file of a base: all of its records may have changed."""
-        if path not in self._logged:
-            self._logged.add(path)
+        mine = object()
+        # Several threads may find out at the same time.
+        if self._logged.setdefault(path, mine) is mine:
             message = "originals are read instead of some records of %s: %s"
             _LOGGER.warning(message, path, why)

@@ -47,7 +47,9 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         if reason := _difference(manifest, config):
             _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
             continue
-        root = same_spelling(manifest["root"], config.globs)
+        # Rows that list images spell them as the path of the CSV.
+        own = config.globs if config.images else (config.root,)
+        root = same_spelling(manifest["root"], own)
         # An edited manifest may lack its digest: the reader refuses it.
         digest = manifest.get("digest", "")
         feature = _feature(manifest, config)

@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 
 from tests.campaign import size
 from tests.conftest import draw
+from tests.images import picture, saved
 from tests.marks import rest_slow
-from tests.pipeline.commands import Ran, convert, digests, make_dataset, plan
+from tests.pipeline.commands import Ran, convert, digests, make_dataset
 from transforms.core.dataset.manifest import crc32c_hex, to_text
 from transforms.core.examples.tfrecord import masked_crc32c
 from transforms.core.index.record_index import HEAD_BYTES, index_bytes, read_index
@@ -186,7 +188,7 @@ def test_changed_pixels_and_boxes(
 
 DAMAGES = [
     *("flipped record", "no shard", "flipped index", "other bytes", "changed meanwhile"),
-    "foreign shard",
+    *("foreign shard", "no index", "no indexes", "overwritten meanwhile"),
 ]
 
 
@@ -231,6 +233,23 @@ def test_a_damaged_base_gives_the_same_bytes(
             manifest = {name: base.manifest[name] for name in base.manifest if name != "digest"}
             manifest["index"][0] |= {"bytes": len(edited), "crc32c": crc32c_hex(edited)}
             (base.folder / "manifest.json").write_text(to_text(manifest))
+        case "no index":
+            sorted(index.iterdir())[0].unlink()
+        case "no indexes":
+            # As of a version that did not write them; the digest is that of the rest.
+            manifest = {name: base.manifest[name] for name in base.manifest if name != "index"}
+            del manifest["digest"]
+            (base.folder / "manifest.json").write_text(to_text(manifest))
+        case "overwritten meanwhile":
+            # After its indexes were read, before its records are.
+            other = make_dataset(tmp_path / "other", **{**flags, "seed": 9}).folder
+            read = BaseReader.read
+
+            def read_and_replace(reader: BaseReader, folder: str) -> Iterator[Any]:
+                yield from [*read(reader, folder)]
+                shutil.copytree(other, folder, dirs_exist_ok=True)
+
+            monkeypatch.setattr(BaseReader, "read", read_and_replace)
         case "changed meanwhile":
             monkeypatch.setattr(
                 "pipeline.inputs.bases.open_dataset", lambda _: {**base.manifest, "digest": "x"}
@@ -240,10 +259,30 @@ def test_a_damaged_base_gives_the_same_bytes(
         "foreign shard": "is not used further: its index names records that it does not have",
         "flipped index": "is not used further: ",
         "changed meanwhile": "is not used further: it was changed meanwhile",
+        "no index": "is not used further: ",
+        "no indexes": "has no effect: it has no index",
     }
-    [line] = caplog.messages
-    assert said.get(damage, "originals are read instead of some records of ") in line
-    assert str(base.folder) in line
+    # One for each file.
+    assert len(caplog.messages) == (3 if damage == "overwritten meanwhile" else 1)
+    for line in caplog.messages:
+        assert said.get(damage, "originals are read instead of some records of ") in line
+        assert str(base.folder) in line
+
+
+def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: list[str]) -> None:
+    """The file was changed, and has the size and the time that it had."""
+    path = tmp_path / "in" / "1.jpg"
+    path.parent.mkdir()
+    bases = []
+    for comment in (b"one", b"two"):
+        path.write_bytes(saved(picture("RGB", 12, 16), "JPEG", comment=comment))
+        os.utime(path, ns=(5, 5))
+        flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none"}
+        bases.append(make_dataset(tmp_path / comment.decode(), **flags).folder)
+    opened.clear()
+    assert "from their records" not in check_same(bases, tmp_path, **flags).out
+    # Of the fresh conversion, and of the other one.
+    assert opened == ["1.jpg"] * 2
 
 
 def test_a_relative_root_is_that_of_an_absolute_one(
@@ -256,15 +295,25 @@ def test_a_relative_root_is_that_of_an_absolute_one(
     assert (ran.code, opened) == (0, []), ran.err
 
 
-def test_plan_does_not_read_the_indexes(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_absolute", rest_slow([False, True]))
+def test_listed_images_are_found_by_another_spelling_of_the_csv(
+    is_absolute: bool,
+    images: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[str],
 ) -> None:
-    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
-    read: list[str] = []
-    monkeypatch.setattr(BaseReader, "read", lambda _, folder: read.append(folder) or iter(()))
-    flags = flags_of(images, output=tmp_path / "out")
-    assert plan(reuse=base, **flags) == plan(**flags)
-    assert read == []
+    rows = [f"{path.relative_to(tmp_path)},x" for path in sorted(images.glob("*/*.jpg"))]
+    (tmp_path / "list.csv").write_text("\n".join(["image,label", *rows]))
+    monkeypatch.chdir(tmp_path)
+    spelled = [Path("list.csv"), tmp_path / "list.csv"]
+    one, other = spelled if is_absolute else reversed(spelled)
+    base = make_dataset(tmp_path / "base", labels=one, num_shards=2).folder
+    fresh = make_dataset(tmp_path / "one" / "out", labels=other, seed=1)
+    opened.clear()
+    ran = convert(output=tmp_path / "two" / "out", labels=other, seed=1, reuse=base)
+    assert (ran.code, opened) == (0, []), ran.err
+    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
 
 
 def test_what_is_no_base(images: Path, tmp_path: Path) -> None:
@@ -276,6 +325,12 @@ def test_what_is_no_base(images: Path, tmp_path: Path) -> None:
     manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 1'))
     ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
     assert ran.code == 2 and "has format version 1, this program reads 2" in ran.error()
+    # Half written, as a run that was killed leaves it.
+    manifest.unlink()
+    (base.folder / ".staging").mkdir()
+    (base.folder / ".staging" / "lock.json").touch()
+    ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
+    assert ran.code == 2 and "holds no dataset: a run is still writing it. " in ran.error()
 
 
 def pixel_layout(folder: Path, more: str = "") -> Path:

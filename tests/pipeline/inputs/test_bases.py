@@ -30,6 +30,10 @@ from transforms.core.images.pixel_options import PixelOptions
         ("gs://b/in", ["in/*.jpg"], "gs://b/in"),
         ("in", ["gs://b/in/*.jpg"], "in"),
         ("memory:", ["{here}/in/*.jpg"], "memory:"),
+        # The roots of images that rows list.
+        ("{here}/in", [""], "in"),
+        ("in", ["{here}"], "{here}/in"),
+        ("in", ["memory:"], "in"),
     ],
 )
 def test_a_root_is_spelled_as_the_globs(

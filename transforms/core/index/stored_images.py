@@ -26,6 +26,9 @@ STORED_COLUMNS = (
 COMPRESSED = ".gz"
 """The end of the name of a compressed file: its records are read in order."""
 
+# The fields of a `StoredImage` that describe the image, beginning with its hash.
+_OF_IMAGE = slice(5, -1)
+
 # The size of a side that is a record of a base: neither an image nor a row has it.
 _STORED = -2
 
@@ -165,8 +168,8 @@ def join_reused(
     for side in group:
         if is_record(side):
             place = side.path, int(side.group), side.version
-            # Of several records, always the same.
-            stored[place] = min(side.cells, stored.get(place, side.cells))
+            known = stored.get(place)
+            stored[place] = side.cells if known is None else _one_of(known, side.cells)
         else:
             sides.append(side)
     if not sides:
@@ -178,3 +181,14 @@ def join_reused(
             yield result._replace(stored=result.stored + stored.get(place, ""))
         else:
             yield result
+
+
+def _one_of(stored: str, other: str) -> str:
+    """One of two records of an image, always the same; empty if they hold other images.
+
+    Which of them is that of a fresh conversion, only the original shows.
+    """
+    if not stored:
+        return ""
+    one, another = (json.loads(text)[_OF_IMAGE] for text in (stored, other))
+    return min(stored, other) if one == another and one[0] else ""

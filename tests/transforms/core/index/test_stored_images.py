@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -68,6 +69,15 @@ def test_a_record_of_another_file_is_not(other: JoinSide) -> None:
 def test_of_several_records_it_is_always_the_same() -> None:
     one, other = stored_side(0, ROW, "a.jpg"), stored_side(1, ROW, "a.jpg")
     assert stored_of(one, other, IMAGE) == stored_of(other, one, IMAGE) == [one.cells]
+
+
+@pytest.mark.parametrize("name", ["content", "source_content"])
+def test_records_that_hold_other_images_are_not_used(name: str) -> None:
+    other = stored_side(1, {**ROW, name: b"\1" * 16}, "a.jpg")
+    sides = [stored_side(0, ROW, "a.jpg"), other, stored_side(2, ROW, "a.jpg")]
+    for given in itertools.permutations(sides):
+        assert stored_of(*given, IMAGE) == [""]
+    assert stored_of(other, other, IMAGE) == [other.cells]
 
 
 def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
