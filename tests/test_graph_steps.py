@@ -37,6 +37,7 @@ from transforms.core.rejections import Rejection
 from transforms.core.tables.csv_rows import CsvColumns
 from transforms.gather import Gather
 from transforms.name_inputs import NameInputs
+from transforms.pack_names import NameBatch, PackImages, PackSides
 
 
 def classes(package: Any) -> Iterator[type]:
@@ -199,11 +200,25 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
             # Counts, however many images there are.
             assert pcollection.element_type == convert_to_beam_type(Part)
             continue
-        assert set(fields(pcollection.element_type)) <= {str, int, bool, None, type(None)}
-        values.append(pcollection.element_type.tuple_types[1])
-    assert sorted(value.__name__ for value in values) == sorted(
-        kind.__name__ for kind in (JoinSide, ShardImage, FingerprintBatch)
-    )
+        values.append((above[0].__name__, pcollection.element_type.tuple_types[1]))
+    # Batches of names, see the next test.
+    batches = [("JoinLabels", NameBatch), ("PlanShards", NameBatch)]
+    assert set(values) == {*batches, ("FindEqualImages", FingerprintBatch)}
+    assert set(fields(FingerprintBatch)) == {str}
+
+
+def test_what_is_packed_are_names(steps: list[Step]) -> None:
+    packed = [
+        each.element_type
+        for applied, _ in steps
+        if isinstance(applied.transform, PackSides | PackImages)
+        for each in applied.inputs
+    ]
+    assert [kind.__name__ for kind in packed if hasattr(kind, "_fields")] == ["LabelledImage"]
+    assert [kind.tuple_types[1] for kind in packed if not hasattr(kind, "_fields")] == [JoinSide]
+    # The images of a batch are packed again, by shard.
+    for kind in (*packed, ShardImage):
+        assert set(fields(kind)) <= {str, int, bool, None, type(None)}
 
 
 def test_what_is_gathered_are_summaries(steps: list[Step]) -> None:

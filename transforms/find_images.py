@@ -76,12 +76,13 @@ class ImageFinder:
         """
         found = 0
         folder = named_folder(part.glob)
+        left_out, left_out_folders = self._left_out
         listed = part._replace(glob=any_case(part.glob))
         storage = storage_of(part.glob)
         for file in storage.list_range(listed, limit, with_checksums=self._with_checksums):
             if isinstance(file, NameRange):
                 yield file._replace(glob=part.glob)
-            elif not self._left_out.has(file.uri):
+            elif not (file.uri in left_out or file.uri.startswith(left_out_folders)):
                 found += 1
                 yield self._describe(file, folder)
         yield Count("images_found", found)
@@ -89,7 +90,8 @@ class ImageFinder:
     def _describe(self, file: FoundFile, folder: str) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, self._root)
         try:
-            path.encode()
+            if not path.isascii():
+                path.encode()
         except UnicodeEncodeError:
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"

@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
-from transforms.core.given_images import join_given
 from transforms.core.index.source_records import join_records
-from transforms.core.index.stored_images import is_record, join_reused
+from transforms.core.index.stored_images import join_reused
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.joins import join_group
 from transforms.core.planning.name_ranges import LISTED_NAMES
@@ -25,8 +24,10 @@ from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
 from transforms.lineage import report_source
 from transforms.look_up_images import LookUpImages
+from transforms.match_sides import JoinGroup, match_sides
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
+from transforms.pack_names import PackSides
 from transforms.read_base import BaseReader
 from transforms.read_indexes import ReadIndexes
 from transforms.read_keys import KeyReader
@@ -51,16 +52,14 @@ _INDEXES = "indexes"
 _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
 _FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide], _INDEXES: IndexPart}
 
-# Where `_ReadInputFn` sends what it hands on as it is.
-_TAGS: dict[type, str] = {NameRange: _REST, LabelCells: _LABELS, IndexPart: _INDEXES}
+# Where `_ReadInputFn` sends what is not a side with its key.
+_TAGS = {kind: tag for tag, kind in {**_TYPES, **_FURTHER_TYPES}.items()}
+
+# Images or rows that are counted at once for the progress: a lock for each would be a fortieth.
+_COUNTED = 100
 
 # The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given", "none")
-
-Joined = LabelledImage | Rejection | Count
-
-# Joins all sides with one key.
-JoinGroup = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
 
 
 class _Input(NamedTuple):
@@ -141,36 +140,44 @@ class _ReadInputFn(beam.DoFn):
             source = _Input(NameRange(*source), True)
         elif not source.is_keys:
             report_source(source.part.glob)
-        labels = LabelCounter()
+        labels, counted = LabelCounter(), 0
         has_labels = source.is_images
+        stage = "listing" if source.is_images else "reading"
+        is_listing = not (source.is_images or source.is_keys or self._looks_up)
         for result in self._read(source):
-            if tag := _TAGS.get(type(result)):
-                yield beam.pvalue.TaggedOutput(tag, result)
-            elif isinstance(result, Rejection):
-                if result.subject == "image":
+            if type(result) is not tuple:
+                yield self._tagged(result)
+            elif source.is_base or source.is_source:
+                if source.is_source:
                     PROGRESS.count("listing")
-                    PROGRESS.count("planning", 0, rejected=1)
-                yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
-            elif isinstance(result, Count):
-                self._counters[result.name].inc(result.value)
-                yield beam.pvalue.TaggedOutput(_COUNTS, result)
-            elif source.is_base:
                 yield result
-            elif source.is_source:
-                PROGRESS.count("listing")
-                yield result
-            elif not (source.is_images or source.is_keys or self._looks_up):
+            elif is_listing:
                 # A row, with the cell that names its image.
                 yield beam.pvalue.TaggedOutput(_ROWS, result)
             else:
-                PROGRESS.count("listing" if source.is_images else "reading")
+                counted += 1
+                if not counted % _COUNTED:
+                    PROGRESS.count(stage, _COUNTED)
                 # The label of an image that a row lists may also come from its path.
                 if result[1].is_image and result[1].label:
                     labels.add(result[1].label, result[1].path)
                     has_labels = True
                 yield result
+        if counted % _COUNTED:
+            PROGRESS.count(stage, counted % _COUNTED)
         if has_labels:
             yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
+
+    def _tagged(
+        self, result: NameRange | IndexPart | Rejection | Count | LabelCells
+    ) -> beam.pvalue.TaggedOutput:
+        """A result that is not a side with its key."""
+        if isinstance(result, Rejection) and result.subject == "image":
+            PROGRESS.count("listing")
+            PROGRESS.count("planning", 0, rejected=1)
+        elif isinstance(result, Count):
+            self._counters[result.name].inc(result.value)
+        return beam.pvalue.TaggedOutput(_TAGS[type(result)], result)
 
     def _read(self, source: _Input) -> Iterator[Any]:
         if source.is_keys and self._keys:
@@ -304,32 +311,6 @@ class JoinedImages(NamedTuple):
     labels: beam.PCollection[LabelCells] | None = None
 
 
-class _JoinFn(beam.DoFn):
-    def __init__(self, join: JoinGroup, *, reuses: bool) -> None:
-        self._join = join
-        self._reuses = reuses
-
-    def process(
-        self, group: tuple[str, Iterable[JoinSide]]
-    ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
-        key, sides = group
-        if self._reuses:
-            sides = list(sides)
-            if all(map(is_record, sides)):
-                # Only a base has this key: there is nothing to plan.
-                return
-        PROGRESS.count("planning")
-        for result in self._join(key, sides):
-            if isinstance(result, LabelledImage):
-                yield result
-            elif isinstance(result, Rejection):
-                if result.subject == "image":
-                    PROGRESS.count("planning", 0, rejected=1)
-                yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
-            else:
-                yield beam.pvalue.TaggedOutput(_COUNTS, result)
-
-
 class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
@@ -367,23 +348,13 @@ class JoinLabels(beam.PTransform):
             self._join = functools.partial(join_reused, join=self._join)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
+        are_packed = runs_in_process(sides.pipeline)
+        if are_packed:
+            sides = sides | "Pack sides" >> PackSides()
         joined = (
             sides
             | "Group by key" >> beam.GroupByKey()
             | "Match images and rows"
-            >> beam.ParDo(_JoinFn(self._join, reuses=self._reuses))
-            .with_output_types(LabelledImage, **{_REJECTIONS: Rejection, _COUNTS: Count})
-            .with_outputs(_REJECTIONS, _COUNTS, main="images")
+            >> match_sides(self._join, reuses=self._reuses, are_packed=are_packed)
         )
         return JoinedImages(joined.images, joined.rejections, joined.counts)
-
-
-class JoinGiven(JoinLabels):
-    """Joins images that the pipeline itself gave with their labels and splits.
-
-    Input: `(key, JoinSide)` of images alone. Output: `JoinedImages`. Only names cross the shuffle.
-    """
-
-    def __init__(self, *, assigner: SplitAssigner, is_labelled: bool) -> None:
-        super().__init__(label_from="given", assigner=assigner)
-        self._join = functools.partial(join_given, assigner=assigner, is_labelled=is_labelled)

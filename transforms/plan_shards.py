@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeVar
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
@@ -19,12 +21,16 @@ from transforms.core.planning.shards import MAX_SHARDS, ShardPlan, shard_index
 from transforms.core.records import NO_IMAGE, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.metrics import PROGRESS
+from transforms.pack_names import NameBatch, PackImages, pack, unpack
 from transforms.runners import runs_in_process
 
 beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
 
 
 Nothing = TypeVar("Nothing")
+
+# Classes whose ids a worker keeps at hand.
+_CLASSES = 4096
 
 
 class PlannedShards(NamedTuple):
@@ -80,7 +86,7 @@ def _of_cells(cells: LabelCells) -> Part:
     return part(PlanTotals(cells=LabelCells(*cells)))
 
 
-class _AssignShardFn(beam.DoFn):
+class _Assigner:
     REJECTIONS = "rejections"
 
     def __init__(self, plan: ShardPlan, rules: LabelRules) -> None:
@@ -88,33 +94,27 @@ class _AssignShardFn(beam.DoFn):
         self._rules = rules
         self._totals: PlanTotals | None = None
 
-    def process(
-        self, image: LabelledImage, totals: PlanTotals
-    ) -> Iterable[tuple[str, ShardImage] | beam.pvalue.TaggedOutput]:
-        if totals is not self._totals:
-            self._prepare(totals)
-        try:
-            planned = self._planned(image)
-        except RejectedImageError as error:
-            reason = error.reason.value
-            rejection = Rejection("image", reason, error.detail, image.path, image.key)
-            # Planned but rejected: count it as done, so that the stage reaches its total.
-            PROGRESS.advance(1, 1)
-            yield beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
-            return
+    def _shard(self, image: LabelledImage) -> str:
         files = self._files[image.split]
-        yield files[shard_index(image.order, len(files))], planned
+        return files[shard_index(image.order, len(files))]
+
+    def _rejected(
+        self, image: LabelledImage, error: RejectedImageError
+    ) -> beam.pvalue.TaggedOutput:
+        # Planned but rejected: count it as done, so that the stage reaches its total.
+        PROGRESS.advance(1, 1)
+        reason = error.reason.value
+        rejection = Rejection("image", reason, error.detail, image.path, image.key)
+        return beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
 
     def _planned(self, image: LabelledImage) -> ShardImage:
-        vocabulary = self._vocabulary
-        label_id = vocabulary.id_of(image.label) if image.label else 0
+        label_id, text = self._class_of(image.label) if image.label else (0, "")
         if label_id is None:
             detail = f"the label {image.label!r} {self._rules.unknown}"
             raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
-        text = vocabulary.text_of(image.label) if image.label else ""
         cells = image.cells
         if cells:
-            unknown = self._rules.unknown
+            vocabulary, unknown = self._vocabulary, self._rules.unknown
             cells = with_ids(cells, vocabulary.id_of, vocabulary.text_of, unknown)
         return ShardImage(
             image.order,
@@ -128,11 +128,54 @@ class _AssignShardFn(beam.DoFn):
             image.stored,
         )
 
+    def _look_up(self, label: str) -> tuple[int | None, str]:
+        return self._vocabulary.id_of(label), self._vocabulary.text_of(label)
+
     def _prepare(self, totals: PlanTotals) -> None:
+        if totals is self._totals:
+            return
         self._totals = totals
         PROGRESS.plan(sum(totals.images.values()))
         self._vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
+        # Most images have one of few classes.
+        self._class_of = functools.lru_cache(_CLASSES)(self._look_up)
         self._files = self._plan.files(totals.bytes, totals.images)
+
+
+class _AssignShardFn(_Assigner, beam.DoFn):
+    def process(
+        self, image: LabelledImage, totals: PlanTotals
+    ) -> Iterable[tuple[str, ShardImage] | beam.pvalue.TaggedOutput]:
+        self._prepare(totals)
+        try:
+            yield self._shard(image), self._planned(image)
+        except RejectedImageError as error:
+            yield self._rejected(image, error)
+
+
+class _AssignPackedFn(_Assigner, beam.DoFn):
+    """Assigns the images of a batch, and packs them by shard."""
+
+    def process(
+        self, batch: NameBatch, totals: PlanTotals
+    ) -> Iterable[tuple[str, NameBatch] | beam.pvalue.TaggedOutput]:
+        self._prepare(totals)
+        shards: defaultdict[str, list[ShardImage]] = defaultdict(list)
+        for image in unpack(batch, LabelledImage):
+            try:
+                shards[self._shard(image)].append(self._planned(image))
+            except RejectedImageError as error:
+                yield self._rejected(image, error)
+        for name, images in shards.items():
+            yield name, pack(images)
+
+
+class _UnpackImagesFn(beam.DoFn):
+    def process(
+        self, shard: tuple[str, Iterable[NameBatch]]
+    ) -> Iterable[tuple[str, list[ShardImage]]]:
+        name, batches = shard
+        yield name, [image for batch in batches for image in unpack(batch, ShardImage)]
 
 
 def every_shard(
@@ -179,15 +222,41 @@ class PlanShards(beam.PTransform):
         self._rules = rules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
+        if runs_in_process(images.pipeline):
+            batches = images | "Pack images" >> PackImages()
+            packed = self._grouped(batches, _AssignPackedFn, NameBatch, every_shard, pack(()))
+            unpack_images = beam.ParDo(_UnpackImagesFn())
+            kind = tuple[str, Iterable[ShardImage]]
+            shards = packed.shards | "Unpack images" >> unpack_images.with_output_types(kind)
+            return packed._replace(shards=shards)
+        return self._grouped(images, _AssignShardFn, ShardImage, _every_bounded_shard, NO_IMAGE)
+
+    def _grouped(
+        self,
+        images: beam.PCollection[Any],
+        assign: type[_Assigner],
+        kind: type,
+        name_shards: Callable[..., Iterator[tuple[str, Any]]],
+        nothing: object,
+    ) -> PlannedShards:
+        """Images, or batches of them, by shard.
+
+        Args:
+            images: of `assign`.
+            assign: names their shards.
+            kind: of its outputs.
+            name_shards: names every shard.
+            nothing: stands for a shard without images.
+        """
+        named = tuple[str, kind]  # type: ignore[valid-type]
         assigned = images | "Assign shards" >> beam.ParDo(
-            _AssignShardFn(self._plan, self._rules), beam.pvalue.AsSingleton(self._totals)
-        ).with_output_types(
-            tuple[str, ShardImage], **{_AssignShardFn.REJECTIONS: Rejection}
-        ).with_outputs(_AssignShardFn.REJECTIONS, main="images")
-        name_shards = every_shard if runs_in_process(images.pipeline) else _every_bounded_shard
+            assign(self._plan, self._rules), beam.pvalue.AsSingleton(self._totals)
+        ).with_output_types(named, **{assign.REJECTIONS: Rejection}).with_outputs(
+            assign.REJECTIONS, main="images"
+        )
         every = self._totals | "Name every shard" >> beam.FlatMap(
-            name_shards, self._plan, NO_IMAGE
-        ).with_output_types(tuple[str, ShardImage])
+            name_shards, self._plan, nothing
+        ).with_output_types(named)
         shards = (
             (assigned.images, every)
             | "Images and shards" >> beam.Flatten()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
 
 from transforms.core.arguments import path_text, seed_number, split_shares, truth
-from transforms.core.given_images import GivenImage, given_image
+from transforms.core.given_images import GivenImage, given_image, join_given
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.planning.keys import image_key
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements, labels_cells
@@ -16,7 +17,7 @@ from transforms.core.planning.splits import Splits
 from transforms.core.planning.staged_images import content_version
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
-from transforms.join_labels import JoinedImages, JoinGiven
+from transforms.join_labels import JoinedImages, JoinLabels
 from transforms.metrics import PROGRESS, counter
 from transforms.original_images import check_staged_root, staged_root, write_original
 from transforms.storage.read_ahead import ReadAhead, reading_threads
@@ -163,3 +164,14 @@ class _StageFn(beam.DoFn):
                 "choose a layout with label.ids or label.texts"
             )
         return labels[0], cells
+
+
+class JoinGiven(JoinLabels):
+    """Joins images that the pipeline itself gave with their labels and splits.
+
+    Input: `(key, JoinSide)` of images alone. Output: `JoinedImages`. Only names cross the shuffle.
+    """
+
+    def __init__(self, *, assigner: SplitAssigner, is_labelled: bool) -> None:
+        super().__init__(label_from="given", assigner=assigner)
+        self._join = functools.partial(join_given, assigner=assigner, is_labelled=is_labelled)

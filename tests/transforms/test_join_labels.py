@@ -13,7 +13,7 @@ import pytest
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
-from transforms import join_labels
+from transforms import join_labels, match_sides, pack_names
 from transforms.core.index.stored_images import stored_side
 from transforms.core.labels.label_kinds import merge_cells
 from transforms.core.labels.path_labels import PathRules
@@ -143,17 +143,33 @@ def test_join_labels() -> None:
     assert joined["counts"] == [Count("images_found_again", 1)]
 
 
+@pytest.mark.parametrize("held", [1, 7, 12_800])
+def test_names_travel_in_batches_in_one_process(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [(f"{n}", JoinSide(f"{n}.jpg", n, 1, "", "", is_image=True)) for n in range(20)]
+    rows = [(f"{n}", JoinSide("", 0, 0, "x", f"a.csv:{n}")) for n in range(3, 24)]
+    monkeypatch.setattr(pack_names, "_HELD_SIDES", held)
+    in_batches = join("csv", images, rows)
+    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: False)
+    assert join("csv", images, rows) == in_batches
+    assert [len(in_batches[name]) for name in ("images", "rejections")] == [17, 7]
+
+
 def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[str] = []
-    progress = SimpleNamespace(count=lambda stage, *_, **__: counted.append(stage))
-    monkeypatch.setattr(join_labels, "PROGRESS", progress)
+    counted: Counter[str] = Counter()
+
+    def count(stage: str, done: int = 1, rejected: int = 0) -> None:
+        counted[stage] += done
+        counted["rejected"] += rejected
+
+    progress = SimpleNamespace(count=count)
+    monkeypatch.setattr(match_sides, "PROGRESS", progress)
     record = stored_side(0, defaultdict(lambda: None, content=b"", size=1, version=1), "1.jpg")
     image = JoinSide("1.jpg", 1, 1, "cat", "", is_image=True)
     row = JoinSide("", 0, 0, "x", "a.csv:9")
     sides = [("1", record), ("1", image), ("2", record), ("3", record), ("3", row)]
     joined = join("csv", sides, reuses=True)
     assert [each.reason for each in joined["rejections"]] == ["no_label", "row_without_image"]
-    assert counted.count("planning") == 2 + 1  # the second of a rejected image
+    assert counted == {"planning": 2, "rejected": 1}
 
 
 def by_number(image: LabelledImage) -> int:

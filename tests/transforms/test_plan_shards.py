@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.beam import collect
-from transforms import plan_shards
+from transforms import pack_names, plan_shards
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells
@@ -77,6 +77,19 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
     )
     assert totals.images == {"train": 31, "test": 2}
     assert totals.bytes == {"train": 310, "test": 20}
+
+
+@pytest.mark.parametrize("batch", [1, 7, 4096])
+def test_names_travel_in_batches_in_one_process(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = [labelled(number, label="cat" if number % 3 else "cow") for number in range(40)]
+    rules = LabelRules(class_names=("cat",))
+    monkeypatch.setattr(pack_names, "BATCH_NAMES", batch)
+    in_batches = plan(images, rules)
+    monkeypatch.setattr(plan_shards, "runs_in_process", lambda _: False)
+    assert plan(images, rules) == in_batches
+    assert len(in_batches[1]) == 14
 
 
 def test_class_names_decide_ids_and_refuse_others() -> None:

@@ -100,18 +100,15 @@ def join_group(
 
 def _place(
     key: str, image: JoinSide, rows: int, assigner: SplitAssigner
-) -> Iterator[LabelledImage | Rejection | Count]:
+) -> Sequence[LabelledImage | Rejection | Count]:
     """An image with the data of its rows and its position, or its rejection."""
     try:
         split, order = assigner.assign(key, split=image.split, group=image.group)
     except RejectedImageError as error:
-        yield _reject_image(error.reason, error.detail, image, key)
-        if rows:
-            yield Count("rows_rejected", rows)
-    else:
-        file = (image.path, image.size, image.version)
-        cells, checksum = image.cells, image.checksum
-        yield LabelledImage(split, order, key, *file, image.label, rows, cells, checksum)
+        rejection = _reject_image(error.reason, error.detail, image, key)
+        return (rejection, Count("rows_rejected", rows)) if rows else (rejection,)
+    path, size, version, label, _, _, _, cells, _, checksum = image
+    return (LabelledImage(split, order, key, path, size, version, label, rows, cells, checksum),)
 
 
 def _sides(
@@ -161,7 +158,7 @@ def _label_image(
         return _reject_image(Reason.NO_LABEL, detail, image, key)
     if not rows:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
-    labels = {row.label for row in rows}
+    labels = {row.label for row in rows} if len(rows) > 1 else set()
     if len(labels) > 1 and not requirements.many_labels:
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
         return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)

@@ -226,7 +226,8 @@ def _seeded(seed: int) -> hashlib.blake2b:
 
 def _canonical(key: str) -> str:
     """`key` in NFC, without whitespace at its ends; a key of whitespace alone stays."""
-    return nfc(key.strip() or key)
+    key = key.strip() or key
+    return key if key.isascii() else nfc(key)
 
 
 def _tidy(path: str) -> str:

@@ -204,6 +204,9 @@ def label_text(label: str) -> str:
     >>> label_text(" big" + chr(10) + "cat")
     'big cat'
     """
+    if label.isascii() and label.isprintable():
+        # Nearly all.
+        return label.strip()
     if not label.isprintable() and len(label.splitlines()) > 1:
         label = " ".join(label.split())
     return nfc(label.strip())

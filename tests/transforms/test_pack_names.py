@@ -1,0 +1,64 @@
+"""Packed names come back as they were, each key in one part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.records import JoinSide, LabelledImage, ShardImage
+from transforms.pack_names import (
+    PARTS,
+    grouped_sides,
+    pack,
+    pack_sides,
+    part_of,
+    unpack,
+)
+
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+# Surrogates, too: a key may be a cell in any encoding.
+TEXT = st.text(st.characters(), max_size=20)
+
+
+def records(kind: type) -> st.SearchStrategy[Any]:
+    types = {str: TEXT, int: WHOLE, bool: st.booleans()}
+    return st.builds(kind, *(types[each] for each in kind.__annotations__.values()))
+
+
+@pytest.mark.parametrize("kind", [JoinSide, LabelledImage, ShardImage])
+@given(st.data())
+def test_records_come_back(kind: type, data: st.DataObject) -> None:
+    packed = data.draw(st.lists(records(kind), max_size=5))
+    found = [*unpack(pack(packed), kind)]
+    assert found == packed
+    assert {type(each) for each in found} <= {kind}
+    assert [type(field) for each in found for field in each] == [
+        type(field) for each in packed for field in each
+    ]
+
+
+@given(st.lists(st.lists(st.tuples(TEXT, records(JoinSide)), max_size=4), max_size=4))
+def test_sides_are_grouped_by_their_keys(batches: list[list[tuple[str, JoinSide]]]) -> None:
+    expected: dict[str, list[JoinSide]] = {}
+    for key, side in (each for batch in batches for each in batch):
+        expected.setdefault(key, []).append(side)
+    found = grouped_sides(map(pack_sides, batches))
+    assert found == expected
+    assert {type(side) for sides in found.values() for side in sides} <= {JoinSide}
+
+
+@given(TEXT)
+def test_every_key_has_a_part(key: str) -> None:
+    assert 0 <= part_of(key) < PARTS
+
+
+def test_parts_are_the_same_in_every_process_and_of_about_one_size() -> None:
+    # Not `hash`, which differs between processes.
+    assert [part_of(key) for key in ("", "cat/1.jpg", "한강")] == [0, 49, 6]
+    sizes = [0] * PARTS
+    for number in range(100 * PARTS):
+        sizes[part_of(f"class_{number % 10}_{number:08d}")] += 1
+    assert 50 < min(sizes) <= max(sizes) < 200

@@ -1,0 +1,155 @@
+"""PackSides and PackImages: names in batches, for a runner whose workers are on one machine.
+
+There, every element that crosses a shuffle has its price: Beam encodes it, decodes it to group it,
+and encodes and decodes it again. A batch pays it once for all its records, and a column whose
+values are all equal is packed once. Elsewhere, elements are what a runner distributes, and nobody
+knows before how many parts would be right. What is packed never leaves this version of Python:
+`marshal` reads and writes these columns in a third of the time of `pickle`.
+"""
+
+from __future__ import annotations
+
+import marshal
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple, TypeVar, cast
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.core.records import JoinSide, LabelledImage
+
+BATCH_NAMES = 4096
+"""Records of a batch."""
+
+PARTS = 64
+"""Parts into which keys are divided: of a million images, a part is 16 MB while it is joined."""
+
+# Sides that are held before they are packed: 200 for each part.
+_HELD_SIDES = 200 * PARTS
+
+
+class NameBatch(bytes):
+    """The type of what `pack` and `pack_sides` make: `bytes` when it runs, never of an image."""
+
+
+_Record = TypeVar("_Record", bound=NamedTuple)
+
+# `_make` also checks the length.
+_side = partial(tuple.__new__, JoinSide)
+
+
+def part_of(key: str) -> int:
+    """The part of a key, the same in every process.
+
+    >>> part_of("cat/1.jpg") == part_of("cat/1.jpg") < PARTS
+    True
+    """
+    return zlib.crc32(key.encode("utf-8", "surrogatepass")) % PARTS
+
+
+def pack_sides(sides: Sequence[tuple[str, JoinSide]]) -> NameBatch:
+    """Sides of the join with their keys, as `grouped_sides` reads them."""
+    keys, records = [key for key, _ in sides], [side for _, side in sides]
+    return cast(NameBatch, marshal.dumps((keys, _columns(records))))
+
+
+def grouped_sides(batches: Iterable[NameBatch]) -> dict[str, list[JoinSide]]:
+    """The sides of all batches by their keys."""
+    groups: defaultdict[str, list[JoinSide]] = defaultdict(list)
+    for batch in batches:
+        keys, columns = marshal.loads(batch)
+        for key, side in zip(keys, map(_side, _rows(columns, len(keys))), strict=True):
+            groups[key].append(side)
+    return groups
+
+
+def pack(records: Sequence[tuple[Any, ...]]) -> NameBatch:
+    """Records of texts, numbers and truth values, as `unpack` reads them."""
+    return cast(NameBatch, marshal.dumps((len(records), _columns(records))))
+
+
+def unpack(batch: NameBatch, kind: type[_Record]) -> Iterator[_Record]:
+    """The records of a batch, which are of this kind."""
+    count, columns = marshal.loads(batch)
+    return map(partial(tuple.__new__, kind), _rows(columns, count))
+
+
+def _columns(records: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The fields of records; one value stands for a whole column of equal ones."""
+    columns = zip(*records, strict=True)
+    return [each[:1] if each.count(each[0]) == len(each) else each for each in columns]
+
+
+def _rows(columns: Sequence[tuple[Any, ...]], count: int) -> Iterator[tuple[Any, ...]]:
+    """The records of `_columns`, as plain tuples."""
+    # A single record has columns of one value, too.
+    whole = (repeat(each[0], count) if len(each) == 1 else each for each in columns)
+    return zip(*whole, strict=True)
+
+
+beam.coders.registry.register_coder(NameBatch, beam.coders.BytesCoder)
+
+
+class PackSides(beam.PTransform):
+    """Packs images and rows by the parts of their keys.
+
+    Input: `(key, JoinSide)`. Output: `(part, batch)`, as `grouped_sides` reads them.
+    """
+
+    def expand(
+        self, sides: beam.PCollection[tuple[str, JoinSide]]
+    ) -> beam.PCollection[tuple[int, NameBatch]]:
+        fn = beam.ParDo(_PackSidesFn())
+        return sides | "Pack by key" >> fn.with_output_types(tuple[int, NameBatch])
+
+
+class _PackSidesFn(beam.DoFn):
+    def start_bundle(self) -> None:
+        self._parts: defaultdict[int, list[tuple[str, JoinSide]]] = defaultdict(list)
+        self._held = 0
+
+    def process(self, side: tuple[str, JoinSide]) -> Sequence[tuple[int, NameBatch]]:
+        self._parts[part_of(side[0])].append(side)
+        self._held += 1
+        return () if self._held < _HELD_SIDES else self._packed()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        return map(GlobalWindows.windowed_value, self._packed())
+
+    def _packed(self) -> list[tuple[int, NameBatch]]:
+        packed = [(part, pack_sides(sides)) for part, sides in self._parts.items()]
+        self.start_bundle()
+        return packed
+
+
+class PackImages(beam.PTransform):
+    """Packs images in any order.
+
+    Input: `LabelledImage`. Output: batches, as `unpack` reads them.
+    """
+
+    def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[NameBatch]:
+        return images | "Pack names" >> beam.ParDo(_PackImagesFn()).with_output_types(NameBatch)
+
+
+class _PackImagesFn(beam.DoFn):
+    def start_bundle(self) -> None:
+        self._images: list[LabelledImage] = []
+
+    def process(self, image: LabelledImage) -> Sequence[NameBatch]:
+        self._images.append(image)
+        return () if len(self._images) < BATCH_NAMES else [self._packed()]
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        if self._images:
+            yield GlobalWindows.windowed_value(self._packed())
+
+    def _packed(self) -> NameBatch:
+        batch = pack(self._images)
+        self.start_bundle()
+        return batch
