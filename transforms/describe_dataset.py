@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from transforms.core.dataset.image_statistics import Sample, Statistics, describe
@@ -16,7 +16,7 @@ from transforms.core.dataset.output_names import index_file
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
 from transforms.core.duplicates.fingerprints import content_hash, described, md5_hash
 from transforms.core.file_errors import check_final
-from transforms.core.index.record_index import FRAME_BYTES, class_lists, source_contents
+from transforms.core.index.record_index import FRAME_BYTES, classes_of
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.shards import ShardName, shard_index
@@ -27,6 +27,9 @@ from transforms.written_index import read_written_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# What a record is described by, see `_record`.
+_COLUMNS = ("key", "path", "split", "label", "length", "content", "source_content")
 
 Wanted = tuple[str, int | str]
 """A record: the name of its shard, and its number or its key there."""
@@ -89,6 +92,11 @@ class DatasetDescriber:
             return None
         return shards[shard_index(image["order"], len(shards))], str(image["key"])
 
+    def sha256_of(self, images: Sequence[Mapping[str, Any]]) -> list[str | None]:
+        """The result of `sha256` for each image, several read at once."""
+        ahead = ReadAhead(threads=reading_threads(self._root))
+        return list(ahead.map(self.sha256, images, size=_length))
+
     def sha256(self, image: Mapping[str, Any]) -> str | None:
         """The hash of an image's file; None when it cannot be read any more, or has changed.
 
@@ -120,41 +128,45 @@ class DatasetDescriber:
     def _look_up_in(self, of_file: tuple[str, Sequence[int | str]]) -> dict[Wanted, dict[str, Any]]:
         file, records = of_file
         index = self._index(file)
-        keys = index.column("key").to_pylist()
-        numbers: dict[int | str, int] = {number: number for number in range(len(keys))}
+        numbers: dict[int | str, int] = {}
         if any(isinstance(record, str) for record in records):
+            keys = index.column("key").to_pylist()
             numbers.update({key: number for number, key in enumerate(keys)})
+        lengths = index.column("length").to_pylist()
+        # Compressed files have no offsets in their index: these count decompressed bytes.
+        offsets = [0, *accumulate(length + FRAME_BYTES for length in lengths)]
         found: dict[Wanted, dict[str, Any]] = {}
         for record in records:
+            number = numbers.get(record) if isinstance(record, str) else record
             # A kept image may have been rejected afterwards.
-            if record in numbers:
-                number = numbers[record]
-                found[file, record] = _record(index, number, file)
+            if number is not None and number < len(lengths):
+                place = file, offsets[number]
                 if file in self._image_files:
-                    own = self._image_files[file][number]
-                    found[file, record] |= {"file": own, "offset": 0}
+                    place = self._image_files[file][number], 0
+                found[file, record] = _record(index, number, *place)
         return found
 
     def _index(self, file: str) -> pa.Table:
-        index = read_written_index(self._output, self._shards[file])
+        index = read_written_index(self._output, self._shards[file], _COLUMNS)
         if index is None:
             path = join(self._output, index_file(file))
             raise FileNotFoundError(errno.ENOENT, "the index of a shard is gone", path)
         return index
 
 
-def _record(index: pa.Table, number: int, file: str) -> dict[str, Any]:
+def _record(index: pa.Table, number: int, file: str, offset: int) -> dict[str, Any]:
     """A record as `statistics.json` names it."""
-    one = index.slice(number, 1)
-    [row], [classes], [content] = one.to_pylist(), class_lists(one), source_contents(one)
-    before = index.column("length").slice(0, number).to_pylist()
+    # One value of each column: a slice of the table would take ten times as long.
+    key, path, split, label, length, content, source = (
+        index.column(name)[number].as_py() for name in _COLUMNS
+    )
+    content = content if source is None else source
     return {
-        **described(row["key"], row["path"], classes),
-        "split": row["split"],
+        **described(key, path, classes_of(label)),
+        "split": split,
         "file": file,
-        # Compressed files have no offsets in their index: this one counts decompressed bytes.
-        "offset": sum(before) + FRAME_BYTES * number,
-        "length": row["length"],
+        "offset": offset,
+        "length": length,
         "content": content and content.hex(),
     }
 
@@ -178,6 +190,8 @@ class _Duplicates:
     def describe(self, places: Mapping[Wanted, dict[str, Any]]) -> dict[str, Any]:
         """The section, with the listed records looked up."""
         equal, near = self._equal, self._near
+        groups = [self._images(group, places) for group in equal.listed]
+        hashes = self._describer.sha256_of([images[0] for images in groups])
         return {
             "exact": {
                 "groups": equal.groups,
@@ -185,7 +199,14 @@ class _Duplicates:
                 "across_splits": equal.across_splits,
                 "conflicts": equal.conflicts,
                 "dropped": equal.dropped,
-                "listed": [self._group(group, places) for group in equal.listed],
+                "listed": [
+                    {
+                        "sha256": sha256,
+                        "conflict": group["conflict"],
+                        "images": [_shown(image) for image in images],
+                    }
+                    for group, images, sha256 in zip(equal.listed, groups, hashes, strict=True)
+                ],
             },
             "near": {
                 "pairs": near.pairs,
@@ -204,18 +225,15 @@ class _Duplicates:
         file, record = image
         return file, record
 
-    def _group(
+    def _images(
         self, group: Mapping[str, Any], places: Mapping[Wanted, dict[str, Any]]
-    ) -> dict[str, Any]:
-        images = []
+    ) -> list[Mapping[str, Any]]:
+        """The images of a group, looked up where they are records."""
+        found = []
         for image in group["images"]:
             place = self._place(image)
-            images.append(places.get(place, image) if place is not None else image)
-        return {
-            "sha256": self._describer.sha256(images[0]),
-            "conflict": group["conflict"],
-            "images": [_shown(image) for image in images],
-        }
+            found.append(places.get(place, image) if place is not None else image)
+        return found
 
 
 def _image_files(shards: Iterable[ShardSummary], data: Iterable[DataFile]) -> dict[str, list[str]]:
@@ -230,6 +248,11 @@ def _image_files(shards: Iterable[ShardSummary], data: Iterable[DataFile]) -> di
 
 def _place(sample: Sample) -> Wanted:
     return sample.file, sample.record
+
+
+def _length(image: Mapping[str, Any]) -> int:
+    """The bytes of an image; 0 if it is not in the dataset."""
+    return image.get("length") or 0
 
 
 def _without(image: Mapping[str, Any], *names: str) -> dict[str, Any]:

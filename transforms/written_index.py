@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 _CHANGED = "was changed since the dataset was written"
 
 
-def read_written_index(output: str, summary: ShardSummary) -> pa.Table | None:
+def read_written_index(
+    output: str, summary: ShardSummary, columns: Sequence[str] | None = None
+) -> pa.Table | None:
     """The index of a shard that is staged or already in place; None if it is not there, or damaged.
 
     Args:
         output: the dataset's folder.
         summary: of the shard.
+        columns: those to read; None for all.
     """
     entry = {
         "records": summary.records,
@@ -34,7 +37,7 @@ def read_written_index(output: str, summary: ShardSummary) -> pa.Table | None:
         if not storage_of(output).exists(join(output, name)):
             continue
         try:
-            return read_listed_index(output, {**entry, "file": name})
+            return read_listed_index(output, {**entry, "file": name}, columns)
         except RecordIndexError:
             return None
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +29,18 @@ def test_a_temporary_failure_is_no_missing_hash(
     assert describer.sha256({"path": "a.jpg"}) is None
     with pytest.raises(TransientError, match="run the same command again"):
         describer.sha256({"path": "a.jpg"})
+
+
+def test_the_hashes_of_objects_are_computed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reads an object: one after the other, a hundred take seconds."""
+    describer = DatasetDescriber.__new__(DatasetDescriber)
+    describer._root = "gs://photos"
+    together = threading.Barrier(3, timeout=20)
+
+    def wait(_: DatasetDescriber, image: dict[str, str]) -> str:
+        together.wait()
+        return f"hash of {image['path']}"
+
+    monkeypatch.setattr(DatasetDescriber, "sha256", wait)
+    images = [{"path": path} for path in "abc"]
+    assert describer.sha256_of(images) == [f"hash of {path}" for path in "abc"]

@@ -143,19 +143,27 @@ class _Bucket:
             more[content] += images
             classes.setdefault(content, set()).add(of_classes)
         starts = content_starts(rows)
-        ends = np.append(starts[1:], len(rows))
-        several = ends - starts > 1
-        for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
-            content = (int(rows["content"][start]), int(rows["content2"][start]))
-            all_classes = {*rows["classes"][start:end].tolist(), *classes.get(content, ())}
+        sizes = np.diff(np.append(starts, len(rows)))
+        several = sizes > 1
+        if not several.any():
+            return
+        # Whole columns at once: calls of NumPy for each group would take most of the time.
+        in_group = np.repeat(several, sizes)
+        rows, file, sizes = rows[in_group], file[in_group], sizes[several]
+        starts = np.cumsum(sizes) - sizes
+        across = _differ(self._splits[file], starts)
+        differ = _differ(rows["classes"], starts)
+        firsts = rows[["content", "content2", "classes"]][starts].tolist()
+        names = (self.files[number] for number in file.tolist())
+        places = [*zip(names, rows["record"].tolist(), strict=True)]
+        each = zip(starts.tolist(), sizes.tolist(), firsts, across, differ, strict=True)
+        for start, size, (*halves, first), is_across, is_conflict in each:
+            content = (halves[0], halves[1])
             yield equal_group(
-                [
-                    (self.files[file[at]], int(rows["record"][at]))
-                    for at in range(start, min(end, start + MAX_IMAGES))
-                ],
-                size=end - start + more[content],
-                across=len(np.unique(self._splits[file[start:end]])) > 1,
-                conflict=len(all_classes) > 1,
+                places[start : start + min(size, MAX_IMAGES)],
+                size=size + more[content],
+                across=is_across,
+                conflict=is_conflict or bool(classes.get(content, set()) - {first}),
             )
 
     def hashes(self) -> Any:
@@ -181,6 +189,14 @@ class _Bucket:
             is_same = self._splits[hashes["file"][of_content]] == self._splits[other_file]
             hashes["images"][of_content] += np.where(is_same, other["hashed"], 0).astype("<u4")
         return hashes
+
+
+def _differ(values: Any, starts: Any) -> list[bool]:
+    """Whether the values of each group differ; a group ends where the next one starts."""
+    differ: list[bool] = (
+        np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
+    ).tolist()
+    return differ
 
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")

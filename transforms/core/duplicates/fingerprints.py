@@ -23,8 +23,8 @@ from transforms.core.records import FingerprintBatch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Number of groups in the shuffle; each has a share of all contents.
-BUCKETS = 32
+# Number of groups in the shuffle; each has a share of all contents, and costs a millisecond.
+BUCKETS = 8
 
 MANY_BUCKETS = 256
 """The same where each worker has its own memory: of 100 million images, a group is 25 MB."""

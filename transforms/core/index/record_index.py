@@ -182,9 +182,17 @@ def source_contents(table: pa.Table) -> list[bytes | None]:
 
 
 def class_lists(table: pa.Table) -> list[list[str]]:
-    """The classes that each record counts for; one empty text if it has no label."""
-    labels = table.column("label").to_pylist()
-    return [each or [""] if isinstance(each, list) else [each or ""] for each in labels]
+    """The result of `classes_of` for each record."""
+    return [classes_of(label) for label in table.column("label").to_pylist()]
+
+
+def classes_of(label: list[str] | str | None) -> list[str]:
+    """The classes that a record counts for; one empty text if it has no label.
+
+    >>> classes_of("cat"), classes_of(None), classes_of(["cat", "dog"]), classes_of([])
+    (['cat'], [''], ['cat', 'dog'], [''])
+    """
+    return label or [""] if isinstance(label, list) else [label or ""]
 
 
 def _paths(schema: pa.Schema) -> list[str]:
