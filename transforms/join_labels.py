@@ -201,11 +201,12 @@ class ReadInputs(beam.PTransform):
     a copy of every name (docs/development/design_notes.md).
 
     Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
-    up to three rounds (see `name_ranges`), and so are rows that list images, and the indexes of
-    bases. In one process all workers share Python's lock, and each step has its price.
+    up to three rounds (see `name_ranges`), of a local or shared disk folder by folder, and so are
+    rows that list images, and the indexes of bases. In one process all workers share Python's lock,
+    and each step has its price.
 
     Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
-    file, again. Outside of buckets, one worker lists a glob.
+    file, again. On other storages, one worker lists a glob.
     """
 
     def __init__(
@@ -274,8 +275,8 @@ class ReadInputs(beam.PTransform):
 
     def _hands_on(self, pipeline: beam.Pipeline) -> bool:
         """Whether several workers should list one glob."""
-        is_remote = any(storage_of(glob).is_remote for glob in self._globs)
-        return is_remote and not runs_in_process(pipeline)
+        has_ranges = any(storage_of(glob).lists_ranges for glob in self._globs)
+        return has_ranges and not runs_in_process(pipeline)
 
 
 def _with_outputs(fn: beam.DoFn, *further: str) -> beam.PTransform:

@@ -51,6 +51,9 @@ class Storage(OutputFolders):
     lists_checksums = False
     """Whether `list_range` gives the checksum of every file that is not stored compressed."""
 
+    lists_ranges = False
+    """Whether `list_range` cuts a long glob into ranges."""
+
     reads_ranges = True
     """Whether reading a part of a file costs no more than that part."""
 

@@ -43,6 +43,7 @@ class GcsStorage(Storage):
     has_generations = True
     keeps_checksums = True
     lists_checksums = True
+    lists_ranges = True
 
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
         """The objects that a glob matches, in the order of their names.

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 from transforms.core.file_errors import ChangedError, TooLargeError, check_final, is_final
+from transforms.core.records import NameRange
 from transforms.storage.bounded_reading import read_up_to
 from transforms.storage.file_metadata import FoundFile, Stored
 from transforms.storage.interface import Item, Result, Storage
 from transforms.storage.local.local_folders import NOTHING_THERE, LocalFolders
-from transforms.storage.local.local_globs import closed_folder, expand_glob
+from transforms.storage.local.local_globs import closed_folder, expand_range
 from transforms.storage.local.ordinary_files import is_ordinary, is_ordinary_file, link_file
 
 # The errno of Linux and macOS for a link in the last part of a path.
@@ -40,11 +41,23 @@ class LocalStorage(LocalFolders, Storage):
     """Paths without a scheme."""
 
     is_remote = False
+    lists_ranges = True
     has_folders = True
 
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        for file in self.list_range(NameRange(pattern), 0):
+            assert isinstance(file, FoundFile)
+            yield file
+
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
+        """See `list_files`; folders that follow the `limit`-th file become ranges."""
         # One by one as the folders are read, so a million names need no list.
-        for path in expand_glob(pattern):
+        for path in expand_range(part, limit):
+            if isinstance(path, NameRange):
+                yield path
+                continue
             try:
                 status = os.stat(path)
             except OSError as error:

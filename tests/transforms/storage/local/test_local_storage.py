@@ -9,6 +9,7 @@ import os
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -256,8 +257,60 @@ def test_matches_what_glob_matches(parts: list[str]) -> None:
             for path in glob.glob(f"{folder}/{pattern}", recursive=True)
             if os.path.isfile(path)
         }
-        found = {os.path.normpath(file.uri) for file in STORAGE.list_files(f"{folder}/{pattern}")}
-        assert found == expected
+        found = [os.path.normpath(file.uri) for file in STORAGE.list_files(f"{folder}/{pattern}")]
+        assert set(found) == expected
+        ranges = [os.path.normpath(uri) for uri in in_ranges(f"{folder}/{pattern}")]
+        assert sorted(ranges) == sorted(found)
+
+
+def in_ranges(pattern: str) -> Iterator[str]:
+    """The files of a glob of which each folder is listed by another worker."""
+    todo = [NameRange(pattern)]
+    while todo:
+        for found in STORAGE.list_range(todo.pop(), 1):
+            if isinstance(found, NameRange):
+                # It crosses a shuffle.
+                json.dumps(found).encode()
+                todo.append(found)
+            else:
+                yield found.uri
+
+
+def test_folders_after_a_number_of_files_are_ranges(tmp_path: Path) -> None:
+    for number in range(900):
+        path = tmp_path / f"{number % 300}" / f"{number}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    part = NameRange(f"{tmp_path}/*/*.jpg")
+    assert not [each for each in STORAGE.list_range(part, 0) if isinstance(each, NameRange)]
+    found = list(STORAGE.list_range(part, 30))
+    ranges = [each for each in found if isinstance(each, NameRange)]
+    assert len(found) - len(ranges) == 30
+    # As many as for a bucket, of almost the same number of folders.
+    assert len(ranges) == 64
+    listed = [sum(1 for _ in STORAGE.list_range(each, 0)) for each in ranges]
+    assert sum(listed) == 900 - 30
+    assert max(listed) - min(listed) <= 3
+    again = list(STORAGE.list_range(ranges[0], 3))
+    assert [type(each) for each in again] == [FoundFile] * 3 + [NameRange] * (listed[0] // 3 - 1)
+
+
+def test_links_are_followed_in_ranges_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in/a/b").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    for name in ("in/0.jpg", "in/a/1.jpg", f"in/a/b/{LATIN_1}", "out/2.jpg"):
+        (tmp_path / name).touch()
+    (tmp_path / "in/a/b/back").symlink_to(tmp_path / "in/a")
+    (tmp_path / "in/a/up").symlink_to(tmp_path)
+    (tmp_path / "in/link").symlink_to(tmp_path / "out")
+    (tmp_path / "in" / os.fsdecode(b"caf\xe9")).symlink_to(tmp_path / "in/a/b")
+    monkeypatch.chdir(tmp_path)
+    for pattern in (f"{tmp_path}/in/**/*.jpg", "**", "*/**/*.jpg", "in/**/**"):
+        whole = sorted(file.uri for file in STORAGE.list_files(pattern))
+        assert len(whole) >= 6
+        assert sorted(in_ranges(pattern)) == whole
 
 
 def test_overlapping_globs_find_an_image_once(tmp_path: Path) -> None:
