@@ -11,7 +11,7 @@ from pipeline.errors import DatasetError, one_line
 from pipeline.run.launch import run_pipeline
 from pipeline.run.results_folder import results_folder
 from transforms.core.dataset.manifest import content_digest, manifest_indexes, manifest_shards
-from transforms.core.dataset.output_names import INDEX, LABELS, MANIFEST, REJECTED
+from transforms.core.dataset.output_names import INDEX, MANIFEST, REJECTED
 from transforms.core.dataset.record_checks import (
     Problem,
     RecordVerifier,
@@ -20,9 +20,9 @@ from transforms.core.dataset.record_checks import (
     rejected_problems,
 )
 from transforms.core.index.index_checks import index_list_problems
-from transforms.core.labels.vocabulary import parse_labels
 from transforms.core.scratch import scratch_folder
 from transforms.storage.files import join, storage_of
+from transforms.stored_records import stored_lines
 from transforms.verify_shards import VerifyShards, merge_splits, read_results
 
 _EXTRA = "is not a file of this dataset; remove it"
@@ -55,7 +55,7 @@ def check_dataset(
         problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
         problems += _small_file_problems(output, manifest)
         problems += _extra_files(output, manifest)
-        verifier = RecordVerifier.of(manifest, _labels(output))
+        verifier = RecordVerifier.of(manifest)
     except (KeyError, TypeError, AttributeError) as error:
         if manifest.get("digest") == content_digest(manifest):
             raise
@@ -78,15 +78,6 @@ def check_dataset(
     return problems, splits
 
 
-def _labels(output: str) -> dict[int, str]:
-    """The names in `labels.txt`; a damaged file is reported separately."""
-    try:
-        text = storage_of(output).read_text(join(output, LABELS), follow_links=False) or ""
-    except (OSError, UnicodeDecodeError):
-        return {}
-    return parse_labels(text)
-
-
 def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
     if manifest.get("digest") != content_digest(manifest):
         yield "was edited since the dataset was written"
@@ -104,10 +95,7 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
             elif found != listed["crc32c"]:
                 yield Problem(name, None, "was changed since the dataset was written")
             elif name == REJECTED:
-                text = storage_of(output).read_text(
-                    path, follow_links=False, max_bytes=listed["bytes"]
-                )
-                for detail in rejected_problems(manifest, text or ""):
+                for detail in rejected_problems(manifest, stored_lines(path, listed["bytes"])):
                     yield Problem(name, None, detail)
         except (OSError, UnicodeDecodeError) as error:
             yield Problem(name, None, f"cannot be read: {one_line(error)}")

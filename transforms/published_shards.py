@@ -66,8 +66,10 @@ def read_published(output: str, *, per_image: bool) -> PublishedShards:
         return PublishedShards()
     shards = manifest_shards(manifest)
     rejected = manifest["files"].get(REJECTED, {"bytes": 0})
+    # The lines of other rejections may be gigabytes.
+    has_unreadable = manifest["rejected"].get(Reason.UNREADABLE.value, 0) > 0
     return PublishedShards(
         {shard["recipe"] for shard in shards},
         {} if per_image else {shard["file"]: shard for shard in shards},
-        unreadable_keys(output, rejected["bytes"]),
+        unreadable_keys(output, rejected["bytes"]) if has_unreadable else frozenset(),
     )

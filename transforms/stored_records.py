@@ -120,19 +120,33 @@ def unreadable_keys(output: str, size: int) -> frozenset[str]:
         output: its folder.
         size: bytes of `rejected.jsonl` by its manifest; no more are read.
     """
-    path, storage = join(output, REJECTED), storage_of(output)
-    if not storage.exists(path):
+    path = join(output, REJECTED)
+    if not storage_of(path).exists(path):
         return frozenset()
     keys = set()
-    with storage.open_reader(path, follow_links=False) as lines:
+    for line in stored_lines(path, size):
+        # Only unreadable images are kept: they are few, unlike rows without an image.
+        if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
+            continue
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            entry = parse_json(line)
+            if entry["reason"] == Reason.UNREADABLE:
+                keys.add(str(entry["key"]))
+    return frozenset(keys)
+
+
+def stored_lines(path: str, size: int) -> Iterator[bytes]:
+    """The lines of a file, which may be too large to be held.
+
+    Args:
+        path: the file.
+        size: its bytes by the manifest; no more are read.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with storage_of(path).open_reader(path, follow_links=False) as lines:
         # The size also bounds a line: the file may be a terabyte without a newline.
         while size > 0 and (line := lines.readline(size)):
             size -= len(line)
-            # Only unreadable images are kept: they are few, unlike rows without an image.
-            if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
-                continue
-            with contextlib.suppress(ValueError, TypeError, KeyError):
-                entry = parse_json(line)
-                if entry["reason"] == Reason.UNREADABLE:
-                    keys.add(str(entry["key"]))
-    return frozenset(keys)
+            yield line

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import apache_beam as beam
 
-from transforms.core.dataset.output_names import MANIFEST
+from transforms.core.dataset.output_names import LABELS, MANIFEST
 from transforms.core.dataset.record_checks import (
     Problem,
     RecordCheck,
@@ -23,6 +23,7 @@ from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.in_flight import image_note
 from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.core.index.index_checks import index_places, next_offset, row_problems
+from transforms.core.labels.vocabulary import parse_labels
 from transforms.gather import Everything, Gather
 from transforms.metrics import PROGRESS
 from transforms.name_inputs import NameInputs
@@ -186,6 +187,8 @@ class _VerifyFn(beam.DoFn):
 
     def setup(self) -> None:
         PROGRESS.begin("verifying", self._records)
+        # The names of a million classes are too large for a graph.
+        self._verifier = self._verifier.with_labels(read_labels(self._output))
         self._guard = DecoderGuard(self._verifier.limits.max_pixels)
 
     def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
@@ -199,6 +202,23 @@ class _VerifyFn(beam.DoFn):
             total.merge(found)
             PROGRESS.count("verifying", shard["records"])
         yield total.to_text()
+
+
+def read_labels(output: str) -> dict[int, str]:
+    """The names in `labels.txt`; a damaged file is reported separately.
+
+    Raises:
+        OSError: another attempt may read the file.
+    """
+    path = join(output, LABELS)
+    try:
+        text = storage_of(path).read_text(path, follow_links=False) or ""
+    except UnicodeDecodeError:
+        return {}
+    except OSError as error:
+        check_final(error, path)
+        return {}
+    return parse_labels(text)
 
 
 def verify_shard(

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -22,7 +23,7 @@ from transforms.core.dataset import record_checks
 from transforms.core.dataset.manifest import crc32c_hex, manifest_shards, to_text
 from transforms.core.dataset.record_checks import RecordVerifier, Verified
 from transforms.core.guard.decoder_guard import DecoderGuard
-from transforms.verify_shards import read_results, verify_shard
+from transforms.verify_shards import VerifyShards, read_results, verify_shard
 
 
 def _draw(folder: Path) -> None:
@@ -71,7 +72,8 @@ def test_every_flipped_byte_names_its_shard(dataset: Path, step: int) -> None:
     data = shard.read_bytes()
     manifest = open_dataset(str(dataset))
     (listed,) = [each for each in manifest_shards(manifest) if each["file"] == shard.name]
-    verifier, guard = RecordVerifier.of(manifest, ["cat", "dog"]), DecoderGuard(10**6)
+    verifier = RecordVerifier.of(manifest).with_labels({0: "cat", 1: "dog"})
+    guard = DecoderGuard(10**6)
     for position in range(0, len(data), step):
         flipped = bytearray(data)
         flipped[position] ^= 0x40
@@ -154,6 +156,21 @@ def test_several_machines_report_the_same_and_hand_back_no_classes(
     assert [(each.split, each.shards, each.labels) for each in handed_back] == [
         ("train", 2, {})
     ] * 2
+
+
+def test_the_graph_holds_no_class(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers read labels.txt: the names of a million classes are more than a graph can hold."""
+    verifiers: list[RecordVerifier] = []
+
+    def made(output: str, verifier: RecordVerifier, **options: Any) -> VerifyShards:
+        verifiers.append(verifier)
+        return VerifyShards(output, verifier, **options)
+
+    monkeypatch.setattr(pipeline.check_dataset, "VerifyShards", made)
+    labels = dataset / "labels.txt"
+    labels.write_text(labels.read_text().replace("cat", "car"))
+    assert "label 0 is 'car' in labels.txt, but not here" in "\n".join(_problems(dataset))
+    assert [verifier.labels for verifier in verifiers] == [{}]
 
 
 def test_very_many_problems_are_counted(

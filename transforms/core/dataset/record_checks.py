@@ -149,12 +149,12 @@ class RecordVerifier:
     first_id: int | None = None
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any], labels: Mapping[int, str]) -> RecordVerifier:
-        """The verifier of the dataset that `manifest` describes, with the names in labels.txt."""
+    def of(cls, manifest: Mapping[str, Any]) -> RecordVerifier:
+        """The verifier of the dataset that `manifest` describes, without the names of classes."""
         options = manifest["options"]
         return cls(
             features=tuple(map(Feature.from_manifest, manifest["features"])),
-            labels=labels if labels or manifest["labels"] == "text" else None,
+            labels={} if manifest["labels"] == "text" else None,
             # Rows without images have no limits.
             limits=Limits(
                 max_pixels=options.get("max_pixels") or sys.maxsize,
@@ -162,6 +162,10 @@ class RecordVerifier:
             ),
             first_id=1 if options.get("layout") == DETECTION else None,
         )
+
+    def with_labels(self, labels: Mapping[int, str]) -> RecordVerifier:
+        """This verifier, with the names in labels.txt."""
+        return dataclasses.replace(self, labels=labels or self.labels)
 
     @property
     def largest_record(self) -> int:
@@ -336,17 +340,20 @@ def ledger_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "the ledger has another number of records than the splits together"
 
 
-def rejected_problems(manifest: Mapping[str, Any], text: str) -> Iterator[str]:
+def rejected_problems(manifest: Mapping[str, Any], lines: Iterable[bytes]) -> Iterator[str]:
     """Whether `rejected.jsonl` holds the rejections that the ledger counts.
 
     Args:
         manifest: the dataset's.
-        text: the content of the file.
+        lines: those of the file.
     """
+    reasons: Counter[str] = Counter()
+    images = 0
     try:
-        lines = [parse_json(line) for line in text.splitlines()]
-        reasons = Counter(line["reason"] for line in lines)
-        images = sum(line["subject"] == "image" for line in lines)
+        for line in lines:
+            rejection = parse_json(line)
+            reasons[rejection["reason"]] += 1
+            images += rejection["subject"] == "image"
     except (ValueError, TypeError, KeyError):
         yield "has a line that is not a rejection"
         return

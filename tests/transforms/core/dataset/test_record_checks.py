@@ -25,8 +25,8 @@ MANIFEST: dict[str, Any] = {
 }
 
 
-def text(*lines: str) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def text(*lines: str) -> list[bytes]:
+    return [f"{line}\n".encode() for line in lines]
 
 
 def test_rejections_that_the_ledger_counts() -> None:
@@ -93,7 +93,9 @@ def test_readers_of_boxes_keep_0_for_the_background() -> None:
         "features": [feature.to_manifest() for feature in LISTS],
         "labels": "text",
     }
-    verifier = RecordVerifier.of(manifest, ["background", "cat", "dog"])
+    verifier = RecordVerifier.of(manifest).with_labels(
+        dict(enumerate(["background", "cat", "dog"]))
+    )
     problems = set(verifier.check(record).problems)
     assert "label 0 is below 1: readers reserve 0 for the background" in problems
 
