@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import apache_beam as beam
 
 from pipeline.config import ConvertConfig
 from pipeline.graph import build_plan
 from pipeline.run.launch import run_pipeline
-from transforms.bound_rejections import BoundRejections
+from transforms.add_counts import AddCounts
 from transforms.core import decisions
 from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.ledger import ShardSummary, count_reasons
@@ -28,16 +28,14 @@ from transforms.core.records import ShardImage, ShardRow, planned
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.flow import Plan
 from transforms.gather import Everything, Gather
+from transforms.list_rejections import AddRejections
 from transforms.reused_images import ReusedImages
 from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
+from transforms.summarize_shards import SummarizeShards
 
-# Reasons for rejecting an image or a row because of its cells, and how many are shown.
+# Reasons for rejecting an image or a row because of its cells.
 _OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
-_MAX_SHOWN = 3
-
-# Places in which several machines add up shards before one adds up the sums.
-_FANOUT = 16
 
 
 class _MeasureShardFn(beam.DoFn):
@@ -134,7 +132,7 @@ class _SumUpFn(beam.DoFn):
     def process(self, everything: Everything) -> None:
         config = self._config
         gathered = in_order(config.shard_plan.splits, everything, of_rows=config.of_rows)
-        gathered.ledger.check()
+        gathered.check()
         summary = json.dumps(self._describe(gathered)).encode()
         storage_of(self._path).write_whole(self._path, summary)
 
@@ -170,54 +168,8 @@ class _SumUpFn(beam.DoFn):
             "splits": splits,
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.reasons),
-            "bad_cells": [each.detail for each in gathered.rejections if each.reason in _OF_CELLS][
-                :_MAX_SHOWN
-            ],
+            "bad_cells": [each.detail for each in gathered.rejected.first_of(*_OF_CELLS)],
         }
-
-
-# The shards of each split, added up: any name, records, bytes of images, and labels.
-_Added: TypeAlias = dict[str, tuple[str, int, int, Counter[str]]]
-
-
-class AddShards(beam.CombineFn):
-    """Adds up the shards of each split, without their rejections."""
-
-    def create_accumulator(self) -> _Added:
-        return {}
-
-    def add_input(self, accumulator: _Added, shard: ShardSummary) -> _Added:
-        _add(accumulator, (shard.file, shard.records, shard.image_bytes, shard.labels))
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[_Added]) -> _Added:
-        merged: _Added = {}
-        for accumulator in accumulators:
-            for added in accumulator.values():
-                _add(merged, added)
-        return merged
-
-    def extract_output(self, accumulator: _Added) -> list[ShardSummary]:
-        return [
-            ShardSummary(file, "", records=records, image_bytes=size, labels=labels)
-            for file, records, size, labels in accumulator.values()
-        ]
-
-
-def _add(splits: _Added, shards: tuple[str, int, int, Mapping[str, int]]) -> None:
-    file, records, size, labels = shards
-    split = ShardName.parse(file).split
-    first, more_records, more_size, all_labels = splits.get(split, (file, 0, 0, Counter()))
-    all_labels.update(labels)
-    splits[split] = (first, records + more_records, size + more_size, all_labels)
-
-
-def _each(shards: list[ShardSummary]) -> list[ShardSummary]:
-    return shards
-
-
-def _rejections(shard: ShardSummary) -> tuple[Rejection, ...]:
-    return shard.rejections
 
 
 def _planned(
@@ -227,21 +179,19 @@ def _planned(
     shards = plan.shards | "Measure shards" >> beam.ParDo(
         _MeasureShardFn(config, parts)
     ).with_output_types(ShardSummary)
-    rejections, counts = plan.rejections, plan.counts
-    if not runs_in_process(shards.pipeline):
-        of_shards = shards | "Rejections of shards" >> beam.FlatMap(_rejections).with_output_types(
-            Rejection
-        )
-        every = (rejections, of_shards) | "All rejections" >> beam.Flatten()
-        bounded = every | "Bound rejections" >> BoundRejections()
-        rejections = bounded.listed
-        counts = (counts, bounded.counts) | "Counts with reasons" >> beam.Flatten()
-        shards = (
-            shards
-            | "Add up shards" >> beam.CombineGlobally(AddShards()).with_fanout(_FANOUT)
-            | "Splits alone" >> beam.FlatMap(_each).with_output_types(ShardSummary)
-        )
-    return {"totals": plan.totals, "shards": shards, "rejections": rejections, "counts": counts}
+    gathered = {"totals": plan.totals, "counts": plan.counts}
+    if runs_in_process(shards.pipeline):
+        return {**gathered, "shards": shards, "rejections": plan.rejections}
+    summarized = shards | "Summarize shards" >> SummarizeShards()
+    every = (plan.rejections, summarized.rejections) | "All rejections" >> beam.Flatten()
+    rejected = every | "Count rejections" >> beam.CombineGlobally(AddRejections())
+    return {
+        **gathered,
+        "counts": plan.counts | "Add up counts" >> AddCounts(),
+        "shards": summarized.shards,
+        "written": summarized.totals,
+        "rejected": rejected,
+    }
 
 
 def plan_dataset(

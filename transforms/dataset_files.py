@@ -6,8 +6,15 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from transforms.core.dataset.label_map import label_map
-from transforms.core.dataset.ledger import Ledger, count_reasons
-from transforms.core.dataset.manifest import DataFile, Dataset, build_manifest, to_text
+from transforms.core.dataset.ledger import count_reasons
+from transforms.core.dataset.manifest import (
+    DataFile,
+    Dataset,
+    FileContent,
+    build_manifest,
+    in_parts,
+    to_text,
+)
 from transforms.core.dataset.output_names import (
     LABEL_MAP,
     LABELS,
@@ -20,16 +27,13 @@ from transforms.core.dataset.run_counts import Gathered
 from transforms.core.dataset.tfds_metadata import tfds_files
 from transforms.core.dataset.tfx_schema import schema_text
 from transforms.core.images.pixel_options import stored_shape
-from transforms.core.index.source_records import RECORDS
 from transforms.core.labels.label_decisions import label_decisions
 from transforms.core.labels.vocabulary import LabelRules, Vocabulary
-from transforms.core.planning.keys import full_uri
 from transforms.core.planning.shards import ShardName
-from transforms.core.planning.staged_images import MEMORY
 from transforms.core.records import BucketDuplicates
-from transforms.core.rejections import Rejection
 from transforms.describe_dataset import DatasetDescriber
 from transforms.original_images import originals_root
+from transforms.rejected_lines import RejectedLines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,18 +69,16 @@ class DatasetFiles:
         self,
         described: Dataset,
         gathered: Gathered,
-        ledger: Ledger,
         *,
         data: Sequence[DataFile],
         recipe: str,
         duplicates: Iterable[BucketDuplicates] | None,
-    ) -> dict[str, bytes]:
+    ) -> dict[str, FileContent]:
         """The content of the files by name; the manifest is the last one.
 
         Args:
             described: see `described`.
             gathered: the results of the run.
-            ledger: of the run.
             data: the files of records.
             recipe: see `dataset_recipe`.
             duplicates: None when nothing was compared.
@@ -91,7 +93,7 @@ class DatasetFiles:
         manifest = build_manifest(
             described,
             gathered.shards,
-            ledger,
+            gathered.ledger,
             written=gathered.written,
             data=data,
             recipe=recipe,
@@ -107,12 +109,12 @@ class DatasetFiles:
         vocabulary: Vocabulary,
         duplicates: Iterable[BucketDuplicates] | None,
         data: Sequence[DataFile],
-    ) -> dict[str, bytes]:
+    ) -> dict[str, FileContent]:
         """The files next to the shards and the manifest, by name."""
         features, names = self.dataset.features, vocabulary.id_names
-        small_files = {
+        small_files: dict[str, FileContent] = {
             LABELS: vocabulary.labels_text().encode(),
-            REJECTED: self.rejected_lines(gathered.rejections),
+            REJECTED: self.rejected(gathered),
             SCHEMA: schema_text(
                 features,
                 class_names=vocabulary.lines(),
@@ -138,13 +140,13 @@ class DatasetFiles:
             small_files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
         return small_files
 
-    def rejected_lines(self, rejections: Iterable[Rejection]) -> bytes:
-        """`rejected.jsonl`: a line for each rejection, images by the path they were read from."""
-        root = self.dataset.root
-        # The file of an image from memory is removed: its key is its name. A record has no file.
-        has_files = root not in (MEMORY, RECORDS)
-        listed = (
-            r._replace(path=full_uri(root, r.path)) if has_files and r.subject == "image" else r
-            for r in rejections
-        )
-        return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()
+    @property
+    def lines(self) -> RejectedLines:
+        """What makes the lines of rejections."""
+        return RejectedLines(self.output, self.dataset.root)
+
+    def rejected(self, gathered: Gathered) -> FileContent:
+        """`rejected.jsonl`; a sample if there are more rejections than it can list."""
+        if gathered.parts is None or gathered.unlisted:
+            return self.lines.text(gathered.rejections)
+        return in_parts(gathered.parts)

@@ -14,13 +14,14 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.manifest import FileContent, content_summary
 from transforms.core.dataset.output_names import (
     FORMER,
     MANIFEST,
+    PARTIAL,
     REPORT,
     SMALL,
     STAGING,
@@ -28,12 +29,16 @@ from transforms.core.dataset.output_names import (
     staged_shard,
     waiting_file,
 )
+from transforms.core.records import RejectedPart
 from transforms.lineage import report_sink
 from transforms.staging import check_output, staged_files
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.output_changes import Leftover, OutputChanges, Put, changes_of
+from transforms.stored_records import open_stored
 
 _LOGGER = logging.getLogger(__name__)
+
+_CHUNK = 1 << 20
 
 
 class Prepared(NamedTuple):
@@ -66,7 +71,7 @@ class Publication:
         self,
         puts: Sequence[Put],
         shards: Iterable[ShardSummary],
-        small_files: Mapping[str, bytes],
+        small_files: Mapping[str, FileContent],
     ) -> Prepared:
         """Stages the small files, and removes the former dataset and other runs' staged files.
 
@@ -81,11 +86,11 @@ class Publication:
         """
         storage, attempt = storage_of(self._output), _attempt(small_files)
         small = [
-            Put(f"{STAGING}/{waiting_file(attempt, number)}", name, len(data), crc32c_hex(data))
-            for number, (name, data) in enumerate(small_files.items())
+            Put(f"{STAGING}/{waiting_file(attempt, number)}", name, *content_summary(content))
+            for number, (name, content) in enumerate(small_files.items())
         ]
         for put in small:
-            storage.write_whole(join(self._output, put.source), small_files[put.target])
+            self._stage(put, small_files[put.target])
         ours = {(shard.file, shard.recipe) for shard in shards}
         # The folder was named before it was known whether an image would be changed.
         ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
@@ -113,6 +118,15 @@ class Publication:
         for folder in sorted({put.target.rpartition("/")[0] for put in puts} - {""}):
             storage.make_directory(join(self._output, folder))
         return Prepared(moves, small)
+
+    def _stage(self, put: Put, content: FileContent) -> None:
+        try:
+            write_content(self._output, put.source, content)
+        except FileNotFoundError:
+            # Its parts are removed after it is in place.
+            target = join(self._output, put.target)
+            if not storage_of(target).has_checksum(target, put.crc32c, put.bytes):
+                raise
 
     def _check_unpublished(self, changes: OutputChanges) -> None:
         if changes.exists(MANIFEST):
@@ -184,13 +198,45 @@ def _left(changes: OutputChanges) -> list[Leftover]:
     return changes.leftovers()
 
 
-def _attempt(small_files: Mapping[str, bytes]) -> str:
+def _attempt(small_files: Mapping[str, FileContent]) -> str:
     """The name of an attempt at publishing.
 
     It is the same for the same dataset, so that a repeated attempt finds its own files.
     """
     digest = hashlib.blake2b(digest_size=16)
-    for name, data in small_files.items():
-        digest.update(f"{name} {len(data)} ".encode())
-        digest.update(data)
+    for name, content in small_files.items():
+        digest.update(f"{name} {content_summary(content)} ".encode())
+    # The manifest has digests of all others.
+    digest.update(cast(bytes, small_files[MANIFEST]))
     return digest.hexdigest()
+
+
+def write_content(output: str, name: str, content: FileContent) -> None:
+    """Writes a file of an output folder; parts are joined, and never held as a whole.
+
+    Args:
+        output: the folder.
+        name: of the file, below the folder.
+        content: its bytes, or its parts in the staging folder.
+
+    Raises:
+        OSError: a part is missing or was changed.
+    """
+    path, storage = join(output, name), storage_of(output)
+    if isinstance(content, bytes):
+        storage.write_whole(path, content)
+        return
+    # In a bucket a stream makes a new object only.
+    storage.remove(path + PARTIAL)
+    with storage.open_writer(path + PARTIAL) as stream:
+        for part in content.parts:
+            _copy_part(join(output, STAGING, part.name), part, stream)
+    storage.rename(path + PARTIAL, path)
+
+
+def _copy_part(path: str, part: RejectedPart, target: Any) -> None:
+    with open_stored(path, follow_links=False) as stored:
+        while chunk := stored.read(_CHUNK):
+            target.write(chunk)
+    if (stored.bytes, stored.crc32c) != (part.bytes, part.crc32c):
+        raise OSError(f"{path} was changed meanwhile: run the command again")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import apache_beam as beam
 
-from transforms.bound_rejections import BoundRejections
+from transforms.add_counts import AddCounts
 from transforms.core.arguments import path_text
 from transforms.core.dataset.dataset_warnings import strict_message
 from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary
@@ -30,8 +30,9 @@ from transforms.core.records import BucketDuplicates, Count, FileBatch
 from transforms.core.rejections import Rejection
 from transforms.dataset_files import DatasetFiles
 from transforms.gather import Everything, Gather
+from transforms.list_rejections import ListRejections
 from transforms.metrics import PROGRESS, UP_TO_DATE, counter
-from transforms.publication import Prepared, Publication
+from transforms.publication import Prepared, Publication, write_content
 from transforms.runners import runs_in_process
 from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
 from transforms.storage.output_changes import Leftover, Put, remove_staging
@@ -116,17 +117,19 @@ class PublishDataset(beam.PTransform):
     def _bounded(self, shards: beam.PCollection[ShardSummary]) -> dict[str, beam.PCollection[Any]]:
         """Collections that one worker can hold, however many images there are."""
         summarized = shards | "Summarize shards" >> SummarizeShards()
-        bounded = self._others["rejections"] | "Bound rejections" >> BoundRejections(
-            summarized.rejections
+        others = dict(self._others)
+        listed = others.pop("rejections") | "List rejections" >> ListRejections(
+            self._publisher.lines, summarized.rejections, overwrite=self._publisher.overwrite
         )
-        counts = (self._others["counts"], bounded.counts)
         return {
-            **self._others,
+            **others,
+            "counts": others["counts"] | "Add up counts" >> AddCounts(),
             "shards": summarized.shards,
             "written": summarized.totals,
-            "rejections": bounded.listed,
-            "shard_rejections": bounded.of_shards,
-            "counts": counts | "Counts with reasons" >> beam.Flatten(),
+            "rejected": listed.planned,
+            "rejected_of_shards": listed.of_shards,
+            "sample": listed.sample,
+            "parts": listed.parts,
         }
 
 
@@ -274,7 +277,8 @@ class _Publisher:
         self._dataset = dataset
         self._files = DatasetFiles(output, dataset, rules)
         self._max_rejected = max_rejected
-        self._overwrite = overwrite
+        self.overwrite = overwrite
+        self.lines = self._files.lines
 
     def decide(self, everything: Everything) -> _Decided:
         """Checks the ledger, and prepares the output folder for the dataset.
@@ -285,14 +289,13 @@ class _Publisher:
         duplicates: list[BucketDuplicates] | None = everything.get("duplicates")
         gathered = in_order(self._dataset.splits, everything, of_rows=self._dataset.of_rows)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
-        published = None if self._overwrite else read_manifest(join(self._output, MANIFEST))
+        published = None if self.overwrite else read_manifest(join(self._output, MANIFEST))
         if published is not None:
             self._compare(gathered, recipe, published)
             remove_staging(self._output, self._run)
             counter(UP_TO_DATE).inc()
             return _Decided("up_to_date")
-        ledger = gathered.ledger
-        ledger.check()
+        gathered.check()
         if unselected := gathered.unselected:
             self._fail("nothing_selected", unselected)
         if gathered.unlisted or not self._max_rejected.allows(*gathered.failed):
@@ -304,7 +307,7 @@ class _Publisher:
             return _Decided("published")
         data = data_files(gathered.shards)
         files = self._files.make(
-            described, gathered, ledger, data=data, recipe=recipe, duplicates=duplicates
+            described, gathered, data=data, recipe=recipe, duplicates=duplicates
         )
         puts = [
             Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
@@ -352,7 +355,7 @@ class _Publisher:
 
     def _refuse(self, gathered: Gathered) -> NoReturn:
         rejected = join(self._staging, REJECTED)
-        storage_of(rejected).write_whole(rejected, self._files.rejected_lines(gathered.rejections))
+        write_content(self._output, f"{STAGING}/{REJECTED}", self._files.rejected(gathered))
         self._fail("too_many_rejected", gathered.refusal(self._max_rejected, rejected))
 
     def _fail(self, status: str, message: str) -> NoReturn:

@@ -8,6 +8,7 @@ from apache_beam.portability.api import schema_pb2
 
 import transforms.drop_duplicates
 import transforms.join_labels
+import transforms.list_rejections
 import transforms.plan_shards
 import transforms.publish_dataset
 import transforms.write_shards  # noqa: F401
@@ -20,6 +21,7 @@ from transforms.core.records import (
     JoinSide,
     LabelledImage,
     NameRange,
+    RejectedPart,
     ShardImage,
 )
 from transforms.core.rejections import Rejection
@@ -36,6 +38,7 @@ from transforms.core.rejections import Rejection
         LabelledImage,
         FingerprintBatch,
         NameRange,
+        RejectedPart,
         Rejection,
         ShardImage,
     ],

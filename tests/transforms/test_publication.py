@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,16 @@ import pytest
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_config
 from transforms.core.dataset.ledger import Ledger, ShardSummary
-from transforms.core.dataset.manifest import build_manifest, crc32c_hex, data_files, to_text
+from transforms.core.dataset.manifest import (
+    build_manifest,
+    crc32c_hex,
+    data_files,
+    in_parts,
+    to_text,
+)
+from transforms.core.dataset.output_names import rejected_part
 from transforms.core.dataset.shard_totals import ShardTotals
+from transforms.core.records import RejectedPart
 from transforms.publication import Prepared, Publication
 from transforms.storage.files import join, storage_of
 from transforms.storage.gcs.gcs_storage import GcsStorage
@@ -44,7 +53,12 @@ class World:
         ]
         files = data_files(self._shards)
         self._puts = [Put(f".staging/{f.staged}", f.file, f.bytes, f.crc32c) for f in files]
-        small = {"labels.txt": whose.encode(), "rejected.jsonl": b""}
+        self._parts = [f"{whose} {number}\n".encode() for number in range(2)]
+        parts = [
+            RejectedPart(number, _part(data), 1, len(data), crc32c_hex(data))
+            for number, data in enumerate(self._parts)
+        ]
+        small = {"labels.txt": whose.encode(), "rejected.jsonl": in_parts(parts)}
         manifest = build_manifest(
             make_config(Path("in"), Path("out"), splits=(("train", 1.0),)).dataset,
             self._shards,
@@ -57,7 +71,7 @@ class World:
             files=small,
         )
         self._small = {**small, "manifest.json": to_text(manifest).encode()}
-        self.files = {**self._data, **self._small}
+        self.files = {**self._data, **self._small, "rejected.jsonl": b"".join(self._parts)}
         self._prepared: Prepared | None = None
 
     def write(self, name: str, data: bytes) -> None:
@@ -68,6 +82,8 @@ class World:
         for put, data in zip(self._puts, self._data.values(), strict=True):
             self.write(put.source, data)
             self.write(f"{put.source}.json", b"{}")
+        for data in self._parts:
+            self.write(f".staging/{_part(data)}", data)
 
     def there(self) -> dict[str, bytes]:
         """The files outside the staging folder."""
@@ -93,6 +109,10 @@ class World:
     def run_all(self, begin: int = 0) -> None:
         for part in range(begin, PARTS):
             self.run(part)
+
+
+def _part(data: bytes) -> str:
+    return rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
 
 
 Make = Callable[[], World]
@@ -277,8 +297,21 @@ def test_a_worker_moves_a_file_with_two_requests(bucket: Make, gcs: GcsServer) -
     leftovers = publication.finish(world._prepared)
     gcs.reset()
     publication.remove(leftovers)
-    # The sidecars, the names of the small files, and the former manifest.
-    assert gcs.counts() == {"DELETE object": 3 + 2}
+    # The sidecars, the parts of a small file, the names of these, and the former manifest.
+    assert gcs.counts() == {"DELETE object": 3 + 2 + 2}
+
+
+def test_a_part_that_is_missing_or_changed_is_an_error(folder: Make) -> None:
+    world = folder()
+    storage = LocalStorage()
+    path = join(world.output, ".staging", _part(b"mine 1\n"))
+    storage.write_whole(path, b"mine 2\n")
+    with pytest.raises(OSError, match="was changed meanwhile: run the command again"):
+        world.run(0)
+    storage.remove(path)
+    with pytest.raises(FileNotFoundError):
+        world.run(0)
+    assert json.loads(world.there()["manifest.json"])["recipe"] == RECIPES["former"]
 
 
 def test_a_dataset_stays_while_it_is_replaced_by_itself(make: Make) -> None:

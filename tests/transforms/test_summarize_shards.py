@@ -19,7 +19,7 @@ from transforms.core.dataset.ledger import PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import build_manifest, data_files, index_files, to_text
 from transforms.core.dataset.run_counts import Gathered, in_order
 from transforms.core.dataset.shard_totals import ShardTotals
-from transforms.core.rejections import Rejection
+from transforms.core.rejections import Rejection, RejectionTotals
 from transforms.gather import _BATCH, Everything, _by_name, _Packed, _PackFn
 from transforms.storage.output_changes import Put
 from transforms.summarize_shards import SummarizeShards
@@ -58,8 +58,7 @@ def gathered(batches: list[_Packed]) -> Gathered:
     everything: Everything = {
         "totals": [PlanTotals()],
         "written": [ShardTotals()],
-        "rejections": [],
-        "shard_rejections": [],
+        "rejected": [RejectionTotals()],
         "counts": [],
     }
     shards = _by_name((0, (batch for _, batch in batches)), {"shards": ShardSummary})

@@ -176,6 +176,24 @@ class BucketDuplicates(NamedTuple):
     hashes: str = ""
 
 
+class RejectedPart(NamedTuple):
+    """A part of `rejected.jsonl` in the staging folder.
+
+    Attributes:
+        number: its place among the parts.
+        name: of the file in the staging folder.
+        lines: rejections in it.
+        bytes: bytes of it.
+        crc32c: its checksum, 8 hexadecimal digits.
+    """
+
+    number: int
+    name: str
+    lines: int
+    bytes: int
+    crc32c: str
+
+
 class FileBatch(NamedTuple):
     """Files of an output folder that one worker moves or removes together.
 

@@ -4,10 +4,14 @@ Every image and row that is left out, and every key that no image has, is one `R
 of `rejected.jsonl`.
 """
 
+import dataclasses
 import enum
+import hashlib
+import heapq
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
 
 from transforms.core.shown_text import redacted
 
@@ -148,3 +152,75 @@ class RejectedImageError(Exception):
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail
+
+
+MAX_LISTED = 10_000_000
+"""Rejections that runners with workers list: one worker joins their lines, 3 GB, in a minute."""
+
+MAX_SHOWN = 3
+"""Rejections of a reason that messages show."""
+
+# Reasons of which messages show the first rejections.
+_SHOWN = frozenset({Reason.KEY_NOT_FOUND.value, Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value})
+
+_HASH_BYTES = 32
+
+
+@dataclasses.dataclass
+class RejectionTotals:
+    """Totals of rejections; a mergeable accumulator: any order gives the same.
+
+    Attributes:
+        reasons: their number by subject and reason.
+        hash_sum: the sum of the hashes of their lines, modulo 2**256.
+        first: the first ones, sorted, of each reason that messages show.
+    """
+
+    reasons: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
+    hash_sum: int = 0
+    first: dict[str, list[Rejection]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rejections: Iterable[Rejection]) -> Self:
+        """The totals of these rejections."""
+        totals = cls()
+        for rejection in rejections:
+            totals.add(rejection)
+        return totals
+
+    def add(self, rejection: Rejection) -> None:
+        """Adds one rejection."""
+        self.reasons[rejection.subject, rejection.reason] += 1
+        line = rejection.to_json().encode()
+        hash_ = hashlib.blake2b(line, digest_size=_HASH_BYTES).digest()
+        self._add_hash(int.from_bytes(hash_))
+        if rejection.reason in _SHOWN:
+            self._add_first(rejection.reason, [rejection])
+
+    def merge(self, other: Self) -> None:
+        """Adds other totals."""
+        self.reasons.update(other.reasons)
+        self._add_hash(other.hash_sum)
+        for reason, first in other.first.items():
+            self._add_first(reason, first)
+
+    def _add_hash(self, hash_: int) -> None:
+        self.hash_sum = (self.hash_sum + hash_) % 2 ** (8 * _HASH_BYTES)
+
+    def _add_first(self, reason: str, first: Iterable[Rejection]) -> None:
+        self.first[reason] = heapq.nsmallest(MAX_SHOWN, [*self.first.get(reason, ()), *first])
+
+    @property
+    def count(self) -> int:
+        """The number of rejections."""
+        return self.reasons.total()
+
+    @property
+    def digest(self) -> bytes:
+        """A digest of the lines of all rejections in any order; empty if there are none."""
+        return self.hash_sum.to_bytes(_HASH_BYTES) if self.count else b""
+
+    def first_of(self, *reasons: str) -> list[Rejection]:
+        """The first rejections with one of these reasons, which messages show."""
+        found = (rejection for reason in reasons for rejection in self.first.get(reason, ()))
+        return sorted(found)[:MAX_SHOWN]

@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
 
 import google_crc32c
 
@@ -23,7 +24,7 @@ from transforms.core.features.layouts import Feature
 from transforms.core.json_text import parse_json
 from transforms.core.planning.recipes import distribution_version
 from transforms.core.planning.shards import ShardName
-from transforms.core.rejections import Rejection
+from transforms.core.records import RejectedPart
 
 # Raise it if the same options and inputs give different bytes, or the manifest's structure changes.
 FORMAT_VERSION = 2
@@ -41,6 +42,12 @@ _VERSIONED = (
 )
 
 
+# The polynomial of CRC32C, its bits reversed; bit 31 is the coefficient of 1.
+_POLYNOMIAL = 0x82F63B78
+_ONE = 1 << 31
+_X = 1 << 30
+
+
 class ManifestError(ValueError):
     """A manifest is damaged or of another version; the message is one line."""
 
@@ -52,6 +59,81 @@ def crc32c_hex(data: bytes) -> str:
     'e3069283'
     """
     return f"{google_crc32c.value(data):08x}"
+
+
+class StagedParts(NamedTuple):
+    """A file in parts.
+
+    Attributes:
+        parts: in order.
+    """
+
+    parts: tuple[RejectedPart, ...]
+
+
+# The bytes of a file, or its parts.
+FileContent: TypeAlias = bytes | StagedParts
+
+
+class ContentSummary(NamedTuple):
+    """What a manifest says about a file: its bytes, and 8 hexadecimal digits."""
+
+    bytes: int
+    crc32c: str
+
+
+def in_parts(parts: Iterable[RejectedPart]) -> StagedParts:
+    """The file that these parts give, in the order of their numbers; empty ones are left out."""
+    return StagedParts(tuple(sorted(part for part in map(_part, parts) if part.bytes)))
+
+
+def _part(part: RejectedPart) -> RejectedPart:
+    return RejectedPart(*part)
+
+
+def content_summary(content: FileContent) -> ContentSummary:
+    """The size and the checksum of a file; parts are not read.
+
+    >>> content_summary(b"123456789")
+    ContentSummary(bytes=9, crc32c='e3069283')
+    """
+    if isinstance(content, bytes):
+        return ContentSummary(len(content), crc32c_hex(content))
+    crc = reduce(
+        lambda crc, part: joined_crc32c(crc, int(part.crc32c, 16), part.bytes), content.parts, 0
+    )
+    return ContentSummary(sum(part.bytes for part in content.parts), f"{crc:08x}")
+
+
+def joined_crc32c(first: int, second: int, length: int) -> int:
+    """The CRC32C of two texts in a row.
+
+    Args:
+        first: that of the first.
+        second: that of the second.
+        length: bytes of the second.
+
+    >>> hex(joined_crc32c(google_crc32c.value(b"1234"), google_crc32c.value(b"56789"), 5))
+    '0xe3069283'
+    """
+    # As in zlib's crc32_combine: the first remainder is moved by 8 bits for each further byte.
+    power, square, bits = _ONE, _X, 8 * length
+    while bits:
+        if bits & 1:
+            power = _multiply(power, square)
+        square = _multiply(square, square)
+        bits >>= 1
+    return _multiply(power, first) ^ second
+
+
+def _multiply(one: int, other: int) -> int:
+    """The product of two polynomials of bits, modulo that of CRC32C."""
+    product = 0
+    for bit in range(31, -1, -1):
+        if one >> bit & 1:
+            product ^= other
+        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
+    return product
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,18 +253,17 @@ def possible_files(shard: ShardSummary) -> set[str]:
     }
 
 
-def dataset_recipe(shards: Iterable[ShardSummary], rejections: Iterable[Rejection]) -> str:
+def dataset_recipe(shards: Iterable[ShardSummary], rejected: bytes) -> str:
     """The digest of a whole dataset: of its shards' recipes and of the rejections before them.
 
     Args:
         shards: sorted by split and number.
-        rejections: those of the join and the plan, sorted.
+        rejected: `RejectionTotals.digest` of the join and the plan.
     """
     digest = hashlib.blake2b(digest_size=16)
     for shard in shards:
         digest.update(shard.recipe.encode())
-    for rejection in rejections:
-        digest.update(rejection.to_json().encode())
+    digest.update(rejected)
     return digest.hexdigest()
 
 
@@ -196,7 +277,7 @@ def build_manifest(
     recipe: str,
     rejected: Mapping[str, int],
     label_kind: str,
-    files: Mapping[str, bytes],
+    files: Mapping[str, FileContent],
 ) -> dict[str, Any]:
     """The manifest of a dataset as a JSON object; it has no timestamps.
 
@@ -231,9 +312,7 @@ def build_manifest(
             split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits
         },
         "index": index_entries(shards),
-        "files": {
-            name: {"bytes": len(each), "crc32c": crc32c_hex(each)} for name, each in files.items()
-        },
+        "files": {name: content_summary(each)._asdict() for name, each in files.items()},
     }
 
 

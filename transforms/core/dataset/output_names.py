@@ -75,6 +75,8 @@ _NUMBER = re.compile(r"\d{7,}")
 _WAITING = re.compile(rf"small\.(?P<attempt>{_DIGEST})\.\d{{3,}}(?:\.partial)?")
 # An image from memory, also while one of several attempts writes it.
 _IMAGE = re.compile(rf"{_DIGEST}(?:\.{_DIGEST}\.partial)?")
+# A part of `rejected.jsonl`, named after its content.
+_PART = re.compile(rf"rejected\.{_DIGEST}(?:\.partial)?")
 _PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
 
 
@@ -186,7 +188,12 @@ def is_staged(name: str) -> bool:
         return is_attempt(folder) and _NUMBER.fullmatch(file) is not None
     if name in _CONTROL or name.removesuffix(PARTIAL) in _CONTROL:
         return True
-    matches = (_PROBE.fullmatch(name), _WAITING.fullmatch(name), staged_shard(name))
+    matches = (
+        _PROBE.fullmatch(name),
+        _PART.fullmatch(name),
+        _WAITING.fullmatch(name),
+        staged_shard(name),
+    )
     return any(match is not None for match in matches)
 
 
@@ -198,6 +205,15 @@ def waiting_file(attempt: str, number: int) -> str:
         number: of the file.
     """
     return f"small.{attempt}.{number:03d}"
+
+
+def rejected_part(digest: str) -> str:
+    """The name of a part of `rejected.jsonl` in the staging folder.
+
+    Args:
+        digest: of its content, 32 hexadecimal digits.
+    """
+    return f"rejected.{digest}"
 
 
 def is_source(name: str, *, shards: Container[tuple[str, str]], attempt: str) -> bool:

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from transforms.core import rejections
 from transforms.core.dataset.dataset_warnings import DatasetWarning, split_warnings
-from transforms.core.dataset.ledger import Ledger, PlanTotals, ShardSummary, count_reasons
+from transforms.core.dataset.ledger import (
+    Ledger,
+    LedgerError,
+    PlanTotals,
+    ShardSummary,
+    count_reasons,
+)
 from transforms.core.dataset.output_names import REJECTED
 from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.shards import ShardName, empty_shards_warning
 from transforms.core.planning.splits import splits_in_order
-from transforms.core.records import Count
-from transforms.core.rejections import Reason, Rejection
-
-MAX_LISTED = 1_000_000
-"""Rejections that the publishing worker holds as a list; 827 bytes each."""
-
-# Maximum number of keys in a warning.
-_MAX_KEYS = 3
-
-# The beginning of the names of `rejection_counts`.
-_REJECTED = "rejected"
+from transforms.core.records import RejectedPart
+from transforms.core.rejections import Reason, Rejection, RejectionTotals
 
 
 class Gathered(NamedTuple):
@@ -35,23 +32,30 @@ class Gathered(NamedTuple):
         splits: names of the splits in their order.
         totals: totals of the plan.
         shards: sorted by split and number.
-        planned: rejections of the join and the plan, sorted.
-        rejections: all of them, sorted; a sample if they are too many.
-        reasons: the number of all rejections by subject and reason.
+        planned: digest of the rejections of the join and the plan, see `RejectionTotals`.
+        rejected: totals of all rejections.
+        rejections: all of them, sorted; of those in parts, a sample.
         counts: numbers of the listing, the reading and the join.
         written: totals of the shards; moved here from `shards`.
         of_rows: whether records are made of rows, without images.
+        parts: the parts of `rejected.jsonl` that workers wrote; None if there are no workers.
     """
 
     splits: tuple[str, ...]
     totals: PlanTotals
     shards: list[ShardSummary]
-    planned: list[Rejection]
+    planned: bytes
+    rejected: RejectionTotals
     rejections: list[Rejection]
-    reasons: Counter[tuple[str, str]]
     counts: Counter[str]
     written: ShardTotals
     of_rows: bool = False
+    parts: list[RejectedPart] | None = None
+
+    @property
+    def reasons(self) -> Counter[tuple[str, str]]:
+        """The number of all rejections by subject and reason."""
+        return self.rejected.reasons
 
     @property
     def failed(self) -> tuple[int, int]:
@@ -67,8 +71,21 @@ class Gathered(NamedTuple):
 
     @property
     def unlisted(self) -> int:
-        """The number of rejections that were too many for a list."""
-        return self.reasons.total() - len(self.rejections)
+        """The number of rejections that were too many for `rejected.jsonl`."""
+        is_listed = self.parts is None or self.rejected.count <= rejections.MAX_LISTED
+        return 0 if is_listed else self.rejected.count
+
+    def check(self) -> None:
+        """Checks that every input is accounted for.
+
+        Raises:
+            LedgerError: one is not.
+        """
+        self.ledger.check()
+        if self.parts is not None and not self.unlisted:
+            lines = sum(part.lines for part in self.parts)
+            if lines != self.rejected.count:
+                raise LedgerError(f"{lines} of {self.rejected.count} lines of {REJECTED} written")
 
     @property
     def unselected(self) -> str:
@@ -94,8 +111,8 @@ class Gathered(NamedTuple):
         if self.unlisted:
             listed = f" ({len(self.rejections)} of them)"
             if limit.allows(rejected, count):
-                why = f"{self.reasons.total()} images and rows left out, more than "
-                why += f"{REJECTED} can list ({MAX_LISTED})"
+                why = f"{self.unlisted} images and rows left out, more than "
+                why += f"{REJECTED} can list ({rejections.MAX_LISTED})"
                 action = "fix these inputs"
         reasons = ", ".join(f"{n} {reason}" for reason, n in count_reasons(self.reasons).items())
         return f"{why}; nothing published. Left out: {reasons}; see {lines}{listed}, then {action}"
@@ -132,8 +149,7 @@ class Gathered(NamedTuple):
         count = self.reasons["key", reason]
         if not count:
             return []
-        names = (repr(each.key[:80]) for each in self.rejections if each.reason == reason)
-        shown = ", ".join(itertools.islice(names, _MAX_KEYS))
+        shown = ", ".join(repr(each.key[:80]) for each in self.rejected.first_of(reason))
         keys = f"{count} key{'' if count == 1 else 's'}"
         text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
         return [DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them")]
@@ -167,10 +183,11 @@ def in_order(
     Args:
         splits: the splits in order; if empty, those that occur in the totals.
         everything: `totals`, one `PlanTotals`; `shards`, all `ShardSummary`; `rejections`, those of
-            the join and the plan; `counts` of the listing, the reading and the join, and
-            those of `rejection_counts` if the rejections are only a sample. With `written`, one
-            `ShardTotals`, the shards are without labels and statistics, their rejections
-            are `shard_rejections`, and `rejection_counts` includes them.
+            the join and the plan; `counts` of the listing, the reading and the join. On runners
+            with workers, one `RejectionTotals` each: `rejected` of the join and the plan, and
+            `rejected_of_shards`; and the `parts` of `rejected.jsonl`, with a `sample` of it, one
+            list of tuples. With `written`, one `ShardTotals`, the shards are without labels,
+            statistics and rejections.
         of_rows: whether records are made of rows, without images.
     """
     (totals,) = everything["totals"]
@@ -184,40 +201,50 @@ def in_order(
         name = ShardName.parse(shard.file)
         return rank[name.split], name.number
 
-    planned = sorted(everything["rejections"])
     shards: list[ShardSummary] = sorted(everything["shards"], key=place)
-    reasons = _counted_reasons(added) or count_by_reason(planned)
+    listed = sorted(_listed(everything, shards))
+    rejected, planned = _totals(everything, shards)
     if "written" in everything:
         [written] = everything["written"]
-        of_shards = everything["shard_rejections"]
     else:
         written = ShardTotals.of(shards)
-        of_shards = [r for shard in shards for r in shard.rejections]
-        reasons.update(count_by_reason(of_shards))
         shards = [dataclasses.replace(shard, statistics={}) for shard in shards]
-    rejections = sorted([*planned, *of_shards])
-    return Gathered(ordered, totals, shards, planned, rejections, reasons, added, written, of_rows)
+    return Gathered(
+        ordered,
+        totals,
+        shards,
+        planned,
+        rejected,
+        listed,
+        added,
+        written,
+        of_rows,
+        everything.get("parts"),
+    )
 
 
-def count_by_reason(rejections: Iterable[Rejection]) -> Counter[tuple[str, str]]:
-    """The number of rejections by subject and reason."""
-    return Counter((rejection.subject, rejection.reason) for rejection in rejections)
+def _listed(
+    everything: Mapping[str, list[Any]], shards: Iterable[ShardSummary]
+) -> Iterator[Rejection]:
+    """All rejections, or a sample of those in parts."""
+    yield from everything.get("rejections", ())
+    for sample in everything.get("sample", ()):
+        yield from (Rejection(*each) for each in sample)
+    for shard in shards:
+        yield from shard.rejections
 
 
-def rejection_counts(reasons: Mapping[tuple[str, str], int]) -> list[Count]:
-    """Counts of rejections, for `in_order`, where not all are listed.
-
-    >>> rejection_counts({("row", "no_label"): 3})
-    [Count(name='rejected/row/no_label', value=3)]
-    """
-    return [Count(f"{_REJECTED}/{what}/{why}", n) for (what, why), n in reasons.items()]
-
-
-def _counted_reasons(added: Mapping[str, int]) -> Counter[tuple[str, str]]:
-    counted: Counter[tuple[str, str]] = Counter()
-    for name, number in added.items():
-        kind, _, rest = name.partition("/")
-        if kind == _REJECTED:
-            subject, _, reason = rest.partition("/")
-            counted[subject, reason] = number
-    return counted
+def _totals(
+    everything: Mapping[str, list[Any]], shards: Iterable[ShardSummary]
+) -> tuple[RejectionTotals, bytes]:
+    """Totals of all rejections, and the digest of those before the shards."""
+    if "rejected" in everything:
+        [planned] = everything["rejected"]
+        of_shards = everything.get("rejected_of_shards", [])
+    else:
+        planned = RejectionTotals.of(everything["rejections"])
+        of_shards = [RejectionTotals.of(r for shard in shards for r in shard.rejections)]
+    rejected = RejectionTotals()
+    for each in (planned, *of_shards):
+        rejected.merge(each)
+    return rejected, planned.digest

@@ -37,6 +37,8 @@ class ArchiveStorage(Storage):
     begins, so reading a member takes one request, on any worker.
     """
 
+    lists_ranges = True
+
     def __init__(self, inner: Storage, kind: str) -> None:
         """Sets the storage of the archives, and their kind, `zip` or `tar`."""
         self._inner = inner

@@ -29,7 +29,7 @@ from transforms.core.dataset.manifest import (
 from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.decisions import Decision
 from transforms.core.features.layouts import LAYOUTS
-from transforms.core.rejections import Rejection
+from transforms.core.rejections import Rejection, RejectionTotals
 
 DATASET = Dataset(
     options={"seed": 0, "splits": {"train": 0.8, "test": 0.2}},
@@ -212,12 +212,12 @@ def test_the_digest_depends_on_the_format_version(monkeypatch: pytest.MonkeyPatc
 
 def test_the_recipe_of_a_dataset_depends_on_its_shards_and_rejections() -> None:
     recipes = {
-        dataset_recipe(SHARDS, []),
-        dataset_recipe(SHARDS[:2], []),
-        dataset_recipe(SHARDS[::-1], []),
-        dataset_recipe(SHARDS, [REJECTION]),
-        dataset_recipe(SHARDS, [REJECTION, REJECTION]),
-        dataset_recipe(SHARDS, [REJECTION._replace(detail="1 byte")]),
+        dataset_recipe(SHARDS, b""),
+        dataset_recipe(SHARDS[:2], b""),
+        dataset_recipe(SHARDS[::-1], b""),
+        dataset_recipe(SHARDS, RejectionTotals.of([REJECTION]).digest),
+        dataset_recipe(SHARDS, RejectionTotals.of([REJECTION] * 2).digest),
+        dataset_recipe(SHARDS, RejectionTotals.of([REJECTION._replace(detail="1 byte")]).digest),
     }
     assert len(recipes) == 6
 
@@ -225,7 +225,7 @@ def test_the_recipe_of_a_dataset_depends_on_its_shards_and_rejections() -> None:
 def test_the_recipe_does_not_depend_on_what_came_out() -> None:
     # A run that only compares knows the recipes of the shards, not what is in them.
     bare = [ShardSummary(shard.file, shard.recipe) for shard in SHARDS]
-    assert dataset_recipe(bare, []) == dataset_recipe(SHARDS, [])
+    assert dataset_recipe(bare, b"") == dataset_recipe(SHARDS, b"")
 
 
 def test_crc32c_has_eight_digits() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from transforms.core.dataset.ledger import PlanTotals, ShardSummary
-from transforms.core.dataset.run_counts import Gathered, in_order, rejection_counts
-from transforms.core.records import Count
-from transforms.core.rejections import Rejection
+from transforms.core import rejections
+from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
+from transforms.core.dataset.run_counts import Gathered, in_order
+from transforms.core.dataset.shard_totals import ShardTotals
+from transforms.core.records import Count, RejectedPart
+from transforms.core.rejections import Rejection, RejectionTotals
 
 ROWS = [
     Rejection("row", "row_without_image", "no image", f"a.csv:{number}", f"{number}")
@@ -23,31 +26,39 @@ SHARD = ShardSummary("train-00000-of-00001.tfrecord", "0" * 32, 5, rejections=(D
 PLANNED = [*ROWS, MALFORMED, DROPPED]
 COUNTS = [Count("images_found", 7), Count("rows_read", 36)]
 TOTALS = PlanTotals(Counter(train=6), Counter(), Counter(), 5)
-REASONS = {
-    ("row", "row_without_image"): 30,
-    ("row", "malformed_row"): 1,
-    ("image", "duplicate_image"): 1,
-}
+ALL = [*PLANNED, DAMAGED]
 
 
-def gathered(listed: list[Rejection], *counts: Count) -> Gathered:
-    everything: dict[str, list[Any]] = {
-        "totals": [TOTALS],
-        "shards": [SHARD],
-        "rejections": listed,
-        "counts": [*COUNTS, *counts],
-    }
-    return in_order(["train"], everything)
+def everything(**others: list[Any]) -> dict[str, list[Any]]:
+    found = {"totals": [TOTALS], "shards": [SHARD], "counts": COUNTS, "rejections": PLANNED}
+    return {**found, **others}
 
 
-@pytest.mark.parametrize("listed", [PLANNED, ROWS[:3]])
-def test_counts_stand_for_what_is_not_listed(listed: list[Rejection]) -> None:
-    whole, counted = gathered(PLANNED), gathered(listed, *rejection_counts(REASONS))
+def of_workers(*lines: int, **others: list[Any]) -> Gathered:
+    """What workers give: totals, a sample, and parts of as many lines."""
+    found = everything(
+        shards=[dataclasses.replace(SHARD, rejections=())],
+        written=[ShardTotals()],
+        rejected=[RejectionTotals.of(PLANNED)],
+        rejected_of_shards=[RejectionTotals.of([DAMAGED])],
+        sample=[[tuple(each) for each in ALL[:3]]],
+        parts=[RejectedPart(number, "", each, 1, "") for number, each in enumerate(lines)],
+    )
+    del found["rejections"]
+    return in_order(["train"], {**found, **others})
+
+
+def test_totals_stand_for_what_is_not_listed() -> None:
+    whole, counted = in_order(["train"], everything()), of_workers(len(ALL))
     assert counted.ledger == whole.ledger
     assert counted.failed == whole.failed == (1, 7)
     assert counted.reasons == whole.reasons
-    assert (whole.unlisted, counted.unlisted) == (0, len(PLANNED) - len(listed))
-    whole.ledger.check()
+    assert counted.planned == whole.planned
+    assert (whole.unlisted, counted.unlisted) == (0, 0)
+    assert whole.rejections == sorted(ALL)
+    assert counted.rejections == sorted(ALL[:3])
+    for each in (whole, counted):
+        each.check()
     assert whole.ledger.rows_unmatched == 30
 
 
@@ -65,17 +76,34 @@ def test_everything_is_put_in_order() -> None:
         Count("rows_read", 11),
         Count("rows_rejected", 5),
     ]
-    everything = {
+    found = {
         "totals": [PlanTotals(Counter(train=2), Counter(), Counter(), 2)],
         "shards": shards,
         "rejections": [MALFORMED, row, row],
         "counts": counts,
     }
-    gathered = in_order(["b", "a"], everything)
+    gathered = in_order(["b", "a"], found)
     assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
-    assert gathered.planned == sorted([MALFORMED, row, row])
+    assert gathered.planned == RejectionTotals.of([row, MALFORMED, row]).digest
     assert gathered.rejections == sorted([DAMAGED, MALFORMED, row, row])
     ledger = gathered.ledger
     assert (ledger.images_matched, ledger.records_written, ledger.images_rejected) == (8, 6, 1)
     assert (ledger.rows_read, ledger.rows_used, ledger.rows_repeated) == (11, 2, 0)
     assert (ledger.rows_unmatched, ledger.rows_rejected) == (2, 6)
+
+
+def test_a_part_that_is_lost_is_an_error() -> None:
+    of_workers(len(ALL) - 2, 2).check()
+    with pytest.raises(LedgerError, match="31 of 33 lines of rejected.jsonl written"):
+        of_workers(len(ALL) - 2).check()
+
+
+def test_too_many_rejections_have_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejections, "MAX_LISTED", len(ALL))
+    assert of_workers(len(ALL)).unlisted == 0
+    monkeypatch.setattr(rejections, "MAX_LISTED", len(ALL) - 1)
+    found = of_workers()
+    found.check()
+    assert found.unlisted == len(ALL)
+    # In one process all are listed.
+    assert in_order(["train"], everything()).unlisted == 0

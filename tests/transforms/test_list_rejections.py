@@ -1,0 +1,172 @@
+"""However many rejections there are, no worker gets many of them, and all are counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import apache_beam as beam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.pipeline.commands import digests
+from tests.transforms.beam import collect, convert, make_config, make_images
+from transforms import list_rejections, publish_dataset
+from transforms.core import rejections
+from transforms.core.planning.rejection_limit import RejectionLimit
+from transforms.core.rejections import Rejection, RejectionTotals
+from transforms.core.tables.csv_rows import CsvColumns
+from transforms.list_rejections import ListRejections, begin_parts, part_of
+from transforms.publish_dataset import NotPublishedError
+from transforms.rejected_lines import RejectedLines
+
+REJECTIONS = [
+    Rejection(what, f"no_{what}", "", f"{number}.jpg", f"{number}")
+    for what in ("row", "image")
+    for number in range(300)
+]
+OF_SHARDS = [Rejection("image", "empty_file", "0 bytes", "", "")]
+
+
+def listed(output: Path) -> dict[str, list[Any]]:
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        planned, of_shards = (
+            pipeline | name >> beam.Create(each).with_output_types(Rejection)
+            for name, each in (("Planned", REJECTIONS), ("Of shards", OF_SHARDS))
+        )
+        lines = RejectedLines(str(output), "photos")
+        found: dict[str, Any] = (
+            planned | ListRejections(lines, of_shards, overwrite=False)
+        )._asdict()
+        return found
+
+    return collect(construct)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_rejections, "PART_LINES", 100)
+    monkeypatch.setattr(list_rejections, "MAX_SAMPLED", 60)
+
+
+def test_parts_in_order_are_all_lines_in_order(tmp_path: Path) -> None:
+    found = listed(tmp_path)
+    assert found["planned"] == [RejectionTotals.of(REJECTIONS)]
+    assert found["of_shards"] == [RejectionTotals.of(OF_SHARDS)]
+    parts = sorted(found["parts"])
+    assert [part.number for part in parts] == list(range(7))
+    assert sum(part.lines for part in parts) == 601
+    assert max(part.lines for part in parts) <= 200
+    lines = RejectedLines("", "photos").text(sorted([*REJECTIONS, *OF_SHARDS]))
+    assert b"".join((tmp_path / ".staging" / part.name).read_bytes() for part in parts) == lines
+    [sample] = found["sample"]
+    assert 30 <= len(sample) <= 120
+    assert set(sample) <= {tuple(each) for each in [*REJECTIONS, *OF_SHARDS]}
+
+
+def test_a_finished_dataset_is_only_compared(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    assert sum(part.lines for part in listed(tmp_path)["parts"]) == 601
+    assert not (tmp_path / ".staging").exists()
+
+
+def test_too_many_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejections, "MAX_LISTED", 600)
+    found = listed(tmp_path)
+    assert found["parts"] == []
+    assert found["planned"] == [RejectionTotals.of(REJECTIONS)]
+    assert len(found["sample"][0]) <= 120
+    assert not (tmp_path / ".staging").exists()
+
+
+TEXTS = st.text("ab\x00é", max_size=3)
+SOME = st.lists(st.builds(Rejection, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS), max_size=30)
+
+
+@given(SOME, st.data(), st.integers(1, 5))
+def test_any_sample_gives_sorted_parts(
+    rejections: list[Rejection], data: st.DataObject, lines: int
+) -> None:
+    sample = data.draw(st.lists(st.sampled_from(rejections))) if rejections else []
+    with mock.patch.object(list_rejections, "PART_LINES", lines):
+        begins = begin_parts(map(tuple, sample), RejectionTotals.of(rejections))
+    parts: list[list[Rejection]] = [[] for _ in range(len(begins) + 1)]
+    for each in rejections:
+        parts[part_of(each, begins)].append(each)
+    assert [each for part in parts for each in sorted(part)] == sorted(rejections)
+
+
+def unmatched(folder: Path, rows: int, output: str, limit: str = "1") -> Any:
+    """Converts two images of which one has a label, with further rows for no image."""
+    if not (folder / "images").exists():
+        make_images(folder / "images", ["1.jpg", "2.jpg"])
+    lines = [f"{number},cat\n" for number in (1, *range(100, 100 + rows))]
+    (folder / "a.csv").write_text("id,label\n" + "".join(lines))
+    columns = CsvColumns(",", True, 0, 1, "id", "label", 2)
+    return convert(
+        make_config(
+            folder / "images",
+            folder / output,
+            images=(f"{folder}/images/*.jpg",),
+            label_from="csv",
+            key="stem",
+            csv_paths=(f"{folder}/a.csv",),
+            columns=columns,
+            max_rejected=RejectionLimit.parse(limit),
+        )
+    )
+
+
+@pytest.mark.parametrize("lines", [100, 2])
+def test_parts_give_the_bytes_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    make_images(tmp_path / "images", ["1.jpg", "2.jpg", "102.jpg"])
+    # One more is rejected in its shard.
+    (tmp_path / "images/102.jpg").write_bytes(b"")
+    unmatched(tmp_path, 5, "here", "2")
+    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(list_rejections, "PART_LINES", lines)
+    unmatched(tmp_path, 5, "elsewhere", "2")
+    assert digests(tmp_path / "elsewhere") == digests(tmp_path / "here")
+    assert not (tmp_path / "elsewhere/.staging").exists()
+    assert len((tmp_path / "here/rejected.jsonl").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("0", "1 of 2 images rejected, more than --max_rejected (0); nothing published. "),
+        ("1", "301 images and rows left out, more than rejected.jsonl can list (300); nothing "),
+    ],
+)
+def test_too_many_are_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, message: str
+) -> None:
+    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(rejections, "MAX_LISTED", 300)
+    monkeypatch.setattr(list_rejections, "MAX_SAMPLED", 30)
+    with pytest.raises(NotPublishedError):
+        unmatched(tmp_path, 300, "out", limit)
+    expected = json.loads((tmp_path / "out/.staging/outcome.json").read_text())
+    assert expected["status"] == "too_many_rejected"
+    assert expected["message"].startswith(message)
+    assert "Left out: 300 row_without_image, 1 no_label; see " in expected["message"]
+    lines = (tmp_path / "out/.staging/rejected.jsonl").read_text().splitlines()
+    assert 5 <= len(lines) <= 80
+    assert f"rejected.jsonl ({len(lines)} of them), then fix these inputs" in expected["message"]
+
+
+def test_too_many_rejected_images_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
+    with pytest.raises(NotPublishedError):
+        unmatched(tmp_path, 300, "out", "0")
+    lines = (tmp_path / "out/.staging/rejected.jsonl").read_text().splitlines()
+    found = [Rejection(**json.loads(line)) for line in lines]
+    assert len(found) == 301
+    assert found == sorted(found)
