@@ -35,7 +35,7 @@ from transforms.metrics import PROGRESS, UP_TO_DATE, counter
 from transforms.publication import Prepared, Publication, write_content
 from transforms.runners import runs_in_process
 from transforms.storage.files import join, read_manifest, sidecar_path, storage_of
-from transforms.storage.output_changes import Leftover, Put, remove_staging
+from transforms.storage.output_changes import Leftover, Put, changes_of
 from transforms.summarize_shards import SummarizeShards
 
 _LEFTOVERS = "leftovers"
@@ -292,7 +292,6 @@ class _Publisher:
         published = None if self.overwrite else read_manifest(join(self._output, MANIFEST))
         if published is not None:
             self._compare(gathered, recipe, published)
-            remove_staging(self._output, self._run)
             counter(UP_TO_DATE).inc()
             return _Decided("up_to_date")
         gathered.check()
@@ -316,7 +315,10 @@ class _Publisher:
         return _Decided("published", self.publication.prepare(puts, gathered.shards, files))
 
     def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
-        """Checks that the finished dataset in the output folder is complete and of these inputs."""
+        """Checks that the finished dataset in the output folder is complete and of these inputs.
+
+        Removes the staging folder next to it.
+        """
         # A rejected image that was removed leaves no trace in the bytes of a shard.
         selected = Ledger(**manifest["ledger"]).images_selected
         if manifest["recipe"] != recipe or selected != gathered.ledger.images_selected:
@@ -329,13 +331,9 @@ class _Publisher:
                 "or another --output",
             )
         listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
-        storage = storage_of(self._output)
-
-        def is_there(shard: dict[str, Any]) -> bool:
-            return storage.has_size(join(self._output, shard["file"]), shard["bytes"])
-
-        there = storage.for_each(is_there, listed)
-        missing = [shard["file"] for shard, ok in zip(listed, there, strict=True) if not ok]
+        changes = changes_of(self._output, self._run)
+        changes.begin()
+        missing = changes.missing({each["file"]: each["bytes"] for each in listed})
         if missing:
             self._fail(
                 "damaged",
@@ -343,6 +341,7 @@ class _Publisher:
                 f"missing or truncated ({', '.join(missing[:3])}). Use --overwrite to write them "
                 "again",
             )
+        changes.remove_staging()
 
     def _is_published(self, gathered: Gathered, recipe: str) -> bool:
         """Whether an earlier attempt of this step finished: nothing is staged any more."""

@@ -110,6 +110,10 @@ def test_every_image_is_one_request_and_none_at_a_rerun(buckets: GcsServer) -> N
     buckets.reset()
     assert "up to date" in succeeds().out
     assert not [name for name in buckets.media_gets() if name.endswith(".jpg")]
+    # The dataset's files are listed, however many there are.
+    asked = [unquote(target) for _, target in buckets.log() if "/o/" in target]
+    assert asked
+    assert not [target for target in asked if ".tfrecord" in target or ".parquet" in target]
     assert published(buckets) == before
 
 

@@ -12,7 +12,7 @@ remove without requesting them again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from transforms.core.dataset.manifest import crc32c_hex
@@ -82,6 +82,15 @@ class OutputChanges:
         """Moves a file to the path of another, which may exist."""
         ends = (join(self.output, source), join(self.output, target))
         self._storage.rename(*ends, is_synced=is_synced)
+
+    def missing(self, sizes: Mapping[str, int]) -> list[str]:
+        """The files, of these with their sizes, that are not there or have another size."""
+
+        def has_size(name: str) -> bool:
+            return self._storage.has_size(join(self.output, name), sizes[name])
+
+        there = self._storage.for_each(has_size, sizes)
+        return [name for name, is_there in zip(sizes, there, strict=True) if not is_there]
 
     def has_content(self, put: Put) -> bool:
         """Whether the target of a file has its content."""
@@ -213,6 +222,11 @@ class BucketChanges(OutputChanges):
 
     def exists(self, name: str) -> bool:
         return name in self._there
+
+    def missing(self, sizes: Mapping[str, int]) -> list[str]:
+        # The folder is listed once: a request for each file of a large dataset takes minutes.
+        there = {name: stored.size for name, stored in self._there.items()}
+        return [name for name, size in sizes.items() if there.get(name) != size]
 
     def write(self, name: str, data: bytes) -> None:
         former = self._there.get(name)
