@@ -25,6 +25,7 @@ from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, ShardPlan
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns
+from transforms.core.tables.table_formats import CSV, YOLO
 from transforms.find_images import LeftOut
 from transforms.read_base import Base
 from transforms.read_keys import KeyReader
@@ -74,6 +75,7 @@ class ConvertConfig:
         known_ids: whether `class_names` are the classes of a dataset, with their ids.
         key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.
+        class_ids: the ids of `class_names`, if the label files define both; None otherwise.
         new_classes: what happens to labels that `class_names` lacks, see `LabelRules`.
         decisions: decisions made before the job starts; they do not affect any record.
         warnings: warnings given before the job starts.
@@ -121,6 +123,7 @@ class ConvertConfig:
     label_kind: str = "auto"
     cell_kind: str = "auto"
     known_ids: bool = False
+    class_ids: tuple[int, ...] | None = None
     key_cells: str = "auto"
     dense_labels: bool = False
     new_classes: str = ""
@@ -160,6 +163,7 @@ class ConvertConfig:
             first_id,
             self.new_classes,
             self.known_ids,
+            self.class_ids,
         )
 
     @property
@@ -191,7 +195,8 @@ class ConvertConfig:
             self.features, boxes=self.boxes, separator=self.label_separator
         )
         return requirements._replace(
-            has_label=self.columns is not None and self.columns.label is not None
+            has_label=self.columns is not None and self.columns.label is not None,
+            are_optional=self._label_format == YOLO and self.boxes is not None,
         )
 
     @property
@@ -206,11 +211,22 @@ class ConvertConfig:
         """The options that affect output bytes, by flag name."""
         # A quality alone re-encodes every JPEG; no separate option records that.
         reencode = {"reencode": True} if self.pixels.reencode else {}
-        return {**recorded_options(self), **reencode}
+        categories = {}
+        if self.class_ids is not None:
+            # They decide files, also those that no image has.
+            named = dict(zip(self.class_names or (), self.class_ids, strict=True))
+            categories = {"categories": named}
+        return {**recorded_options(self), **reencode, **categories}
+
+    @property
+    def _label_format(self) -> str:
+        return self.columns.format if self.columns else CSV
 
     @property
     def _inputs(self) -> dict[str, Any]:
         inputs: dict[str, Any] = {"images": list(self.images), "labels": list(self.csv_paths)}
+        if self._label_format != CSV:
+            inputs["label_format"] = self._label_format
         if self.keys is not None:
             inputs["keys"] = self.keys.name
         if self.embedding is not None:

@@ -26,6 +26,7 @@ from transforms.core.machine import machine_processes
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 LAYOUTS = ROOT / "docs" / "layouts.md"
+ANNOTATIONS = ROOT / "docs" / "annotations.md"
 CLASSES = ("cat", "dog")
 
 
@@ -54,6 +55,11 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "table.csv").write_text(table)
     (tmp_path / "table.yaml").write_text(typed)
     (tmp_path / "pixels.yaml").write_text(pixels)
+    files = {"json": "instances.json", "xml": "voc/cat0.xml", "text": "yolo/cat0.txt"}
+    for language, name in files.items():
+        [content] = blocks(language, ANNOTATIONS)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from transforms.core.annotations.label_tables import first_rows
 from transforms.core.arguments import (
     class_texts,
     one_of,
@@ -24,7 +25,7 @@ from transforms.core.planning.image_globs import any_case, expand_braces
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.planning.split_assignment import SPLIT_SOURCES, SplitAssigner
 from transforms.core.planning.splits import Splits
-from transforms.core.tables.csv_rows import CsvColumns, first_rows
+from transforms.core.tables.csv_rows import CsvColumns
 from transforms.core.tables.label_columns import resolve_columns
 from transforms.core.tables.place_columns import with_place_columns
 from transforms.find_images import ImageFinder
@@ -74,7 +75,7 @@ class FindImages(FindLabelledImages):
 
         Args:
             images: globs, also of files in archives, such as `photos.zip!/**/*.jpg`.
-            labels: path of a CSV, or None.
+            labels: path of a CSV, Parquet, JSON Lines or COCO file, or None.
             label_key: its column that names images, by name or number; None to infer it.
             label_column: its column of labels, by name or number; None to infer it.
             csv_encoding: a Python codec name.

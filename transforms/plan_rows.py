@@ -26,12 +26,12 @@ from transforms.core.planning.shards import ShardPlan, shard_index
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
+from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow
 from transforms.lineage import report_source
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
+from transforms.open_labels import open_labels
 from transforms.plan_shards import every_shard
-from transforms.storage.files import storage_of
 
 _TOTALS = "totals"
 _REJECTIONS = "rejections"
@@ -66,17 +66,17 @@ class TableReader:
         self._row_bytes = row_bytes
 
     def read(self, uri: str) -> Iterator[str | Rejection | Count | PlanTotals]:
-        """Reads one CSV: yields batches of rows, and their counts at the end.
+        """Reads one table: yields batches of rows, and their counts at the end.
 
         Raises:
-            LabelsError: the file cannot be read as CSV.
+            LabelsError: the file cannot be read as a table.
         """
         path = relative_path(uri, self._root)
         totals = PlanTotals()
         batch: list[tuple[Any, ...]] = []
         read = 0
-        with storage_of(uri).open_reader(uri) as file:
-            for row in read_rows(file, self._columns, encoding=self._encoding, path=uri):
+        for _, rows in open_labels(uri, self._columns, self._encoding):
+            for row in rows:
                 read += 1
                 placed = self._placed(row, uri, path)
                 if isinstance(placed, Rejection):

@@ -10,8 +10,8 @@ from transforms.core.planning.keys import row_key
 from transforms.core.planning.row_cells import cells_text
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
-from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow, read_rows
-from transforms.storage.files import storage_of
+from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.open_labels import open_labels
 from transforms.storage.image_lookup import RowImages
 
 
@@ -48,20 +48,22 @@ class RowReader:
         self._separator = separator
 
     def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
-        """Reads one CSV: yields every row with its key, and their number at the end.
+        """Reads one label file, or a glob of annotations: yields every row with its key.
+
+        Their number follows at the end.
 
         Raises:
-            LabelsError: the file cannot be read as CSV.
+            LabelsError: the file cannot be read as a table.
         """
         if self.images is not None:
             yield from self._read_listing(path, self.images)
             return
         read = 0
         labels = LabelCounter()
-        with storage_of(path).open_reader(path) as file:
-            for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
+        for file, rows in open_labels(path, self._columns, self._encoding):
+            for row in rows:
                 read += 1
-                yield self._describe(row, path, labels)
+                yield self._describe(row, file, labels)
         yield Count("rows_read", read)
         yield labels.counted()
 
@@ -71,12 +73,12 @@ class RowReader:
         """Like `read`, but yields every row with the cell that names its image.
 
         Raises:
-            LabelsError: the file cannot be read as CSV.
+            LabelsError: the file cannot be read as a table.
         """
         read = found = 0
         labels = LabelCounter()
-        with storage_of(path).open_reader(path) as file:
-            for row in read_rows(file, self._columns, encoding=self._encoding, path=path):
+        for _, rows in open_labels(path, self._columns, self._encoding):
+            for row in rows:
                 read += 1
                 problem = row.detail if isinstance(row, MalformedRow) else ""
                 problem = problem or listed_problem(row.key, path)

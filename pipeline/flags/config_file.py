@@ -25,6 +25,7 @@ from transforms.core.dataset.manifest import ManifestError, parse_manifest
 from transforms.core.images.pixel_options import DEFAULT_QUALITY
 from transforms.core.json_text import parse_json
 from transforms.core.planning.shards import DEFAULT_SHARD_SIZE
+from transforms.core.tables.table_formats import CSV, FORMATS
 
 _OPTIONS = {name: option for option in OPTIONS.values() for name in (option.name, *option.aliases)}
 
@@ -254,7 +255,7 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
         del values["shard_size"]
     if values.get("quality") == DEFAULT_QUALITY and not options.get("reencode"):
         del values["quality"]
-    if _are_known(manifest) and "--label_kind" not in given:
+    if "categories" in options or (_are_known(manifest) and "--label_kind" not in given):
         # It follows from the names: given, it would make labels of missing cells, too.
         values.pop("label_kind", None)
     if "--csv_delimiter" not in given:
@@ -265,7 +266,7 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if inputs["images"]:
         values["images"] = inputs["images"]
     if inputs["labels"]:
-        values["labels"] = _one_glob(inputs["labels"])
+        values["labels"] = _one_glob(inputs["labels"], inputs.get("label_format", CSV))
     if "--root" in given or len(inputs["labels"]) > 1:
         values["root"] = manifest["root"] or "."
     return values
@@ -276,8 +277,10 @@ def _are_known(manifest: Mapping[str, Any]) -> bool:
     return any(decision["what"] == KNOWN_CLASSES for decision in manifest["decided"])
 
 
-def _one_glob(paths: Sequence[str]) -> str:
-    """A glob that matches these files."""
+def _one_glob(paths: Sequence[str], format_: str = CSV) -> str:
+    """A glob that matches these files, or the files of these globs."""
+    if format_ in FORMATS and FORMATS[format_].is_per_image:
+        return paths[0] if len(paths) == 1 else f"{{{','.join(paths)}}}"
     common = os.path.commonprefix(list(paths)).rpartition("/")
     folder = "".join(common[:2])
     names = [glob.escape(path.removeprefix(folder)) for path in paths]

@@ -39,7 +39,8 @@ IMAGES_AND_LABELS = (
         aliases=("label_file",),
         metavar="CSV",
         parse=not_empty,
-        help="label file, a path or a glob; may be compressed (.gz)",
+        help="labels, a path or a glob: CSV, Parquet, JSON Lines, or boxes of COCO, Pascal VOC or "
+        "YOLO; text may be compressed (.gz)",
         is_path=True,
         parameter=Parameter("Label file", GCS_PATH),
     ),
@@ -89,7 +90,8 @@ IMAGES_AND_LABELS = (
         parse=not_blank,
         help="separates several labels in one cell, such as |",
         of_images=True,
-        recorded=lambda config: config.label_separator or None,
+        # That of lists in a file is no option.
+        recorded=lambda config: config.label_separator.strip() or None,
         parameter=Parameter("Separator of labels", "^.*[^ ].*$"),
     ),
     Option(
@@ -201,7 +203,10 @@ IMAGES_AND_LABELS = (
         of_images=True,
         conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
         recorded=lambda config: (
-            list(config.class_names) if config.class_names is not None else None
+            # Those of label files are no option.
+            list(config.class_names)
+            if config.class_names is not None and config.class_ids is None
+            else None
         ),
         parameter=Parameter("Class names", GCS_PATH),
     ),

@@ -9,6 +9,10 @@ from transforms.core.planning.archives import archive_path
 from transforms.core.planning.keys import IMAGE_EXTENSIONS
 from transforms.storage.files import join, storage_of
 
+# Before others: a JSON file may hold anything.
+_CSVS = frozenset({"csv", "tsv"})
+_LABELS = _CSVS | {"json", "jsonl", "parquet", "xml"}
+
 # Files to list in a folder to find out what it contains.
 _FILES = 2_000
 
@@ -20,7 +24,7 @@ def images_in_folder(folder: str) -> str:
 
 def csvs_in_folder(folder: str) -> str:
     """What to pass to `--labels` instead of a folder: its CSV, or a glob of several."""
-    return _glob_hint(folder, frozenset({"csv", "tsv"}), "*.csv")
+    return _glob_hint(folder, _LABELS, "*.csv")
 
 
 def files_in_archive(pattern: str) -> str:
@@ -42,7 +46,8 @@ def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
     )
     if not found:
         return f"it is a folder: give a file; it holds no {what}"
-    extension, count = found.most_common(1)[0]
+    extension = max(found, key=lambda each: (each in _CSVS, found[each]))
+    count = found[extension]
     only = next(uri for uri in uris if uri.endswith(f".{extension}"))
     if count == 1 and what != "images":
         return f"it is a folder: try {only!r}"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError, input_error
 from pipeline.flags.flag_values import KNOWN_CLASSES, DatasetClasses
 from pipeline.open_dataset import open_dataset
 from pipeline.resolve.path_flags import read_flag_file
+from transforms.core.annotations.coco_json import class_ids
 from transforms.core.dataset.output_names import LABELS, MANIFEST
 from transforms.core.decisions import Decision, given
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import is_canonical_integer
 from transforms.core.labels.vocabulary import LabelRules, parse_labels, read_class_names
+from transforms.core.tables.table_formats import Category
 from transforms.storage.files import is_same_path, join, read_dataset_file, storage_of
 
 _FLAG = "--class_names"
@@ -28,11 +30,13 @@ class KnownClasses(NamedTuple):
         ids: of the names in a dataset, which they keep; None for a file; empty for a repeated run,
             whose flags keep them.
         source: the dataset's folder; empty for a file.
+        numbers: the ids of the names, if label files give them; None otherwise.
     """
 
     names: tuple[str, ...] | None = None
     ids: Mapping[str, int] | None = None
     source: str = ""
+    numbers: tuple[int, ...] | None = None
 
     def decisions(self, given_kind: str) -> tuple[Decision, ...]:
         """What was decided, for the block "Decided".
@@ -54,6 +58,8 @@ class KnownClasses(NamedTuple):
         Args:
             given: the value of `--label_kind`.
         """
+        if self.numbers is not None:
+            return "text"
         is_text = self.ids is not None and not all(map(is_canonical_integer, self.names or ()))
         return "text" if given == "auto" and is_text else given
 
@@ -129,6 +135,22 @@ def known_classes(
     if is_dataset:
         return _of_dataset(source.rstrip("/") or "/")
     return KnownClasses(read_class_names(read_flag_file(_FLAG, source)))
+
+
+def classes_of_categories(
+    categories: Mapping[str, Sequence[Category]], *, first_id: int
+) -> KnownClasses:
+    """The classes that COCO files define, with their ids.
+
+    Args:
+        categories: of each file.
+        first_id: the smallest id that readers take for a class.
+
+    Raises:
+        LabelsError: see `class_ids`.
+    """
+    names, ids = class_ids(categories, first_id=first_id)
+    return KnownClasses(names, numbers=ids)
 
 
 def _of_dataset(folder: str) -> KnownClasses:

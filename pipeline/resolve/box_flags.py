@@ -18,6 +18,9 @@ from transforms.core.features.box_columns import (
 from transforms.core.features.boxes import FORMS, BoxRules
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, header_names
 from transforms.core.tables.label_columns import find_further
+from transforms.core.tables.table_formats import FORMATS
+
+_UNITS = "box units"
 
 
 class BoxFlags(NamedTuple):
@@ -84,7 +87,7 @@ def choose_columns(
     rules = BoxRules(
         columns=tuple(_name(header, each) for each in at),
         form=flags.form or form,
-        units=flags.units or "",
+        units=flags.units or FORMATS[first.format].units,
         orientation=flags.orientation or "stored",
         further=tuple((source, header[each]) for source, each in further.items()),
     )
@@ -96,6 +99,9 @@ def choose_columns(
         Decision("box columns", ", ".join(rules.columns), because, "--box_columns"),
         Decision("box form", rules.form, why, "--box_form"),
     ]
+    if rules.units and not flags.units:
+        because = f"boxes of {FORMATS[first.format].title}"
+        decisions.append(Decision(_UNITS, rules.units, because, "--box_units"))
     if rules.further:
         value = ", ".join(column for _, column in rules.further)
         decisions.append(Decision("box marks", value, "usual names, stored for each object"))
@@ -121,12 +127,12 @@ def with_units(
         LabelsError: the rows contradict each other.
     """
     rules, decisions = boxes
+    if any(decision.what == _UNITS for decision in decisions):
+        return boxes
     if rules.units:
-        return boxes._replace(
-            decisions=(*decisions, given("box units", rules.units, "--box_units"))
-        )
+        return boxes._replace(decisions=(*decisions, given(_UNITS, rules.units, "--box_units")))
     at = [columns.index(name) for name in rules.columns]
     cells = [[row.cells[index] for index in at] for row in rows]
     found = guess_units(cells, rules.form, lambda number: f"line {rows[number].line}", path)
-    decided = Decision("box units", found.units, found.because, "--box_units")
+    decided = Decision(_UNITS, found.units, found.because, "--box_units")
     return ChosenBoxes(rules._replace(units=found.units), (*decisions, decided))

@@ -10,7 +10,7 @@ from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
 from pipeline.inputs.bases import read_bases
 from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
-from pipeline.inputs.known_classes import KnownClasses, known_classes
+from pipeline.inputs.known_classes import KnownClasses, classes_of_categories, known_classes
 from pipeline.inputs.left_out import left_out
 from pipeline.inputs.listed_keys import key_decisions, read_keys
 from pipeline.inputs.source_datasets import (
@@ -40,6 +40,7 @@ from pipeline.resolve.split_checks import check_splits
 from pipeline.resolve.split_flags import split_source
 from transforms.copy_rejected import overlap
 from transforms.core.decisions import Decision
+from transforms.core.features.layouts import DETECTION
 from transforms.core.globs import glob_regex
 from transforms.core.images.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.core.labels.path_labels import PathRules
@@ -120,10 +121,17 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     boxes = (*extensions(images.sample), *(layout.chosen.decisions if layout.chosen else ()))
     decided = decide(flags, config, boxes=boxes, types=layout.types)
     kept = key_decisions(config.keys)
+    of_labels = found.inputs.decisions if found else ()
     return dataclasses.replace(
         config,
         bases=read_bases(flags.reuse or (), config),
-        decisions=(*decided, *labels.classes.decisions(flags.label_kind), *kept, *images.ignoring),
+        decisions=(
+            *of_labels,
+            *decided,
+            *labels.classes.decisions(flags.label_kind),
+            *kept,
+            *images.ignoring,
+        ),
         warnings=warnings,
         left_out=images.left_out,
         sampled=images.sample.size,
@@ -166,11 +174,25 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
         path = found.paths[0]
         layout = layout.resolved(rows, path, _locate(flags, sample, key, path))
         found = found._replace(columns=columns)
-    classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
-    check_dense_names(flags, classes.names)
+    classes = _classes(flags, found, layout)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
     check_label_kind(flags, sample, rules, found, layout.label_separator)
     return _Labels(label_from, split_from, key, layout, found, classes)
+
+
+def _classes(flags: argparse.Namespace, found: LabelFiles | None, layout: Layout) -> KnownClasses:
+    """The classes of `--class_names`, or those that the label files define."""
+    classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
+    check_dense_names(flags, classes.names)
+    if classes.names is not None or not (found and found.columns.categories):
+        return classes
+    if flags.dense_labels:
+        raise UsageError(
+            "--dense_labels cannot be used with COCO labels, whose categories have ids: give the "
+            "names in their order with --class_names FILE"
+        )
+    first_id = 1 if layout.name == DETECTION else 0
+    return classes_of_categories(found.inputs.categories, first_id=first_id)
 
 
 def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertConfig:
@@ -200,6 +222,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         label_kind=kind_of_labels(labels.classes.kind(flags.label_kind), images.sources),
         cell_kind=flags.label_kind,
         known_ids=labels.classes.ids is not None,
+        class_ids=labels.classes.numbers,
         key_cells=flags.key_cells,
         dense_labels=flags.dense_labels,
         new_classes=flags.new_classes or "",

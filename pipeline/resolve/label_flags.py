@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from pipeline.errors import UsageError, input_error
 from pipeline.flags.options import is_given
-from pipeline.inputs.image_samples import ImageSample, list_inputs, plain_globs, why_empty
+from pipeline.inputs.image_samples import ImageSample
 from pipeline.inputs.key_hints import key_hint
+from pipeline.inputs.label_inputs import LabelInputs, read_label_inputs
 from pipeline.inputs.source_datasets import SourceDataset
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
-from pipeline.resolve.path_flags import check_path
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.labels.label_kinds import (
     LabelCounter,
@@ -27,10 +26,11 @@ from transforms.core.labels.label_kinds import (
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.image_lists import listed_path
 from transforms.core.planning.keys import relative_path, row_key
-from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, first_rows, read_rows
+from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow
 from transforms.core.tables.key_cells import AS_THEY_ARE, find_key_cells, keys_as_they_are
 from transforms.core.tables.label_columns import resolve_columns
-from transforms.storage.files import storage_of
+from transforms.core.tables.table_formats import FORMATS, YOLO
+from transforms.open_labels import open_labels
 
 # Rows used to try a hint.
 _HINT_ROWS = 1_000
@@ -122,31 +122,22 @@ class LabelFiles(NamedTuple):
     """The files of `--labels`.
 
     Attributes:
-        paths: sorted.
+        inputs: the files.
         columns: in each of them.
-        first: the first rows of the first.
     """
 
-    paths: tuple[str, ...]
+    inputs: LabelInputs
     columns: CsvColumns
-    first: FirstRows
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the files, or globs of them."""
+        return self.inputs.paths
 
-def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
-    """The files that `--labels` matches, sorted.
-
-    Raises:
-        UsageError: there is none, or the name of one is not valid.
-    """
-    globs = plain_globs([flags.labels], "--labels")
-    paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
-    if not paths:
-        raise UsageError(
-            f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, of_labels=True)}"
-        )
-    for path in paths:
-        check_path("--labels", path)
-    return paths
+    @property
+    def first(self) -> FirstRows:
+        """The first rows of the first file."""
+        return self.inputs.first
 
 
 def label_files(
@@ -158,9 +149,13 @@ def label_files(
         UsageError: there is none, it cannot be read, or it lists no image.
         LabelsError: a column is missing or cannot be inferred.
     """
-    paths = label_paths(flags)
+    inputs = read_label_inputs(flags, _FIRST_ROWS, has_boxes=layout.has_boxes)
+    paths, first = inputs.paths, inputs.first
+    if first.format == YOLO and key != "stem":
+        raise UsageError(
+            f"--key {key} cannot be used with YOLO labels: their names are stems of images"
+        )
     keys = sample.keys(key)
-    first = read_first(flags, paths[0], _FIRST_ROWS)
 
     def is_key(cell: str) -> bool:
         return row_key(cell, kind=key) in keys
@@ -178,11 +173,11 @@ def label_files(
     cells = [row[columns.key] for row in rows if columns.key < len(row)]
     columns = columns._replace(key_cells=spelling(cells, is_key) or AS_THEY_ARE)
     columns = add_place_columns(columns, first, flags, paths[0])
-    for path in paths[1:]:
+    for path in () if FORMATS[first.format].is_per_image else paths[1:]:
         next(_rows(path, columns, flags.csv_encoding), None)
     if sample.is_all:
         _check_any_match(flags, sample, key, paths, columns)
-    return LabelFiles(paths, columns, first)
+    return LabelFiles(inputs, columns)
 
 
 def label_rows(
@@ -191,33 +186,6 @@ def label_rows(
     """The well-formed rows of all files."""
     for path in paths:
         yield from _rows(path, columns, flags.csv_encoding)
-
-
-def read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:
-    """The first rows of a label file.
-
-    Raises:
-        UsageError: it cannot be read.
-        LabelsError: it cannot be read as CSV.
-    """
-    with _open_csv(path) as file:
-        return first_rows(
-            file, count, encoding=flags.csv_encoding, delimiter=flags.csv_delimiter, path=path
-        )
-
-
-@contextlib.contextmanager
-def _open_csv(path: str) -> Iterator[BinaryIO]:
-    """A label file, open for reading.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    try:
-        with storage_of(path).open_reader(path) as file:
-            yield file
-    except OSError as error:
-        raise input_error(f"cannot read --labels {path}", error) from error
 
 
 def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | None) -> None:
@@ -255,6 +223,8 @@ def check_label_kind(
     """
     if flags.label_kind != "auto" or flags.class_names is not None:
         return
+    if found is not None and found.columns.categories:
+        return
     counter = LabelCounter()
     if rules.label_from == "webdataset":
         for uri, label in sample.labels.items():
@@ -274,10 +244,11 @@ def check_label_kind(
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
-    with _open_csv(path) as file:
-        for row in read_rows(file, columns, encoding=encoding, path=path):
-            if isinstance(row, LabelRow):
-                yield row
+    try:
+        for _, rows in open_labels(path, columns, encoding):
+            yield from (row for row in rows if isinstance(row, LabelRow))
+    except OSError as error:
+        raise input_error(f"cannot read --labels {path}", error) from error
 
 
 def _check_any_match(

@@ -15,7 +15,7 @@ from pipeline.resolve.box_orientation import Locate, with_orientation
 from pipeline.resolve.path_flags import read_flag_file
 from transforms.core.decisions import Decision
 from transforms.core.features.boxes import BoxRules
-from transforms.core.features.column_types import TypedRow, infer_types
+from transforms.core.features.column_types import TypedRow, infer_types, with_file_types
 from transforms.core.features.feature_sources import Needs, source_of
 from transforms.core.features.layout_files import LayoutError, parse_layout
 from transforms.core.features.layouts import (
@@ -37,9 +37,15 @@ from transforms.core.tables.csv_rows import (
     header_names,
     quote_names,
 )
+from transforms.core.tables.table_formats import LIST_SEPARATOR
 
 # Rows read to infer units and types.
 SAMPLE_ROWS = 20_000
+
+
+def column_types(first: FirstRows) -> dict[str, str]:
+    """The types that the columns have in their file; empty if it has none."""
+    return dict(zip(header_names(first.rows[0]), first.types, strict=True)) if first.types else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +59,7 @@ class Layout:
         box_flags: the box flags.
         label_separator: between the labels in a cell; empty when a cell is one label.
         types: the decisions about column types.
+        of_file: the names of the features whose type is that of a column in the file.
     """
 
     name: str
@@ -61,6 +68,7 @@ class Layout:
     box_flags: BoxFlags = BoxFlags()
     label_separator: str = ""
     types: tuple[Decision, ...] = ()
+    of_file: frozenset[str] = frozenset()
 
     @property
     def has_boxes(self) -> bool:
@@ -88,18 +96,34 @@ class Layout:
         Raises:
             LabelsError: a column is missing or repeated.
         """
-        if not self.requirements.needs_rows:
-            return self, columns
+        layout = self._with_types(columns, first, path) if first.types else self
+        if not layout.requirements.needs_rows:
+            return layout, columns
         header = header_names(first.rows[0]) if columns.has_header else []
-        layout = self
         if self.has_boxes:
-            layout = self._with_boxes(columns, first, path)
+            layout = layout._with_boxes(columns, first, path)
         names = layout.requirements.columns
         columns = with_cells(columns, names, header, path, self.name)
         if layout.boxes is not None:
             at = tuple(names.index(name) for name in layout.boxes.all_columns)
             columns = columns._replace(boxes=at)
         return layout, columns
+
+    def _with_types(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
+        """The layout with the types that the columns have in the file."""
+        types = column_types(first)
+        features, of_file = with_file_types(self.features, types)
+        layout = dataclasses.replace(self, features=features, of_file=of_file)
+        labels = [feature for feature in features if feature.from_label]
+        if not types.get(columns.label_name or "", "").endswith(" list") or not labels:
+            return layout
+        if any(feature.of_object or not feature.from_rows for feature in labels):
+            raise LabelsError(
+                f"{path}: the column {columns.label_name!r} holds lists of labels, but --layout "
+                f"{self.name} has one label for each {'object' if self.has_boxes else 'image'}: "
+                "write a layout with label.ids or label.texts (docs/layouts.md)"
+            )
+        return dataclasses.replace(layout, label_separator=LIST_SEPARATOR)
 
     def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
         """The layout with its box columns, without optional features that have no column."""
@@ -110,8 +134,7 @@ class Layout:
         if missing and is_layout_file(self.name):
             names = " or ".join(repr(name) for name in source_of(missing[0]).columns)
             raise LabelsError(
-                f"CSV {path} has no column {names}, which --layout {self.name} needs for "
-                f"{missing[0]}"
+                f"{path} has no column {names}, which --layout {self.name} needs for {missing[0]}"
             )
         features = tuple(f for f in self.features if f.source not in missing)
         return dataclasses.replace(self, features=features, chosen=chosen)
@@ -138,7 +161,7 @@ class Layout:
             flag = self.box_flags.orientation
             chosen = with_orientation(chosen, flag, first, columns, locate)
         typed = [TypedRow(row.line, row.cells) for row in first]
-        features, types = infer_types(self.features, typed, columns)
+        features, types = infer_types(self.features, typed, columns, self.of_file)
         return dataclasses.replace(self, features=features, chosen=chosen, types=tuple(types))
 
 
@@ -257,7 +280,5 @@ def _column(header: Sequence[str], name: str, path: str, layout: str) -> int:
         return int(numbered[1]) - 1
     if at is None:
         has = f"but {quote_names(header)}" if header else "because it has no header"
-        raise LabelsError(
-            f"CSV {path} has no column {name!r}, which --layout {layout} names, {has}"
-        )
+        raise LabelsError(f"{path} has no column {name!r}, which --layout {layout} names, {has}")
     return at

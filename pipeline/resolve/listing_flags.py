@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 from pipeline.errors import UsageError
 from pipeline.inputs.image_samples import ImageSample
-from pipeline.resolve.label_flags import LabelFiles, asks_path, label_paths, read_first
+from pipeline.inputs.label_inputs import read_label_inputs
+from pipeline.resolve.label_flags import LabelFiles, asks_path
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.features.box_columns import is_automl
+from transforms.core.features.layouts import DETECTION
 from transforms.core.planning.image_lists import listed_uri, names_image, top_folder
 from transforms.core.planning.keys import fixed_root, tidy_root
 from transforms.core.tables.csv_rows import FirstRows, find_column, header_names
 from transforms.core.tables.key_cells import KeyCells
 from transforms.core.tables.label_columns import resolve_columns
+from transforms.core.tables.table_formats import CSV, FORMATS
 from transforms.storage.files import join, storage_of
 
 # First rows; at least one must name an existing file.
@@ -47,8 +50,11 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
     """
     if flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
-    paths = label_paths(flags)
-    first = read_first(flags, paths[0], _ROWS)
+    inputs = read_label_inputs(flags, _ROWS, has_boxes=flags.layout == DETECTION)
+    paths, first = inputs.paths, inputs.first
+    if FORMATS[first.format].is_per_image:
+        title = FORMATS[first.format].title
+        raise UsageError(f"{title} files do not say in which folder images are: give --images GLOB")
     flags = _completed(flags, first, paths[0])
     columns = resolve_columns(
         first,
@@ -78,7 +84,7 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
     return ListedImages(
         flags,
         ImageSample(uris, root, False),
-        LabelFiles(paths, columns, first),
+        LabelFiles(inputs, columns),
         None if flags.allow_outside else _places(paths, uris, flags.root),
     )
 
@@ -110,7 +116,7 @@ def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> 
 def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:
     """The flags, completed from the AutoML form `split,image_uri,label…`."""
     added = dict(vars(flags))
-    if first.rows and _is_automl(first):
+    if first.format == CSV and first.rows and _is_automl(first):
         added["label_key"] = flags.label_key or "2"
         if not asks_path(flags):
             added["label_column"] = flags.label_column or "3"

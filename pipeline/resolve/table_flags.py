@@ -11,14 +11,20 @@ from pipeline.errors import UsageError
 from pipeline.flags.option_table import OPTIONS
 from pipeline.flags.options import is_given
 from pipeline.inputs.image_samples import ImageSample
+from pipeline.inputs.label_inputs import read_label_inputs
 from pipeline.resolve.decided import decide
-from pipeline.resolve.label_flags import label_paths, label_rows, read_first
-from pipeline.resolve.layout_flags import SAMPLE_ROWS, read_layout_file, with_cells
+from pipeline.resolve.label_flags import label_rows
+from pipeline.resolve.layout_flags import (
+    SAMPLE_ROWS,
+    column_types,
+    read_layout_file,
+    with_cells,
+)
 from pipeline.resolve.root_flags import root_of
 from pipeline.resolve.split_checks import check_splits
 from pipeline.resolve.split_flags import add_place_columns, split_source
 from transforms.core.examples.row_records import table_features
-from transforms.core.features.column_types import TypedRow, infer_types
+from transforms.core.features.column_types import TypedRow, infer_types, with_file_types
 from transforms.core.features.layouts import ROWS, Feature, is_layout_file
 from transforms.core.features.row_features import row_requirements
 from transforms.core.label_errors import LabelsError
@@ -29,6 +35,7 @@ from transforms.core.tables.csv_rows import (
     header_names,
 )
 from transforms.core.tables.label_columns import find_further
+from transforms.core.tables.table_formats import FORMATS
 
 # Rows that are searched for names of splits.
 _FIRST_ROWS = 20
@@ -59,12 +66,16 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
     """
     _check_flags(flags)
     split_from = split_source(flags, ImageSample([], "", False), "csv")
-    paths = label_paths(flags)
-    first = read_first(flags, paths[0], _FIRST_ROWS)
+    inputs = read_label_inputs(flags, _FIRST_ROWS)
+    paths, first = inputs.paths, inputs.first
+    if FORMATS[first.format].is_per_image or first.categories:
+        title = FORMATS[first.format].title
+        raise UsageError(f"--layout {flags.layout} needs a table, but --labels is {title}")
     if not first.rows:
-        raise LabelsError(f"CSV {paths[0]} is empty: give a file with rows to --labels")
+        raise LabelsError(f"{paths[0]} is empty: give a file with rows to --labels")
     columns = _columns(flags, first, paths[0])
     features = _features(flags, first, columns, paths[0])
+    features, of_file = with_file_types(features, column_types(first))
     names, header = row_requirements(features).columns, header_names(first.rows[0])
     columns = with_cells(columns, names, header, paths[0], flags.layout)
     rows = list(itertools.islice(label_rows(flags, paths, columns), SAMPLE_ROWS))
@@ -82,7 +93,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         label_from="none",
     )
     typed = [TypedRow(row.line, row.cells) for row in rows]
-    features, types = infer_types(features, typed, columns.cell_names)
+    features, types = infer_types(features, typed, columns.cell_names, of_file)
     config = ConvertConfig(
         **shared_fields(flags),
         warnings=warnings,
@@ -98,7 +109,8 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         split_from=split_from,
         of_rows=True,
     )
-    return dataclasses.replace(config, decisions=decide(flags, config, types=types))
+    decided = decide(flags, config, types=types)
+    return dataclasses.replace(config, decisions=(*inputs.decisions, *decided))
 
 
 def _check_flags(flags: argparse.Namespace) -> None:
@@ -127,6 +139,7 @@ def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColum
         width=len(header),
         is_strict=True,
         because_delimiter=first.because,
+        format=first.format,
     )
     if flags.label_key is not None:
         at = find_further(columns, first, flags.label_key, "--label_key", path)

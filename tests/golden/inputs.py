@@ -6,10 +6,12 @@ All files get the same modification time, which is a part of the recipes of shar
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from tests.conftest import CLASSES, draw
 from tests.images import picture, saved, whole_images
@@ -144,6 +146,13 @@ def _tables() -> dict[str, list[str]]:
             "id,label,xmin,ymin,xmax,ymax,a,b,c,d,is_crowd",
             *(_row_of_box(stem, each) for at, stem in rows for each in range(at, at + 1 + at % 3)),
         ],
+        "instances.json": [json.dumps(_coco())],
+        **{f"voc/{stem}.xml": _voc(stem, at % 3) for at, stem in rows},
+        **{
+            # The last image has no file.
+            f"yolo/{stem}.txt": ["0 0.5 0.5 0.5 0.25", "2 0.25 0.25 0.5 0.5"][: at % 3]
+            for at, stem in rows[:-1]
+        },
         "turned.csv": ["id,label,xmin,ymin,xmax,ymax", "jpeg_exif,cat,0,0,0.25,1"],
         "many.csv": [
             "id,label,age,weight,tags,note",
@@ -192,6 +201,42 @@ def _tables() -> dict[str, list[str]]:
             "  weight: {source: csv.weight, type: double}",
         ],
     }
+
+
+def _coco() -> dict[str, Any]:
+    """Two boxes of each third image, one of each other third; class ids have gaps."""
+    return {
+        "images": [{"id": at, "file_name": f"{stem}.jpg"} for at, stem in enumerate(_STEMS)],
+        "annotations": [
+            {
+                "image_id": at,
+                "category_id": [3, 7, 11][(at + number) % 3],
+                "bbox": [number, 2, 8 + number / 4, 6],
+                "area": 40 + number,
+                "iscrowd": number,
+            }
+            for number in range(2)
+            for at in range(len(_STEMS))
+            if at % 3 > number
+        ],
+        "categories": [
+            {"id": number, "name": name} for number, name in zip((7, 3, 11), CLASSES, strict=True)
+        ],
+    }
+
+
+def _voc(stem: str, objects: int) -> list[str]:
+    """The lines of an XML file with so many objects."""
+    lines = ["<annotation>", f"<filename>{stem}.jpg</filename>"]
+    for name, box in list(zip(CLASSES, _BOXES, strict=True))[:objects]:
+        sides = zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True)
+        lines += [
+            f"<object><name>{name}</name><pose>Left</pose><truncated>{objects % 2}</truncated>",
+            "<bndbox>",
+            *(f"<{side}>{value}</{side}>" for side, value in sides),
+            "</bndbox></object>",
+        ]
+    return [*lines, "</annotation>"]
 
 
 def _row_of_box(stem: str, number: int) -> str:

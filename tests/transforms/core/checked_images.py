@@ -24,6 +24,8 @@ OBJECTS = {
     "image/object/is_crowd": [0, 1, 0],
     "image/object/difficult": [0, 0, 1],
     "image/object/group_of": [1, 0, 0],
+    "image/object/truncated": [0, 1, 1],
+    "image/object/view": [b"Left", b"", b"Unspecified"],
 }
 
 

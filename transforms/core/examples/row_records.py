@@ -47,7 +47,7 @@ def table_features(header: Sequence[str], but: str | None, *, path: str) -> tupl
     for at, name in enumerate(header, 1):
         if not name:
             raise LabelsError(
-                f"CSV {path}: column {at} has no name: name it in the first line, or leave it out "
+                f"{path}: column {at} has no name: name it in the first line, or leave it out "
                 "with a layout of your own (docs/layouts.md)"
             )
         find_column(header, name, path=path)

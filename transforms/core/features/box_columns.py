@@ -91,17 +91,17 @@ def find_boxes(names: Sequence[str], path: str) -> FoundBoxes:
     if best:
         problem = f"it has no column {', '.join(map(repr, best))} for boxes"
     raise LabelsError(
-        f"CSV {path}: {problem}; it has {quote_names(names)}. Name them xmin, ymin, xmax, ymax or "
+        f"{path}: {problem}; it has {quote_names(names)}. Name them xmin, ymin, xmax, ymax or "
         "x, y, w, h, or give all four with --box_columns"
         if names
-        else f"CSV {path} has no header: give four column numbers with --box_columns"
+        else f"{path} has no header: give four column numbers with --box_columns"
     )
 
 
 def _only(folded: Sequence[str], name: str, path: str) -> int:
     if folded.count(name) > 1:
         raise LabelsError(
-            f"CSV {path}: there are several box columns {name!r}: give all four with --box_columns"
+            f"{path}: there are several box columns {name!r}: give all four with --box_columns"
         )
     return folded.index(name)
 
@@ -209,7 +209,7 @@ def guess_units(
     if len(large) < _MANY * count:
         shown = ", ".join(f"{what} in {where(at)}" for at, what in large[:3])
         raise LabelsError(
-            f"CSV {path}: {count - len(large)} of the first {count} boxes are within 0 to 1, as "
+            f"{path}: {count - len(large)} of the first {count} boxes are within 0 to 1, as "
             f"normalized coordinates are, but {len(large)} are not ({shown}): correct these rows, "
             "or give --box_units"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from transforms.core.decisions import Decision
@@ -10,6 +10,7 @@ from transforms.core.features.cells import cell_values, in_shape, is_missing, pa
 from transforms.core.features.layouts import Feature
 from transforms.core.labels.label_kinds import MISSING_LABELS
 from transforms.core.rejections import RejectedImageError
+from transforms.core.tables.table_formats import LIST_SEPARATOR
 
 DTYPES = ("int64", "float", "bytes")
 
@@ -40,8 +41,41 @@ class _Column(NamedTuple):
     zeros: str
 
 
+def with_file_types(
+    features: Iterable[Feature], types: Mapping[str, str]
+) -> tuple[tuple[Feature, ...], frozenset[str]]:
+    """The features whose columns have a type in their file, and the names of those it decided.
+
+    A column of lists is a list of any length, unless its feature has a shape.
+
+    Args:
+        features: of a layout.
+        types: of the columns, see `Table`; empty where the file has none.
+
+    >>> (tags,), _ = with_file_types([Feature("tags", "csv.tags", "")], {"tags": "int64 list"})
+    >>> tags.dtype, tags.shape
+    ('int64', None)
+    """
+    folded = {name.casefold(): type_ for name, type_ in types.items()}
+    typed, decided = [], set()
+    for feature in features:
+        column = feature.column or ""
+        dtype, _, is_list = types.get(column, folded.get(column.casefold(), "")).partition(" ")
+        if dtype and not feature.dtype:
+            feature = feature._replace(dtype=dtype)
+            decided.add(feature.name)
+        if is_list:
+            shape = feature.shape or None
+            feature = feature._replace(shape=shape, separator=LIST_SEPARATOR)
+        typed.append(feature)
+    return tuple(typed), frozenset(decided)
+
+
 def infer_types(
-    features: Iterable[Feature], rows: Iterable[TypedRow], columns: Sequence[str]
+    features: Iterable[Feature],
+    rows: Iterable[TypedRow],
+    columns: Sequence[str],
+    of_file: Collection[str] = (),
 ) -> tuple[tuple[Feature, ...], list[Decision]]:
     """The features with inferred column types, and the decisions.
 
@@ -52,6 +86,7 @@ def infer_types(
         features: of a layout.
         rows: the first rows.
         columns: the names of their cells.
+        of_file: the names of the features with the type that the file has.
 
     >>> rows = [TypedRow(2, ("1",)), TypedRow(3, ("NA",)), TypedRow(4, ("2.5",))]
     >>> (feature,), (decision,) = infer_types([Feature("a", "csv.a", "")], rows, ["a"])
@@ -65,7 +100,8 @@ def infer_types(
             typed.append(feature)
             continue
         what = f"type of {feature.name}"
-        at, because = columns.index(feature.column), "given"
+        at = columns.index(feature.column)
+        because = "the type of the column in the file" if feature.name in of_file else "given"
         if not feature.dtype:
             column = _column(feature, kept, at)
             feature = feature._replace(dtype=column.dtype)

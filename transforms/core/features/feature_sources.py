@@ -115,6 +115,8 @@ _DECLARED = (
     _of_object("object.is_crowd", "int64", Role.MARK, columns=("iscrowd", "crowd")),
     _of_object("object.difficult", "int64", Role.MARK, columns=("difficult", "isdifficult")),
     _of_object("object.group_of", "int64", Role.MARK, columns=("groupof", "isgroupof")),
+    _of_object("object.truncated", "int64", Role.MARK, columns=("truncated", "istruncated")),
+    _of_object("object.view", "bytes", columns=("pose", "view")),
 )
 
 SOURCES: dict[str, Source] = {source.name: source for source in _DECLARED}

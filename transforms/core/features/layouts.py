@@ -166,6 +166,8 @@ _LAYOUTS = {
         "image/object/is_crowd": "object.is_crowd",
         "image/object/difficult": "object.difficult",
         "image/object/group_of": "object.group_of",
+        "image/object/truncated": "object.truncated",
+        "image/object/view": "object.view",
     },
 }
 

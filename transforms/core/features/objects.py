@@ -60,8 +60,10 @@ class ObjectValues:
             sources[source] = []
             for (where, _, cells), box in zip(objects, boxes, strict=True):
                 try:
-                    if source_of(source).role is Role.MARK:
-                        value: float = parse_mark(cells[at])
+                    if source_of(source).dtype == "bytes":
+                        value: float | bytes = cells[at].encode()
+                    elif source_of(source).role is Role.MARK:
+                        value = parse_mark(cells[at])
                     else:
                         value = self._area(cells[at], box, original) * math.prod(stored)
                 except ValueError as error:

@@ -73,6 +73,7 @@ def _unknown(
         flag, wrong = "--label_kind", "is not an integer" if is_one else "are not integers"
     else:
         where = "--class_names" if rules.known_ids else "the file"
+        where = "the categories" if rules.class_ids is not None else where
         flag, wrong = "--class_names", f"{'is' if is_one else 'are'} not in {where}"
         if rules.new_classes == "append":
             wrong = "cannot be a new class" if is_one else "cannot be new classes"
@@ -87,6 +88,8 @@ def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decis
     value = f"{kind}, {len(lines)} class{'' if len(lines) == 1 else 'es'}"
     if rules.class_names is not None:
         because = "the known classes" if rules.known_ids else "the lines of the file"
+        if rules.class_ids is not None:
+            return Decision("labels", value, "the categories of the files", "--class_names")
         return Decision("labels", value, because, "--class_names")
     if rules.kind != "auto":
         return given("labels", value, "--label_kind")
@@ -109,6 +112,8 @@ def _ids(vocabulary: Vocabulary, rules: LabelRules) -> Decision:
         elif unused := vocabulary.id_count - vocabulary.first_id - len(ids):
             because += f"; {unused} numbers below are unused"
         return Decision("class ids", value, because, "--dense_labels")
+    if rules.class_ids is not None:
+        return Decision("class ids", value, "those of the categories", "--class_names")
     if vocabulary.is_integer:
         return Decision("class ids", value, "count the integers in their order", "--dense_labels")
     if rules.class_names is None:

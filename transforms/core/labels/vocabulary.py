@@ -6,6 +6,7 @@ itself. A line is empty where no class has its number.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +49,7 @@ class LabelRules(NamedTuple):
         new_classes: what happens to labels that the class names lack: `append` makes them classes
             after the known ones, `refuse` ends the run; empty rejects their images.
         known_ids: whether the class names are those of a dataset, which no file lists.
+        class_ids: the ids of the class names, if label files give them; they may have gaps.
     """
 
     kind: str = "auto"
@@ -56,12 +58,15 @@ class LabelRules(NamedTuple):
     first_id: int = 0
     new_classes: str = ""
     known_ids: bool = False
+    class_ids: tuple[int, ...] | None = None
 
     @property
     def unknown(self) -> str:
         """The problem with a label that gets no id, for messages."""
         if self.class_names is None:
             return "is not an integer (--label_kind integer)"
+        if self.class_ids is not None:
+            return "is not in the categories of --labels"
         if self.new_classes != "append":
             return "is not in --class_names"
         if self._names_are_integers:
@@ -87,6 +92,8 @@ class LabelRules(NamedTuple):
             kind: the result of `decide_kind` for them.
         """
         labels, names = {*labels}, self.class_names
+        if names is not None and self.class_ids is not None:
+            return Vocabulary.of_ids(names, self.class_ids, self.first_id)
         if names is not None:
             names = (*names, *self.added(labels))
         is_open = names is not None or kind not in ("integer", "text")
@@ -163,7 +170,8 @@ class Vocabulary:
     to be dense.
 
     Attributes:
-        is_named: ids count the lines of `lines()` from 0; otherwise labels are their own ids.
+        is_named: ids count the lines of `lines()`, or are given for them; otherwise labels are
+            their own ids.
         is_integer: whether labels are integers.
         first_id: where ids that count begin.
     """
@@ -173,6 +181,19 @@ class Vocabulary:
     _ids: dict[str, int] = dataclasses.field(repr=False)
     _lines: tuple[str, ...] = dataclasses.field(repr=False)
     first_id: int = 0
+    _numbers: tuple[int, ...] | None = dataclasses.field(default=None, repr=False)
+
+    @classmethod
+    def of_ids(cls, names: Sequence[str], ids: Sequence[int], first_id: int = 0) -> Vocabulary:
+        """The vocabulary of names with given ids, in ascending order.
+
+        >>> named = Vocabulary.of_ids(["person", "stop sign"], [1, 13], 1)
+        >>> named.id_of("stop sign"), named.text_of("stop sign"), named.id_names
+        (13, 'stop sign', None)
+        """
+        numbers = None if tuple(ids) == tuple(range(first_id, first_id + len(ids))) else tuple(ids)
+        known = dict(zip(names, ids, strict=True))
+        return cls(True, False, known, tuple(names), first_id, numbers)
 
     @classmethod
     def build(
@@ -279,7 +300,11 @@ class Vocabulary:
         class_id = self.id_of(label)
         if class_id is None:
             return label_text(label)
-        return self._lines[class_id - self.first_id] if self.is_named else str(class_id)
+        if not self.is_named:
+            return str(class_id)
+        if self._numbers is not None:
+            return self._lines[bisect.bisect_left(self._numbers, class_id)]
+        return self._lines[class_id - self.first_id]
 
     def lines(self) -> tuple[str, ...]:
         """The names of the classes in the order of their ids; digits for integers."""
@@ -288,6 +313,8 @@ class Vocabulary:
     @property
     def ids(self) -> Sequence[int]:
         """The class ids in order."""
+        if self._numbers is not None:
+            return self._numbers
         if self.is_named:
             return range(self.first_id, self.first_id + len(self._lines))
         return [int(line) for line in self._lines]
@@ -302,6 +329,8 @@ class Vocabulary:
         (('0', '1'), None)
         """
         names = self._lines
+        if self._numbers is not None:
+            return None
         counts = names == tuple(map(str, range(len(names))))
         if self.first_id and self.is_named and BACKGROUND not in names:
             names = (*[BACKGROUND] * self.first_id, *names)

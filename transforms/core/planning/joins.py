@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from transforms.core.planning.image_lists import MISSING, OUTSIDE
 from transforms.core.planning.row_cells import (
+    NO_ROWS,
     ONE_LABEL,
     RowRequirements,
     lists_no_object,
@@ -156,6 +157,8 @@ def _label_image(
     if not rows and unlabelled:
         detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
         return _reject_image(Reason.NO_LABEL, detail, image, key)
+    if not rows and requirements.are_optional:
+        return image._replace(cells=NO_ROWS)
     if not rows:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
     labels = {row.label for row in rows} if len(rows) > 1 else set()

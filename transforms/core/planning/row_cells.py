@@ -37,6 +37,7 @@ class RowRequirements(NamedTuple):
         separator: between the labels in one cell; empty when a cell is one label.
         has_label: whether there is a column of labels.
         boxes: which of the columns hold boxes: a row without them needs no label.
+        are_optional: whether an image without a row has no objects, instead of being rejected.
     """
 
     columns: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class RowRequirements(NamedTuple):
     separator: str = ""
     has_label: bool = True
     boxes: tuple[int, ...] = ()
+    are_optional: bool = False
 
 
 ONE_LABEL = RowRequirements()
@@ -82,6 +84,10 @@ def has_rows(cells: str) -> bool:
     (False, False, True)
     """
     return bool(cells) and bool(parsed_rows(cells)[0][0] != _GIVEN)
+
+
+NO_ROWS = "[]"
+"""The rows of an image that has none."""
 
 
 def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:

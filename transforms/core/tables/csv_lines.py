@@ -44,52 +44,68 @@ class ReadableBytes(Protocol):
         """At most `size` bytes; none at the end."""
 
 
-def read_lines(binary_file: ReadableBytes, *, encoding: str = "utf-8", path: str) -> Iterator[str]:
+def read_lines(
+    binary_file: ReadableBytes, *, encoding: str = "utf-8", path: str, what: str = "CSV"
+) -> Iterator[str]:
     """All physical lines, with the line breaks they have (LF, CRLF or CR).
 
     Args:
         binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
         encoding: a Python codec name; a byte order mark is always dropped.
         path: the name of the file for messages.
+        what: its format, for messages.
 
     Raises:
         LabelsError: an unknown encoding, a workbook, damaged gzip, bytes that do not decode, or a
             line of more than `MAX_ROW` characters.
     """
-    text = _open_text(binary_file, encoding, path)
+    text = open_text(binary_file, encoding, path=path, what=what)
     count = 0
     try:
         next_line = functools.partial(text.readline, MAX_ROW)
         for count, line in enumerate(iter(next_line, ""), 1):
             if len(line) == MAX_ROW and line[-1] not in "\r\n":
-                raise too_long_error(count, path)
+                raise too_long_error(count, path, what)
             yield line if count > 1 else line.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise _decode_error(error, count, encoding, path) from error
+        raise _decode_error(error, count, encoding, path, what) from error
     except UnicodeError as error:  # UTF-16 without a byte order mark
         hint = "try --csv_encoding utf-16-le"
-        raise LabelsError(f"CSV {path} is not {encoding} ({error}): {hint}") from error
+        raise LabelsError(f"{what} {path} is not {encoding} ({error}): {hint}") from error
     except _GZIP_ERRORS as error:
         problem = f"is damaged gzip after line {count} ({error})"
-        raise LabelsError(f"CSV {path} {problem}: fetch it again") from error
+        raise LabelsError(f"{what} {path} {problem}: fetch it again") from error
 
 
-def too_long_error(line: int, path: str) -> LabelsError:
+def too_long_error(line: int, path: str, what: str = "CSV") -> LabelsError:
     """The error about a line or a row that exceeds `MAX_ROW`."""
+    hint = "it is not a CSV, or a quote is not closed" if what == "CSV" else f"it is not {what}"
     return LabelsError(
-        f"CSV {path} line {line}: a line or row of more than {MAX_ROW} characters: it is not a CSV,"
-        " or a quote is not closed"
+        f"{what} {path} line {line}: a line or row of more than {MAX_ROW} characters: {hint}"
     )
 
 
-def _open_text(binary_file: ReadableBytes, encoding: str, path: str) -> io.TextIOWrapper:
-    head = _read_head(binary_file, 4)
+def open_text(
+    binary_file: ReadableBytes, encoding: str = "utf-8", *, path: str, what: str = "JSON"
+) -> io.TextIOWrapper:
+    """The text of a file, decompressed if it is gzip, without a byte order mark.
+
+    Args:
+        binary_file: open for reading bytes. Not closed.
+        encoding: a Python codec name.
+        path: the name of the file for messages.
+        what: its format, for messages; a CSV must not be JSON.
+
+    Raises:
+        LabelsError: an unknown encoding, a workbook, or JSON.
+    """
+    head = read_head(binary_file, 4)
     if head == b"PK\3\4":
-        raise LabelsError(f"CSV {path} is a zip archive or an Excel workbook: save it as CSV")
-    if _JSON.match(head):
-        raise LabelsError(f"CSV {path} is JSON: write its labels as a CSV")
+        raise LabelsError(f"{what} {path} is a zip archive or an Excel workbook: save it as CSV")
+    if what == "CSV" and _JSON.match(head):
+        raise LabelsError(f"CSV {path} is JSON: write one object per line, or a CSV")
     binary: io.BufferedReader | gzip.GzipFile
-    binary = io.BufferedReader(_Rejoined(head, binary_file), _BUFFER_BYTES)
+    binary = io.BufferedReader(Rejoined(head, binary_file), _BUFFER_BYTES)
     if head.startswith(b"\x1f\x8b"):
         binary = gzip.GzipFile(fileobj=binary)
     codec = "utf-8-sig" if _is_utf8(encoding) else encoding
@@ -102,7 +118,7 @@ def _open_text(binary_file: ReadableBytes, encoding: str, path: str) -> io.TextI
 
 
 def _decode_error(
-    error: UnicodeDecodeError, lines_read: int, encoding: str, path: str
+    error: UnicodeDecodeError, lines_read: int, encoding: str, path: str, what: str
 ) -> LabelsError:
     """The line of a decoding error: counts the lines before it, also in the failing block.
 
@@ -110,11 +126,13 @@ def _decode_error(
     """
     before = error.object[: error.start].decode(_known_codec(error.encoding), "replace")
     line = lines_read + 1 + len(_LINE_BREAK.findall(before))
+    if what != "CSV":
+        return LabelsError(f"{what} {path} is not UTF-8 at line {line}: save it as UTF-8")
     other = _likely_encoding(error.object, error.start, encoding)
     return LabelsError(f"CSV {path} is not {encoding} at line {line}: try --csv_encoding {other}")
 
 
-class _Rejoined(io.RawIOBase):
+class Rejoined(io.RawIOBase):
     """A file whose first bytes have already been read."""
 
     def __init__(self, head: bytes, rest: ReadableBytes) -> None:
@@ -133,7 +151,8 @@ class _Rejoined(io.RawIOBase):
         return count
 
 
-def _read_head(file: ReadableBytes, size: int) -> bytes:
+def read_head(file: ReadableBytes, size: int) -> bytes:
+    """The first bytes of a file."""
     head = b""
     while len(head) < size and (more := file.read(size - len(head))):
         head += more

@@ -6,19 +6,17 @@ is a `MalformedRow`; an error in the file is one `LabelsError`.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.keys import nfc
 from transforms.core.planning.splits import split_text
-from transforms.core.tables.csv_lines import MAX_ROW, ReadableBytes, read_lines, too_long_error
+from transforms.core.tables.csv_lines import MAX_ROW, ReadableBytes, read_lines
+from transforms.core.tables.csv_parser import parse_rows
 from transforms.core.tables.csv_starts import read_start
 from transforms.core.tables.key_cells import AS_THEY_ARE, KeyCells
-
-MAX_CELL = 1 << 20
-"""The longest cell, in characters. A longer one is a quote that is never closed."""
+from transforms.core.tables.table_formats import CSV, Category, TableRows
 
 MAX_KEY = 4096
 """The longest key, in characters; paths and object names are not longer."""
@@ -34,11 +32,19 @@ class FirstRows(NamedTuple):
         delimiter: between cells.
         rows: its first rows, a header if there is one among them; blank lines are left out.
         because: the evidence for the delimiter; `given` if it was given.
+        format: one of `FORMATS`; the rows of others than CSV begin with the names of the columns.
+        types: of the columns, see `Table`; empty if the file has none.
+        categories: the classes of a COCO file.
+        left_out: how many values of a COCO file become no features, by their kinds.
     """
 
     delimiter: str
     rows: tuple[tuple[str, ...], ...]
     because: str = ""
+    format: str = CSV
+    types: tuple[str, ...] = ()
+    categories: tuple[Category, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
 
 
 class CsvColumns(NamedTuple):
@@ -64,6 +70,8 @@ class CsvColumns(NamedTuple):
         key_cells: converts the key's cells to keys.
         because_delimiter: evidence for the delimiter; `given` if it is for every file, otherwise
             each file with a header has its own.
+        format: of the files, one of `FORMATS`.
+        categories: the classes of COCO files.
     """
 
     delimiter: str
@@ -84,6 +92,14 @@ class CsvColumns(NamedTuple):
     boxes: tuple[int, ...] = ()
     key_cells: KeyCells = AS_THEY_ARE
     because_delimiter: str = ""
+    format: str = CSV
+    categories: tuple[Category, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns whose cells are read."""
+        placed = (self.key_name, self.label_name, self.split_name, self.group_name)
+        return tuple(dict.fromkeys(name for name in (*placed, *self.cell_names) if name))
 
 
 class LabelRow(NamedTuple):
@@ -144,7 +160,7 @@ def first_rows(
     start = read_start(read_lines(binary_file, encoding=encoding, path=path), delimiter or "")
     rows: list[tuple[str, ...]] = []
     held = 0
-    for line, cells, problem in _parsed(start.lines, start.delimiter, path):
+    for line, cells, problem in parse_rows(start.lines, start.delimiter, path):
         if problem and not rows:
             raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
         if not problem:
@@ -175,12 +191,17 @@ def read_rows(
     given = columns.delimiter if columns.because_delimiter == "given" else ""
     start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
     delimiter = start.delimiter if columns.has_header else columns.delimiter
-    rows = _parsed(start.lines, delimiter, path)
+    rows = parse_rows(start.lines, delimiter, path)
     if columns.has_header:
         header = next(rows, None)
         if header is None:
-            return
-        columns = _columns_by_name(header_names(header[1]), columns, path)
+            return iter(())
+        columns = columns_by_name(header_names(header[1]), columns, path)
+    return label_rows(rows, columns)
+
+
+def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | MalformedRow]:
+    """Rows with the positions of their key, label and other cells, in order, as a stream."""
     key_at, label_at = columns.key, columns.label
     is_spelt = columns.key_cells != AS_THEY_ARE
     is_placed = columns.split is not None or columns.group is not None
@@ -237,9 +258,7 @@ def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
         found = [at for at, name in enumerate(names) if name.casefold() == folded]
     if len(found) > 1:
         places = " and ".join(str(at + 1) for at in found)
-        raise LabelsError(
-            f"CSV {path} has several columns {wanted!r} ({places}): rename all but one"
-        )
+        raise LabelsError(f"{path} has several columns {wanted!r} ({places}): rename all but one")
     return found[0] if found else None
 
 
@@ -253,14 +272,18 @@ def quote_names(names: Sequence[str], most: int = 20) -> str:
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 
-def _columns_by_name(names: list[str], columns: CsvColumns, path: str) -> CsvColumns:
-    """`columns` with the positions in the header of this file."""
+def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> CsvColumns:
+    """`columns` with the positions in the header of this file.
+
+    Raises:
+        LabelsError: it lacks a column.
+    """
 
     def find(wanted: str) -> int:
         at = find_column(names, wanted, path=path)
         if at is None:
             raise LabelsError(
-                f"CSV {path} has no column {wanted!r}; it has {quote_names(names)}. All files "
+                f"{path} has no column {wanted!r}; it has {quote_names(names)}. All files "
                 "of --labels need the same header"
             )
         return at
@@ -309,79 +332,3 @@ def _row_problem(cells: list[str], columns: CsvColumns) -> str:
     if len(cells[key_at]) > MAX_KEY:
         return f"its key has {len(cells[key_at])} characters: no file name is that long"
     return ""
-
-
-class _Row:
-    """The characters of the row that is being parsed, all of which are held in memory."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.start = 1
-        self.length = 0
-
-    def lines(self, lines: Iterator[str]) -> Iterator[str]:
-        """Counts the lines that the parser takes.
-
-        Raises:
-            LabelsError: the row is longer than `MAX_ROW`.
-        """
-        for line in lines:
-            self.length += len(line)
-            if self.length > MAX_ROW:
-                raise too_long_error(self.start, self._path)
-            yield line
-
-    def begin(self, start: int) -> None:
-        """The next row begins on the line `start`."""
-        self.start = start
-        self.length = 0
-
-
-def _parsed(
-    lines: Iterator[str], delimiter: str, path: str
-) -> Iterator[tuple[int, list[str], str]]:
-    """The line each row starts on, its cells, and any problem with its quotes.
-
-    Raises:
-        LabelsError: the file cannot be read further.
-    """
-    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # the module's, so only ever raised
-    row = _Row(path)
-    reader = csv.reader(row.lines(lines), delimiter=delimiter, strict=True, skipinitialspace=True)
-    while True:
-        try:
-            for cells in reader:
-                if "\0" in "".join(cells):
-                    raise _nul_error(row.start, path)
-                if len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
-                    yield row.start, cells, ""
-                row.begin(reader.line_num + 1)
-            return
-        except csv.Error as error:
-            problem = _quote_problem(error, row.start, path)
-        yield row.start, [], problem  # the reader continues with the next line
-        row.begin(reader.line_num + 1)
-
-
-def _quote_problem(error: csv.Error, line: int, path: str) -> str:
-    """The detail of a row with wrong quotes.
-
-    Raises:
-        LabelsError: the end of the row cannot be found.
-    """
-    text = str(error)
-    if "NUL" in text:  # Python 3.10
-        raise _nul_error(line, path)
-    if "expected after" in text:
-        return "text follows a closing quote: double the quotes inside a quoted cell"
-    raise LabelsError(
-        f"CSV {path} line {line}: a quote is not closed, or a cell exceeds {MAX_CELL} characters"
-        f" ({text}): close the quote, or double it"
-    )
-
-
-def _nul_error(line: int, path: str) -> LabelsError:
-    return LabelsError(
-        f"CSV {path} line {line} holds a NUL byte: it is not plain text; save it as UTF-8, or try"
-        " --csv_encoding utf-16-le"
-    )

@@ -25,6 +25,7 @@ from transforms.core.tables.csv_rows import (
     quote_names,
 )
 from transforms.core.tables.csv_starts import delimiter_text, likely_delimiter
+from transforms.core.tables.table_formats import CSV
 
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
 
@@ -74,13 +75,13 @@ def resolve_columns(
     (True, 0, 1)
     """
     if not first.rows:
-        raise LabelsError(f"CSV {path} is empty: give a file with rows to --labels")
+        raise LabelsError(f"{path} is empty: give a file with rows to --labels")
     try:
         return _resolved(first, key, label, is_image_key, path, label_required)
     except LabelsError as error:
         if found := likely_delimiter(first.rows):
             raise LabelsError(
-                f"CSV {path} has one column ({quote_names(first.rows[0])}): if {found!r} separates "
+                f"{path} has one column ({quote_names(first.rows[0])}): if {found!r} separates "
                 f"its cells, give --csv_delimiter {shlex.quote(delimiter_text(found))}"
             ) from error
         raise
@@ -94,7 +95,8 @@ def _resolved(
     path: str,
     label_required: bool,
 ) -> CsvColumns:
-    finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path)
+    is_named = first.format != CSV
+    finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path, is_named)
     key, label = finder.number_of(key), finder.number_of(label)
     has_header = finder.has_header(key, label)
     key_at = None if key is None else finder.chosen(key, "--label_key", has_header)
@@ -106,9 +108,7 @@ def _resolved(
         find_label = finder.label_of_header if has_header else finder.label_of_data
         label_at, why_label = find_label(key_at)
     if key_at == label_at:
-        raise LabelsError(
-            f"CSV {path}: --label_key and --label_column name the same column; name two"
-        )
+        raise LabelsError(f"{path}: --label_key and --label_column name the same column; name two")
     return CsvColumns(
         delimiter=first.delimiter,
         has_header=has_header,
@@ -119,6 +119,8 @@ def _resolved(
         width=len(finder.names) if has_header else max(len(row) for row in first.rows),
         because=(why_key, why_label),
         because_delimiter=first.because,
+        format=first.format,
+        categories=first.categories,
     )
 
 
@@ -148,12 +150,14 @@ class _Finder:
         rows: the first rows, `names` among them.
         is_image_key: whether a cell is the key of some image, if that is known.
         path: the file, for messages.
+        is_named: whether the first row is a header for certain, as in files with named columns.
     """
 
     names: list[str]
     rows: Sequence[Sequence[str]]
     is_image_key: IsImageKey | None
     path: str
+    is_named: bool = False
 
     def has_header(self, key: str | None, label: str | None) -> bool:
         """Whether the first row is a header: it contains a chosen or a known name."""
@@ -162,7 +166,7 @@ class _Finder:
         missing = [(name, flag) for name, flag in by_name if self._find(name) is None]
         if len(missing) < len(by_name):
             return True
-        if any(is_key_name(name) or is_label_name(name) for name in self.names):
+        if self.is_named or any(is_key_name(name) or is_label_name(name) for name in self.names):
             numbered = self._numbered(key, "--label_key") if key and _is_number(key) else None
             return numbered is None or not self._is_key(self.rows[0][numbered])
         if missing:
@@ -170,7 +174,7 @@ class _Finder:
         if key or label or any(self._is_key(cell) for cell in self.rows[0]):
             return False
         raise LabelsError(
-            f"CSV {self.path}: cannot tell whether its first line is a header"
+            f"{self.path}: cannot tell whether its first line is a header"
             f" ({quote_names(self.names)}): name its columns with --label_key and --label_column;"
             f" {_BY_NUMBER}"
         )
@@ -231,7 +235,7 @@ class _Finder:
         which = quote_names([self.names[at] for at in found] or self.names)
         problem = "several columns may be" if found else "cannot tell which column is"
         raise LabelsError(
-            f"CSV {self.path}: {problem} {flag} ({which}): give {flag} a name or number"
+            f"{self.path}: {problem} {flag} ({which}): give {flag} a name or number"
             + (
                 "; or, without --images, --label_from none"
                 if flag == "--label_column" and not found
@@ -255,7 +259,7 @@ class _Finder:
         if 1 <= int(number) <= len(self.names):
             return int(number) - 1
         raise LabelsError(
-            f"CSV {self.path} has no column {number}, only {len(self.names)} "
+            f"{self.path} has no column {number}, only {len(self.names)} "
             f"({quote_names(self.names)}): give {flag} a name, or a number counted from 1"
         )
 
@@ -266,7 +270,7 @@ class _Finder:
         if any(self._is_key(cell) for cell in self.rows[0]):
             hint = f"its first line is not a header; {_BY_NUMBER}"
         return LabelsError(
-            f"CSV {self.path} has no column {wanted!r} ({flag}); it has "
+            f"{self.path} has no column {wanted!r} ({flag}); it has "
             f"{quote_names(self.names)}: {hint}"
         )
 

@@ -50,7 +50,7 @@ def _split_column(columns: CsvColumns, first: FirstRows, wanted: str | None, pat
     at = find_column(names, _SPLIT_COLUMN, path=path)
     if at is None:
         raise LabelsError(
-            f"CSV {path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits with "
+            f"{path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits with "
             "--split_column"
         )
     return at
@@ -62,7 +62,7 @@ def _check_cells(columns: CsvColumns, first: FirstRows, at: int, path: str) -> N
     said = [split_text(row[at]) for row in rows if at < len(row)]
     if said and not any(not name or is_split_name(name) for name in said):
         raise LabelsError(
-            f"CSV {path}: --split_column has values such as {said[0]!r}, which cannot be splits "
+            f"{path}: --split_column has values such as {said[0]!r}, which cannot be splits "
             "(a letter, then letters, digits and '_'): give the column that names the splits"
         )
 

@@ -43,12 +43,12 @@ def test_headers_of_common_tools(header: str, form: str, columns: tuple[int, ...
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        ("id,label", "CSV a.csv: it has no box columns; it has 'id', 'label'"),
+        ("id,label", "a.csv: it has no box columns; it has 'id', 'label'"),
         ("id,xmin,xmax,ymin", "it has no column 'ymax' for boxes; it has 'id', 'xmin'"),
         ("id,xmin,x_min,ymin,xmax,ymax", "there are several box columns 'xmin'"),
         (
             "",
-            "CSV a.csv has no header: give four column numbers with --box_columns",
+            "a.csv has no header: give four column numbers with --box_columns",
         ),
     ],
 )
@@ -117,6 +117,6 @@ def test_one_odd_box_does_not_make_all_others_pixels() -> None:
     with pytest.raises(LabelsError) as caught:
         units(*boxes)
     assert str(caught.value) == (
-        "CSV a.csv: 9 of the first 10 boxes are within 0 to 1, as normalized coordinates are, but "
+        "a.csv: 9 of the first 10 boxes are within 0 to 1, as normalized coordinates are, but "
         "1 are not (xmax 1.2 in line 11): correct these rows, or give --box_units"
     )

@@ -90,6 +90,13 @@ def test_further_columns_of_objects() -> None:
     assert shares["object.area"] == [24 * 32 / 2]
 
 
+def test_what_pascal_voc_says_of_an_object() -> None:
+    further = (("object.truncated", "truncated"), ("object.view", "pose"))
+    found = values("0,0,8,6,1,Left", "0,0,16,12,,", further=further)
+    assert found["object.truncated"] == [1, 0]
+    assert found["object.view"] == [b"Left", b""]
+
+
 @pytest.mark.parametrize(
     ("cells", "detail"),
     [

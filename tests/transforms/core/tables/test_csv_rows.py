@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.marks import rest_slow
 from transforms.core.label_errors import LabelsError
-from transforms.core.tables import csv_lines, csv_rows
+from transforms.core.tables import csv_lines, csv_parser
 from transforms.core.tables.csv_lines import MAX_ROW
+from transforms.core.tables.csv_parser import MAX_CELL
 from transforms.core.tables.csv_rows import (
-    MAX_CELL,
     MAX_KEY,
     CsvColumns,
     LabelRow,
@@ -138,8 +138,7 @@ def test_another_file_with_its_columns_in_another_order() -> None:
 
 def test_another_file_without_the_column() -> None:
     assert error_of("1,cat\n2,dog\n") == (
-        "CSV a.csv has no column 'id'; it has '1', 'cat'."
-        " All files of --labels need the same header"
+        "a.csv has no column 'id'; it has '1', 'cat'. All files of --labels need the same header"
     )
 
 
@@ -267,7 +266,7 @@ def test_column_names_are_found_in_any_unicode_form_but_exact_first() -> None:
 @pytest.mark.parametrize("limit", rest_slow([20_000, MAX_ROW]))
 def test_a_row_over_many_lines_has_a_limit(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No line and no cell of it is long, and its quote is never closed."""
-    for module in (csv_rows, csv_lines):
+    for module in (csv_parser, csv_lines):
         monkeypatch.setattr(module, "MAX_ROW", limit)
     start = b'id,label\n1,"cat"\n2,"'
     lines = b'b","b\n' * (limit // 6 + 1)

@@ -110,7 +110,7 @@ def test_without_labels() -> None:
 @pytest.mark.parametrize(
     ("rows", "key", "label", "message"),
     [
-        ((), None, None, "CSV a.csv is empty"),
+        ((), None, None, "a.csv is empty"),
         (
             ("id,label",),
             "idd",
@@ -147,7 +147,7 @@ def test_columns_that_cannot_be_recognised(
 ) -> None:
     with pytest.raises(LabelsError, match=message) as caught:
         resolve(*rows, key=key, label=label)
-    assert str(caught.value).startswith("CSV a.csv")
+    assert str(caught.value).startswith("a.csv")
     assert "\n" not in str(caught.value)
 
 
@@ -169,8 +169,7 @@ def test_one_column_names_what_may_separate_its_cells(key: str | None) -> None:
     with pytest.raises(LabelsError) as caught:
         resolve("id~label", "a~1", key=key)
     assert str(caught.value) == (
-        "CSV a.csv has one column ('id~label'): if '~' separates its cells, "
-        "give --csv_delimiter '~'"
+        "a.csv has one column ('id~label'): if '~' separates its cells, give --csv_delimiter '~'"
     )
 
 

@@ -1,0 +1,201 @@
+"""Label tables in Parquet and JSON Lines give the records of the same table in CSV."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.marks import rest_slow
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    write_layout,
+)
+from tests.pipeline.reading import filenames
+from tests.servers.gcs import GcsServer
+
+LAYOUT = """\
+  image: image.bytes
+  name: image.path
+  ids: label.ids
+  texts: label.texts
+  code: csv.code
+  age: csv.age
+  size: csv.size
+  tags: {source: csv.tags, separator: ";"}
+"""
+LISTS = LAYOUT.replace('{source: csv.tags, separator: ";"}', "csv.tags")
+
+
+def rows(photos: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": path.stem,
+            "label": path.parent.name,
+            "code": f"00{number}",
+            "age": number,
+            "size": number / 8,
+            "tags": ["a", "b", "c"][: number % 4],
+            "unused": {"nested": [number]},
+        }
+        for number, path in enumerate(sorted(photos.glob("*/*.jpg")))
+    ]
+
+
+def write(path: Path, found: list[dict[str, Any]]) -> Path:
+    """Writes a table in the format of its name."""
+    if ".parquet" in path.name:
+        pq.write_table(pa.Table.from_pylist(found), path, row_group_size=5)
+    elif ".json" in path.name:
+        data = "\n".join(map(json.dumps, found)).encode()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, found[0])
+            writer.writeheader()
+            for row in found:
+                lists = {
+                    name: ";".join(map(str, value))
+                    for name, value in row.items()
+                    if isinstance(value, list)
+                }
+                writer.writerow({**row, **lists})
+    return path
+
+
+def shards(dataset: Dataset) -> dict[str, str]:
+    return {name: each for name, each in digests(dataset.folder).items() if ".tfrecord" in name}
+
+
+@pytest.fixture(scope="module")
+def tables(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same table in each format, with a column that no cell can hold."""
+    folder = tmp_path_factory.mktemp("tables")
+    for name in ("t.csv", "t.parquet", "t.jsonl", "t.jsonl.gz"):
+        write(folder / name, rows(photos))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of_csv(photos: Path, tables: Path) -> Dataset:
+    typed = LAYOUT.replace("csv.code", "{source: csv.code, type: text}")
+    layout = write_layout(tables, typed).rename(tables / "csv.yaml")
+    flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "layout": layout}
+    return make_dataset(tables / "csv", labels=tables / "t.csv", **flags)
+
+
+@pytest.mark.parametrize("name", rest_slow(["t.parquet", "t.jsonl", "t.jsonl.gz"], 2))
+def test_the_same_records(
+    photos: Path, tables: Path, of_csv: Dataset, tmp_path: Path, name: str
+) -> None:
+    """Texts stay texts and lists are lists without a word about them in the layout."""
+    layout = write_layout(tmp_path, LISTS)
+    flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "layout": layout}
+    dataset = make_dataset(tmp_path / "out", labels=tables / name, **flags)
+    assert len(shards(dataset)) == 2
+    assert shards(dataset) == shards(of_csv)
+    check_sound(dataset.folder)
+    planned = plan(output=tmp_path / "planned", labels=tables / name, **flags)
+    assert "the type of the column in the file" in planned.out
+    again = make_dataset(tmp_path / "again", config=dataset.folder / "manifest.json")
+    assert shards(again) == shards(of_csv)
+    assert convert(output=dataset.folder, labels=tables / name, **flags).out.startswith(
+        "up to date"
+    )
+
+
+@pytest.mark.slow
+def test_in_a_bucket_and_with_reuse(
+    photos: Path, tables: Path, of_csv: Dataset, tmp_path: Path, gcs: GcsServer
+) -> None:
+    gcs.make_bucket("tables")
+    gcs.put_folder("tables", "", tables)
+    layout = write_layout(tmp_path, LISTS)
+    flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "layout": layout}
+    for name in ("t.parquet", "t.jsonl.gz"):
+        labels = f"gs://tables/{name}"
+        dataset = make_dataset(tmp_path / name, labels=labels, reuse=of_csv.folder, **flags)
+        assert shards(dataset) == shards(of_csv)
+
+
+def test_rows_as_records(tmp_path: Path) -> None:
+    found = [{"id": f"p{n}", "age": n, "code": f"0{n}", "sizes": [n / 2] * n} for n in range(6)]
+    made = {}
+    for name in ("t.csv", "t.parquet", "t.jsonl"):
+        path = write(tmp_path / name, found)
+        flags: dict[str, Any] = {"layout": "rows", "label_key": "id"}
+        if name == "t.csv":
+            layout = "  id: csv.id\n  age: csv.age\n  code: {source: csv.code, type: text}\n"
+            layout += '  sizes: {source: csv.sizes, type: float, separator: ";"}\n'
+            flags["layout"] = write_layout(tmp_path, layout)
+        made[name] = make_dataset(tmp_path / name.replace(".", "-"), labels=path, **flags)
+    assert shards(made["t.parquet"]) == shards(made["t.jsonl"]) == shards(made["t.csv"])
+
+
+def test_lists_of_labels(photos: Path, tmp_path: Path) -> None:
+    found = [{"image": "cat-0.jpg", "labels": ["b", "a"]}, {"image": "dog-0.jpg", "labels": ["b"]}]
+    labels = write(tmp_path / "t.jsonl", found)
+    layout = write_layout(tmp_path, "  name: image.path\n  texts: label.texts\n")
+    flags = {"images": [f"{photos}/*/cat-0.jpg", f"{photos}/*/dog-0.jpg"], "labels": labels}
+    dataset = make_dataset(tmp_path / "out", layout=layout, **flags)
+    assert dataset.classes == ["a", "b"]
+    make_dataset(tmp_path / "again", config=dataset.folder / "manifest.json")
+    ran = convert(output=tmp_path / "other", **flags)
+    assert ran.code == 2 and "'labels' holds lists of labels, but --layout slim has" in ran.error()
+
+
+@pytest.mark.slow
+def test_rows_list_images(photos: Path, tmp_path: Path) -> None:
+    found = [{"image_uri": str(path), "label": path.parent.name} for path in photos.glob("*/*.jpg")]
+    made = [
+        make_dataset(tmp_path / f"{at}", labels=write(tmp_path / name, found), root=photos)
+        for at, name in enumerate(("t.csv", "t.parquet", "t.jsonl"))
+    ]
+    assert len(filenames(made[0])) == 18
+    assert shards(made[0]) == shards(made[1]) == shards(made[2])
+
+
+@pytest.mark.parametrize(
+    ("files", "flags", "says"),
+    [
+        ({"t.parquet": b"PAR1 PAR1"}, {}, "t.parquet is not Parquet, or is damaged"),
+        ({"t.jsonl": b"id,label\n"}, {}, "t.jsonl: it is not JSON (Expecting value): write one"),
+        ({"t.jsonl": b'{"a": 1, "b": 2}'}, {}, "cannot tell which column is --label_key"),
+        ({"t.jsonl": b'{"id": "cat-0"}'}, {"csv_encoding": "cp949"}, "--csv_encoding is for CSV"),
+        (
+            {"t.jsonl": b'{"id": "cat-0", "label": 1}', "u.csv": b"id,label\ncat-0,1"},
+            {},
+            "t.jsonl is JSON Lines, but",
+        ),
+    ],
+)
+def test_usage_errors(
+    photos: Path, tmp_path: Path, files: dict[str, bytes], flags: dict[str, Any], says: str
+) -> None:
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    labels = f"{tmp_path}/*.*"
+    ran = convert(images=f"{photos}/*/*.jpg", labels=labels, output=tmp_path / "out", **flags)
+    assert (ran.code, says in ran.error()) == (2, True), ran.err
+
+
+@pytest.mark.slow
+def test_wrong_rows_are_rejected(photos: Path, tmp_path: Path) -> None:
+    lines = [json.dumps({"id": path.stem, "label": "x"}) for path in photos.glob("*/*.jpg")]
+    (tmp_path / "t.jsonl").write_text("\n".join([lines[0], "{", *lines[1:]]))
+    flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "t.jsonl"}
+    dataset = make_dataset(tmp_path / "out", **flags)
+    [rejected] = dataset.rejected
+    assert rejected["path"].endswith("t.jsonl:2") and rejected["reason"] == "malformed_row"
+    assert dataset.ledger["records_written"] == 18

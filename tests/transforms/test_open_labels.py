@@ -1,0 +1,25 @@
+"""Label files that a path names, with their rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transforms.core.annotations import label_tables
+from transforms.core.annotations.yolo_text import YOLO_COLUMNS
+from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.core.tables.table_formats import YOLO
+from transforms.open_labels import open_labels
+
+COLUMNS = CsvColumns(",", True, 0, 1, "image", "class", len(YOLO_COLUMNS), format=YOLO)
+
+
+def test_files_of_a_glob(tmp_path: Path) -> None:
+    """The list of the classes is no label file, and one that is too large is a rejected row."""
+    (tmp_path / "a.txt").write_text("3 .5 .5 1 1\n")
+    (tmp_path / "b.txt").write_bytes(bytes(label_tables.MAX_ANNOTATION + 1))
+    (tmp_path / "classes.txt").write_text("cat\n")
+    found = {path: list(rows) for path, rows in open_labels(f"{tmp_path}/*.txt", COLUMNS, "utf-8")}
+    assert found == {
+        f"{tmp_path}/a.txt": [LabelRow("a", "3", 1)],
+        f"{tmp_path}/b.txt": [MalformedRow(1, "the file has more than 4194304 bytes", "b")],
+    }

@@ -1,0 +1,237 @@
+"""COCO's annotation files: one JSON object with the images, categories and annotations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+from transforms.core.annotations.json_members import read_members
+from transforms.core.label_errors import LabelsError
+from transforms.core.tables.cell_texts import text_problem, value_text
+from transforms.core.tables.csv_lines import open_text
+from transforms.core.tables.csv_rows import label_text
+from transforms.core.tables.table_formats import Category, TableRows
+
+COCO_COLUMNS = ("file_name", "category", "x", "y", "width", "height", "area", "iscrowd")
+"""The columns of the rows."""
+
+_MAX_ID = 2**31
+
+
+class CocoFile(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        categories: its classes, in its order.
+        left_out: how many annotations have a segmentation or keypoints, which become no features.
+    """
+
+    categories: tuple[Category, ...]
+    left_out: Mapping[str, int]
+
+
+def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
+    """Reads the whole file once.
+
+    The names of the images are in memory: about 200 bytes each.
+
+    Args:
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: it is not an annotation file with boxes, it is damaged, or its ids contradict
+            each other.
+    """
+    images: dict[Any, str] = {}
+    names: dict[int, str] = {}
+    uses: Counter[Any] = Counter()
+    left_out: Counter[str] = Counter()
+    sections = set()
+    boxes = 0
+    for section, is_list, item in read_members(open_text(binary_file, path=path), path=path):
+        sections.add(section)
+        if section in ("images", "annotations", "categories") and not (
+            is_list and isinstance(item, dict)
+        ):
+            raise LabelsError(f"{path}: {section!r} is not a list of objects, as in COCO")
+        if section == "images":
+            _add_image(images, item, path)
+        elif section == "categories":
+            _add_category(names, item, path)
+        elif section == "annotations":
+            boxes += "bbox" in item
+            uses[_category_id(item.get("category_id"))] += 1
+            left_out["segmentations"] += bool(item.get("segmentation"))
+            left_out["keypoints"] += bool(item.get("keypoints"))
+    _check_sections(sections, sum(uses.values()), boxes, path)
+    categories = [Category(number, name, uses[number]) for number, name in names.items()]
+    return CocoFile(tuple(categories), left_out)
+
+
+def coco_rows(binary_file: BinaryIO, categories: Iterable[Category], *, path: str) -> TableRows:
+    """A row for each annotation, then one without category and box for each image without any.
+
+    The place of a row is the number of its annotation, or of its image, from 1.
+
+    Args:
+        binary_file: open for reading bytes, at its start; read again if annotations come before
+            images. Not closed.
+        categories: of the file.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the file is damaged, or the ids of its images contradict each other.
+    """
+    names = {category.id: category.name for category in categories}
+    images: dict[Any, str] = {}
+    without: dict[Any, int] = {}
+    text = open_text(binary_file, path=path)
+    number = 0
+    is_ahead = False
+    for section, _, item in read_members(text, path=path):
+        if section == "images" and not is_ahead:
+            _add_image(images, item, path)
+            without.setdefault(item["id"], len(without) + 1)
+        elif section == "annotations":
+            if not images and not is_ahead:
+                is_ahead = True
+                _add_images(images, binary_file, path)
+                without = {each: at for at, each in enumerate(images, 1)}
+            number += 1
+            image = _hashable(item.get("image_id"))
+            without.pop(image, None)
+            yield _row(number, images.get(image), item, names)
+    for image, at in without.items():
+        cells = [images[image], *[""] * (len(COCO_COLUMNS) - 1)]
+        yield at, cells, text_problem(cells)
+
+
+def class_ids(
+    files: Mapping[str, Sequence[Category]], *, first_id: int
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The names of all categories and their ids, sorted by id.
+
+    Some tools write a category twice, or one with the id 0, for a class of all others: it is left
+    out if no annotation has it.
+
+    Args:
+        files: the categories of each file by its path.
+        first_id: the smallest id that readers take for a class.
+
+    Raises:
+        LabelsError: files give one id to two names, or annotations use two ids of one name, or an
+            id that is too small.
+
+    >>> categories = [Category(0, "cat", 0), Category(1, "cat", 5), Category(7, "dog", 0)]
+    >>> class_ids({"a.json": categories}, first_id=1)
+    (('cat', 'dog'), (1, 7))
+    """
+    found: dict[int, tuple[str, str]] = {}
+    uses: Counter[int] = Counter()
+    for path, categories in files.items():
+        for number, name, used in categories:
+            uses[number] += used
+            former, other = found.setdefault(number, (name, path))
+            if former != name:
+                raise LabelsError(
+                    f"{path}: the category {number} is {name!r}, but {former!r} in {other}: all "
+                    "files of --labels need the same categories"
+                )
+    small = [number for number in found if number < first_id]
+    if wrong := [number for number in small if uses[number]]:
+        name, path = found[wrong[0]]
+        raise LabelsError(
+            f"{path}: the category {name!r} has the id {wrong[0]}, which readers of --layout "
+            "detection reserve for the background: give --class_names FILE, whose lines count from "
+            "1"
+        )
+    ids: dict[str, int] = {}
+    for number in sorted(set(found) - set(small), key=lambda each: (not uses[each], each)):
+        name, path = found[number]
+        other_id = ids.setdefault(name, number)
+        if other_id != number and uses[number]:
+            raise LabelsError(
+                f"{path}: the categories {other_id} and {number} are both {name!r}: give them two "
+                "names, or --class_names FILE"
+            )
+    ordered = sorted(ids.items(), key=lambda each: each[1])
+    return tuple(name for name, _ in ordered), tuple(number for _, number in ordered)
+
+
+def _add_images(images: dict[Any, str], binary_file: BinaryIO, path: str) -> None:
+    """Finds the images behind the annotations, in a second reading of the file."""
+    place = binary_file.tell()
+    binary_file.seek(0)
+    for section, _, item in read_members(open_text(binary_file, path=path), path=path):
+        if section == "images":
+            _add_image(images, item, path)
+    binary_file.seek(place)
+
+
+def _add_image(images: dict[Any, str], item: Any, path: str) -> None:
+    number, name = item.get("id"), item.get("file_name")
+    if not isinstance(number, int | str) or not isinstance(name, str) or not name.strip():
+        raise LabelsError(f"{path}: an image has no id or no file_name: {str(item)[:100]}")
+    former = images.setdefault(number, name)
+    if former != name:
+        raise LabelsError(
+            f"{path}: the images {former!r} and {name!r} have the same id {number!r}, so boxes of "
+            "one cannot be told from those of the other: give each image its own id"
+        )
+
+
+def _add_category(names: dict[int, str], item: Any, path: str) -> None:
+    number, name = _category_id(item.get("id")), item.get("name")
+    is_name = isinstance(name, str) and bool(label_text(name)) and not text_problem([name])
+    if number is None or not is_name:
+        raise LabelsError(f"{path}: a category has no integer id or no name: {str(item)[:100]}")
+    former = names.setdefault(number, label_text(name))
+    if former != label_text(name):
+        raise LabelsError(
+            f"{path}: the categories {former!r} and {name!r} have the same id {number}: give each "
+            "its own"
+        )
+
+
+def _check_sections(sections: set[str], annotations: int, boxes: int, path: str) -> None:
+    missing = [name for name in ("images", "categories") if name not in sections]
+    problem = ""
+    if missing:
+        problem = f"it has no {' and no '.join(missing)}"
+    elif annotations and not boxes:
+        problem = "its annotations have no bbox"
+    if problem:
+        raise LabelsError(
+            f"{path} is JSON, but not a COCO file with boxes: {problem}; a table is CSV, Parquet, "
+            "or one JSON object per line"
+        )
+
+
+def _row(
+    number: int, image: str | None, item: Mapping[str, Any], names: Mapping[Any, str]
+) -> tuple[int, list[str], str]:
+    """The row of an annotation; a box of another form rejects its image."""
+    if image is None:
+        return number, [], f"its image_id {str(item.get('image_id'))[:40]} is not that of an image"
+    category = item.get("category_id")
+    label = names.get(_category_id(category), f"category {str(category)[:40]}")
+    box = item.get("bbox")
+    sides = box if isinstance(box, list) and len(box) == 4 else [""] * 4
+    further = (item.get("area"), item.get("iscrowd"))
+    cells = [image, label, *(value_text(each)[:60] for each in (*sides, *further))]
+    return number, cells, text_problem(cells)
+
+
+def _category_id(value: Any) -> int | None:
+    """The id of a category, which some tools write as a text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:20])
+    is_id = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MAX_ID
+    return value if is_id else None
+
+
+def _hashable(value: Any) -> Any:
+    """The id that an annotation names; a list or an object is none."""
+    return value if isinstance(value, int | str | float) else None

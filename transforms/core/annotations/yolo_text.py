@@ -1,0 +1,57 @@
+"""The text files of YOLO: one for each image, with a class and a box in each line."""
+
+from __future__ import annotations
+
+from transforms.core.tables.table_formats import TableRows
+
+YOLO_COLUMNS = ("image", "class", "x_center", "y_center", "width", "height")
+"""The columns of the rows; the image is the name of the file without its extension."""
+
+
+def yolo_rows(data: bytes, path: str) -> TableRows:
+    """A row for each line, or one without class and box for an image without objects.
+
+    The outline of a segmentation becomes the box around it. Other lines that are not five numbers
+    have a box that rejects the image.
+
+    Args:
+        data: the content of the file.
+        path: its name, with a slash between folders.
+
+    >>> list(yolo_rows(b"3 .5 .5 1 1", "labels/a.txt"))
+    [(1, ['a', '3', '.5', '.5', '1', '1'], '')]
+    >>> list(yolo_rows(b"", "labels/a.txt"))
+    [(1, ['a', '', '', '', '', ''], '')]
+    """
+    image = path.rpartition("/")[2].rpartition(".")[0]
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        yield 1, [image], "the file is not UTF-8 text"
+        return
+    if "\0" in text:
+        yield 1, [image], "the file holds a NUL character"
+        return
+    has_objects = False
+    for number, line in enumerate(text.splitlines(), 1):
+        label, *numbers = line.split() or [""]
+        if label:
+            has_objects = True
+            yield number, [image, label, *_box(numbers)], ""
+    if not has_objects:
+        yield 1, [image, *[""] * 5], ""
+
+
+def _box(numbers: list[str]) -> list[str]:
+    """The four cells of a box: center and size."""
+    if len(numbers) >= 6 and len(numbers) % 2 == 0:
+        try:
+            sides = [float(number) for number in numbers]
+        except ValueError:
+            return [" ".join(numbers)[:40]] * 4
+        left, right = min(sides[::2]), max(sides[::2])
+        top, bottom = min(sides[1::2]), max(sides[1::2])
+        return list(map(repr, ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)))
+    if len(numbers) > 4:
+        return [*numbers[:3], " ".join(numbers[3:])[:40]]
+    return [*numbers, *[""] * (4 - len(numbers))]
