@@ -449,8 +449,11 @@ def test_any_edit_gives_the_bytes_of_a_fresh_run(images: Path, tmp_path: Path) -
             splits=source.choice(["train=1", "a=0.5,b=0.5"]),
             dedupe=source.choice(["report", "report", "drop"]),
             key=source.choice(["path", "name"]),
+            compression=source.choice(["none", "none", "gzip"]),
         )
-        base = make_dataset(tmp_path / f"base{case}", **{**flags, "dedupe": "report"}).folder
+        other: dict[str, Any] = source.choice([{}, {}, {"files": "per_image", "num_shards": None}])
+        made = {**flags, "dedupe": "report", **other}
+        base = make_dataset(tmp_path / f"base{case}", **made).folder
         for number in range(source.randrange(4)):
             edit(images, source, 10 * case + number)
         others = flags_of(images, seed=source.randrange(3), num_shards=source.choice([1, 2, 5]))
