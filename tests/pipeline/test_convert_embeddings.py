@@ -19,6 +19,8 @@ from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_t
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
 from transforms.core.images.embeddings import BATCH_IMAGES, read_bfloat16
+from transforms.embed_images import EmbeddingModelHandler
+from transforms.storage.local.local_storage import LocalStorage
 
 DOCUMENT = (ROOT / "docs" / "embeddings.md").read_text()
 COUNT = BATCH_IMAGES + 3
@@ -206,3 +208,35 @@ def test_the_documentation_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         exec(reader.replace("out/embedded", output), names)
         values, labels = next(iter(names["dataset"]))
         assert values.shape == (2, *shape) and labels.shape == (2,)
+
+
+@pytest.mark.slow
+def test_embeddings_are_made_of_reused_images_and_copied_with_whole_shards(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slim = make_dataset(tmp_path / "slim", **flags(folder, layout="slim", model=None)).folder
+    fresh = make_dataset(tmp_path / "fresh" / "out", **flags(folder)).folder
+    opened: list[str] = []
+    batches: list[int] = []
+    read_listed, predict = LocalStorage.read_listed, EmbeddingModelHandler.run_inference
+
+    def noted(storage: LocalStorage, uri: str, **given: Any) -> bytes:
+        opened.append(uri)
+        return read_listed(storage, uri, **given)
+
+    def counted(handler: Any, batch: Any, *given: Any) -> Any:
+        batches.append(len(batch))
+        return predict(handler, batch, *given)
+
+    monkeypatch.setattr(LocalStorage, "read_listed", noted)
+    monkeypatch.setattr(EmbeddingModelHandler, "run_inference", counted)
+    for base, computed in ((slim, [BATCH_IMAGES, COUNT - BATCH_IMAGES]), (fresh, [])):
+        output = tmp_path / f"from-{base.name}" / "out"
+        ran = convert(output=output, reuse=base, **flags(folder))
+        assert f"reused   {COUNT} images" in ran.out, ran.err
+        assert digests(output) == digests(fresh)
+        assert ([size for size in batches if size], opened) == (computed, [])
+        batches.clear()
+    # Nothing else can be taken from records without images.
+    ran = convert(output=tmp_path / "new", reuse=fresh, **flags(folder, seed=1))
+    assert (ran.code, "from their records" in ran.out, len(opened)) == (0, False, COUNT)

@@ -18,6 +18,7 @@ from tests.conftest import draw
 from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, digests, make_dataset
+from tests.servers.gcs import GcsServer
 from transforms.core.dataset.manifest import crc32c_hex, to_text
 from transforms.core.examples.tfrecord import masked_crc32c
 from transforms.core.index.record_index import HEAD_BYTES, index_bytes, read_index
@@ -118,6 +119,32 @@ def test_equal_shards_are_linked_and_not_read(
     copied = digests(copy)
     assert convert("--overwrite", output=base.folder, **{**flags, "seed": 9}).code == 0
     assert digests(copy) == copied != digests(base.folder)
+
+
+@pytest.mark.slow
+def test_equal_shards_of_a_bucket_are_copied_by_the_server(images: Path, gcs: GcsServer) -> None:
+    gcs.make_bucket("photos")
+    gcs.make_bucket("datasets")
+    gcs.put_folder("photos", "in/", images)
+    flags = {**flags_of(images), "images": "gs://photos/in/*/*.jpg"}
+    assert convert(output="gs://datasets/base/out", **flags).code == 0
+    before, shown = gcs.counts(), gcs.media_gets()
+    ran = convert(output="gs://datasets/copy/out", reuse="gs://datasets/base/out", **flags)
+    assert (ran.code, "reused   12 images" in ran.out) == (0, True), ran.err
+    # The report of the base showed pictures.
+    read = [name for name, count in gcs.media_gets().items() if count != shown.get(name, 0)]
+    read = [name for name in read if name.endswith(".tfrecord") and "base/" in name]
+    # A shard is uploaded in parts; here none is.
+    parts = gcs.counts().get("PUT upload", 0) - before.get("PUT upload", 0)
+    assert (read, parts) == ([], 0)
+    copied, base = (
+        {name.partition("/")[2]: gcs.get("datasets", name) for name in names}
+        for names in (
+            [name for name in gcs.names("datasets") if name.startswith(folder)]
+            for folder in ("copy/", "base/")
+        )
+    )
+    assert copied == base
 
 
 def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> None:
