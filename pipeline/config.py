@@ -11,6 +11,7 @@ from pipeline.inputs.job_size import JobSize
 from transforms.core.dataset.dataset_warnings import DatasetWarning
 from transforms.core.dataset.manifest import Dataset
 from transforms.core.decisions import Decision
+from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.layouts import DETECTION, Feature, with_embedding
 from transforms.core.features.row_features import RowValues, row_requirements
@@ -87,6 +88,7 @@ class ConvertConfig:
         keys: reads the keys of the images to keep; None for all images.
         bases: datasets whose records may be reused.
         sources: lists the records of the datasets in `images`; None without them.
+        holdouts: datasets whose images are reported like duplicates.
     """
 
     images: tuple[str, ...]
@@ -137,6 +139,7 @@ class ConvertConfig:
     keys: KeyReader | None = None
     bases: tuple[Base, ...] = ()
     sources: SourceReader | None = None
+    holdouts: tuple[Holdout, ...] = ()
 
     @property
     def globs(self) -> tuple[str, ...]:

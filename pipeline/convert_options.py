@@ -76,4 +76,5 @@ class ConvertOptions(TypedDict, total=False):
     max_rejected: str | int | float | None
     strict: bool
     dedupe: Literal["off", "report", "drop"] | None
+    holdout: Sequence[PathText] | PathText | None
     quarantine: PathText | None

@@ -52,7 +52,11 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         # Of files in archives, no checksum comes with the listing.
         waits = _waits(config) or any(map(archive_path, config.images))
         drop = DropDuplicates(
-            config.root, max_bytes=max_bytes, waits=waits, sources=_sources(config)
+            config.root,
+            max_bytes=max_bytes,
+            waits=waits,
+            sources=_sources(config),
+            holdouts=config.holdouts,
         )
     plan: Plan = images | "Plan images" >> PlanImages(config.shard_plan, config.label_rules, drop)
     return plan
@@ -141,6 +145,7 @@ def _target(config: ConvertConfig) -> DatasetTarget:
         quarantine=config.quarantine,
         per_image=config.files == "per_image",
         run=config.run,
+        holdouts=config.holdouts,
     )
 
 

@@ -168,7 +168,19 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
     if near["pairs"]:
         noted = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
         parts.append(f"{_count(near['pairs'], 'pair')} of near-duplicates{noted}")
-    return [f"duplicates  {', '.join(parts)}"] if parts else []
+    lines = [f"duplicates  {', '.join(parts)}"] if parts else []
+    return [*lines, *_holdout_lines(exact, near)]
+
+
+def _holdout_lines(exact: Mapping[str, Any], near: Mapping[str, Any]) -> list[str]:
+    """Duplicates of images in datasets of `--holdout`, in one line."""
+    held = exact.get("held", 0), near.get("held", 0)
+    groups = f"{_count(held[0], 'group')} of exact duplicates"
+    counts = [groups] if held[0] else []
+    counts += [f"{_count(held[1], 'pair')} of near-duplicates"] if held[1] else []
+    # Those that were dropped are in no split any more.
+    hint = "; --dedupe drop leaves out exact ones" if held[0] and not exact["dropped"] else ""
+    return [f"holdout  {' and '.join(counts)} with images of --holdout{hint}"] if counts else []
 
 
 def _leakage_lines(statistics: Mapping[str, Any]) -> list[str]:

@@ -156,7 +156,7 @@ class _DecideFn(beam.DoFn):
         self, content: tuple[str, ContentGroup]
     ) -> Iterator[tuple[str, _Judged] | beam.pvalue.TaggedOutput]:
         md5, group = content
-        if group.images < 2:
+        if group.images + (group.held is not None) < 2 or not group.images:
             return
         verdict, equal = decide(group, md5=md5)
         yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
@@ -167,7 +167,9 @@ class _DecideFn(beam.DoFn):
 class _NamePartFn(beam.DoFn):
     def process(self, content: tuple[str, LabelledImage]) -> Iterator[tuple[str, _Judged]]:
         md5, image = content
-        yield f"{md5} {part_of(image)}", ("", image)
+        # An image of a holdout is only counted.
+        if image.split:
+            yield f"{md5} {part_of(image)}", ("", image)
 
 
 class _KeepFn(beam.DoFn):

@@ -26,6 +26,7 @@ from transforms.core.dataset.output_names import (
 from transforms.core.dataset.run_counts import Gathered
 from transforms.core.dataset.tfds_metadata import tfds_files
 from transforms.core.dataset.tfx_schema import schema_text
+from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.images.pixel_options import stored_shape
 from transforms.core.labels.label_decisions import label_decisions
 from transforms.core.labels.vocabulary import LabelRules, Vocabulary
@@ -44,11 +45,13 @@ class DatasetFiles:
         output: the dataset's folder.
         dataset: its description made before the run.
         rules: how labels become class ids.
+        holdouts: datasets whose images were compared.
     """
 
     output: str
     dataset: Dataset
     rules: LabelRules
+    holdouts: tuple[Holdout, ...] = ()
 
     def described(self, gathered: Gathered) -> Dataset:
         """The dataset, completed with the results of the whole run."""
@@ -136,7 +139,7 @@ class DatasetFiles:
             small_files[LABEL_MAP] = label_map(ids).encode()
         if not self.dataset.of_rows:
             root = originals_root(self.output, self.dataset.root)
-            describer = DatasetDescriber(self.output, root, gathered.shards, data)
+            describer = DatasetDescriber(self.output, root, gathered.shards, data, self.holdouts)
             small_files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
         return small_files
 

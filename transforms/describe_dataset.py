@@ -15,12 +15,14 @@ from transforms.core.dataset.manifest import DataFile
 from transforms.core.dataset.output_names import index_file
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
 from transforms.core.duplicates.fingerprints import content_hash, described, md5_hash
+from transforms.core.duplicates.holdouts import Holdout, holdout_of
 from transforms.core.file_errors import check_final
 from transforms.core.index.record_index import FRAME_BYTES, classes_of
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.shards import ShardName, shard_index
 from transforms.core.records import BucketDuplicates
+from transforms.find_holdouts import holdout_index
 from transforms.storage.files import join, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 from transforms.written_index import read_written_index
@@ -43,11 +45,18 @@ class DatasetDescriber:
         root: of the images' paths.
         shards: all of them, sorted by split and number.
         data: the result of `data_files` for them.
+        holdouts: datasets whose images were compared.
     """
 
     def __init__(
-        self, output: str, root: str, shards: Sequence[ShardSummary], data: Iterable[DataFile]
+        self,
+        output: str,
+        root: str,
+        shards: Sequence[ShardSummary],
+        data: Iterable[DataFile],
+        holdouts: Sequence[Holdout] = (),
     ) -> None:
+        self.holdouts = holdouts
         self._output = output
         self._root = root
         self._shards = {shard.file: shard for shard in shards}
@@ -144,9 +153,16 @@ class DatasetDescriber:
                 if file in self._image_files:
                     place = self._image_files[file][number], 0
                 found[file, record] = _record(index, number, *place)
+                if held := holdout_of(file):
+                    found[file, record] |= {
+                        **dict.fromkeys(("file", "offset", "length", "content")),
+                        "dataset": self.holdouts[held[0]].folder,
+                    }
         return found
 
     def _index(self, file: str) -> pa.Table:
+        if held := holdout_of(file):
+            return holdout_index(self.holdouts[held[0]], held[1])
         index = read_written_index(self._output, self._shards[file], _COLUMNS)
         if index is None:
             path = join(self._output, index_file(file))
@@ -178,7 +194,8 @@ class _Duplicates:
         buckets = [BucketDuplicates(*each) for each in found]
         self._describer = describer
         self._equal = merge_equal(equal_of(bucket) for bucket in buckets)
-        self._near = find_near(buckets, images=describer._records)
+        held = sum(holdout.records for holdout in describer.holdouts)
+        self._near = find_near(buckets, images=describer._records, held=held)
 
     @property
     def wanted(self) -> set[Wanted]:
@@ -199,6 +216,7 @@ class _Duplicates:
                 "across_splits": equal.across_splits,
                 "conflicts": equal.conflicts,
                 "dropped": equal.dropped,
+                **({"held": equal.held} if self._describer.holdouts else {}),
                 "listed": [
                     {
                         "sha256": sha256,
@@ -212,6 +230,7 @@ class _Duplicates:
                 "pairs": near.pairs,
                 "across_splits": near.across_splits,
                 "compared": near.compared,
+                **({"held": near.held} if self._describer.holdouts else {}),
                 "listed": [
                     {"distance": distance, "images": [_shown(places[one]), _shown(places[other])]}
                     for distance, one, other in near.listed

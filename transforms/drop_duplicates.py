@@ -11,13 +11,21 @@ import apache_beam as beam
 from transforms.choose_images import ChooseImages, UniqueImages
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import find_equal
-from transforms.core.duplicates.fingerprints import md5_hash
+from transforms.core.duplicates.fingerprints import (
+    BUCKETS,
+    MANY_BUCKETS,
+    content_hash,
+    md5_hash,
+)
+from transforms.core.duplicates.holdouts import Holdout, held_place, is_held_image
+from transforms.core.duplicates.resolve_duplicates import CONTENT
 from transforms.core.file_errors import check_final
 from transforms.core.index.source_records import RECORDS, SourceRecord, is_source_record
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.staged_images import is_staged_root
 from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
 from transforms.core.rejections import RejectedImageError
+from transforms.find_holdouts import HoldoutFingerprints, HoldoutImages
 from transforms.original_images import read_original
 from transforms.read_source import Source
 from transforms.runners import runs_in_process
@@ -44,15 +52,28 @@ class FindEqualImages(beam.PTransform):
     worker that publishes.
     """
 
-    def __init__(self, shards: beam.PCollection[ShardSummary]) -> None:
-        """Takes the shards with these fingerprints."""
+    def __init__(
+        self, shards: beam.PCollection[ShardSummary], holdouts: tuple[Holdout, ...] = ()
+    ) -> None:
+        """Takes what else is compared.
+
+        Args:
+            shards: those with these fingerprints.
+            holdouts: datasets whose images are compared with them.
+        """
         super().__init__()
         self._shards = shards
+        self._holdouts = holdouts
 
     def expand(
         self, batches: beam.PCollection[tuple[int, FingerprintBatch]]
     ) -> beam.PCollection[BucketDuplicates]:
         images: tuple[beam.pvalue.AsSingleton, ...] = ()
+        if self._holdouts:
+            buckets = BUCKETS if runs_in_process(batches.pipeline) else MANY_BUCKETS
+            held = batches.pipeline | "Holdouts" >> HoldoutFingerprints(self._holdouts, buckets)
+            batches = (batches, held) | "All fingerprints" >> beam.Flatten()
+        held_records = sum(holdout.records for holdout in self._holdouts)
         if not runs_in_process(batches.pipeline):
             counted = (
                 self._shards
@@ -64,7 +85,7 @@ class FindEqualImages(beam.PTransform):
             batches
             | "Group fingerprints" >> beam.GroupByKey()
             | "Compare fingerprints"
-            >> beam.ParDo(_FindEqualFn(), *images).with_output_types(BucketDuplicates)
+            >> beam.ParDo(_FindEqualFn(held_records), *images).with_output_types(BucketDuplicates)
         )
 
 
@@ -73,9 +94,14 @@ def _records(shard: ShardSummary) -> int:
 
 
 class _FindEqualFn(beam.DoFn):
+    def __init__(self, held: int) -> None:
+        self._held = held
+
     def process(
         self, bucket: tuple[int, Iterable[FingerprintBatch]], images: int | None = None
     ) -> Iterator[BucketDuplicates]:
+        if images is not None:
+            images = max(images, self._held)
         # In another process, Beam decodes rows to a generated class.
         yield find_equal((FingerprintBatch(*batch) for batch in bucket[1]), images=images)
 
@@ -102,6 +128,7 @@ class DropDuplicates(beam.PTransform):
         max_bytes: int,
         waits: bool = False,
         sources: Sequence[Source] = (),
+        holdouts: tuple[Holdout, ...] = (),
     ) -> None:
         """Describes the files.
 
@@ -110,17 +137,25 @@ class DropDuplicates(beam.PTransform):
             max_bytes: larger files are rejected later on, and not compared.
             waits: whether images may be remote though `root` is local.
             sources: datasets whose records are images of this run.
+            holdouts: datasets whose images are dropped.
         """
         super().__init__()
+        self._holdouts = holdouts
         self._max_bytes = max_bytes
         # The sizes of files say nothing of images that a dataset has changed.
         self._by_content = root == RECORDS
         # An image of another storage has no checksum, and may equal one that has.
-        self._has_checksums = not waits and storage_of(root).lists_checksums
-        self._hash = _HashFn(root, max_bytes, waits=waits, sources=sources)
+        is_ours = not (waits or holdouts)
+        self._has_checksums = is_ours and storage_of(root).lists_checksums
+        self._hash = _HashFn(
+            root, max_bytes, waits=waits, sources=sources, has_holdouts=bool(holdouts)
+        )
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
+        if self._holdouts:
+            held = images.pipeline | "Holdouts" >> HoldoutImages(self._holdouts)
+            images = (images, held) | "Images and holdouts" >> beam.Flatten()
         if self._has_checksums and not runs_in_process(images.pipeline):
             routed = images | "Route by checksum" >> _with_candidates(
                 _RouteFn(self._max_bytes), **{_KNOWN: tuple[str, LabelledImage]}
@@ -128,7 +163,7 @@ class DropDuplicates(beam.PTransform):
             images = routed.images
             known, unread = [routed.known], [routed.candidates]
         characters = CRC_CHARACTERS if self._has_checksums else 0
-        name_size = beam.ParDo(_NameContentFn() if self._by_content else _NameSizeFn(characters))
+        name_size = beam.ParDo(self._name(characters))
         sized = (
             images
             | "Name sizes" >> name_size.with_output_types(tuple[str, LabelledImage])
@@ -145,6 +180,12 @@ class DropDuplicates(beam.PTransform):
         chosen: UniqueImages = every | "Choose images" >> ChooseImages()
         kept = (sized.images, chosen.images) | "All unique images" >> beam.Flatten()
         return chosen._replace(images=kept)
+
+    def _name(self, characters: int) -> beam.DoFn:
+        """What names groups of images that may be equal."""
+        if self._by_content:
+            return _NameContentFn(has_holdouts=bool(self._holdouts))
+        return _NameSizeFn(characters)
 
 
 def _with_candidates(fn: beam.DoFn, **more: Any) -> beam.PTransform:
@@ -190,11 +231,21 @@ class _NameSizeFn(beam.DoFn):
 
 
 class _NameContentFn(beam.DoFn):
-    """Names groups of records by the hashes of their images, if these are known."""
+    """Names groups of records by the hashes of their images, if these are known.
+
+    Holdouts have those of the originals.
+    """
+
+    def __init__(self, *, has_holdouts: bool) -> None:
+        self._has_holdouts = has_holdouts
 
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
-        yield SourceRecord.of_text(image.stored).stored.content, image
+        if is_held_image(image):
+            yield held_place(image)[2], image
+            return
+        stored = SourceRecord.of_text(image.stored).stored
+        yield stored.source_content if self._has_holdouts else stored.content, image
 
 
 class _PickFn(beam.DoFn):
@@ -209,14 +260,17 @@ class _PickFn(beam.DoFn):
         for image in group[1]:
             # Empty and oversized files are rejected later for that reason.
             if not 0 < image.size <= self._max_bytes:
-                yield image
+                if not is_held_image(image):
+                    yield image
             elif first is None:
                 first = image
             else:
                 several = True
                 yield _candidate(image)
-        if first is not None:
-            yield _candidate(first) if several else first
+        if first is not None and several:
+            yield _candidate(first)
+        elif first is not None and not is_held_image(first):
+            yield first
 
 
 def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
@@ -227,8 +281,15 @@ class _HashFn(beam.DoFn):
     """Reads candidates, as many in parallel as `WriteShards` does."""
 
     def __init__(
-        self, root: str, max_bytes: int, *, waits: bool, sources: Sequence[Source]
+        self,
+        root: str,
+        max_bytes: int,
+        *,
+        waits: bool,
+        sources: Sequence[Source],
+        has_holdouts: bool,
     ) -> None:
+        self._has_holdouts = has_holdouts
         self._sources = sources
         self._root = root
         self._max_bytes = max_bytes
@@ -251,8 +312,17 @@ class _HashFn(beam.DoFn):
     ) -> tuple[str, LabelledImage]:
         uri = full_uri(self._root, image.path)
         try:
+            if is_held_image(image):
+                return CONTENT + held_place(image)[2], image
             if records is not None and is_source_record(image.stored):
-                return md5_hash(records.read(image).data), image
+                found = records.read(image)
+                if not self._has_holdouts:
+                    return md5_hash(found.data), image
+                known = found.record.stored.source_content if found.is_final else ""
+                return CONTENT + (known or content_hash(found.data)), image
+            if self._has_holdouts:
+                data = read_original(self._root, image, max_bytes=self._max_bytes)
+                return CONTENT + content_hash(data), image
             return self._md5(uri, image), image
         except RejectedImageError:
             return f"unreadable {image.key}", image

@@ -18,6 +18,7 @@ import apache_beam as beam
 from transforms.copy_rejected import CopyRejected
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.dataset.manifest import Dataset
+from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
@@ -83,6 +84,7 @@ class DatasetTarget(NamedTuple):
         quarantine: folder for copies of rejected images, or None.
         per_image: whether every image gets its own file.
         run: the name of this run in a bucket's lock; empty without such a lock.
+        holdouts: datasets whose images are reported like duplicates.
     """
 
     output: str
@@ -95,6 +97,7 @@ class DatasetTarget(NamedTuple):
     quarantine: str | None = None
     per_image: bool = False
     run: str = ""
+    holdouts: tuple[Holdout, ...] = ()
 
 
 class Plan(NamedTuple):
@@ -215,7 +218,7 @@ class WritePlan(beam.PTransform):
         )
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:
-            find = FindEqualImages(written.shards)
+            find = FindEqualImages(written.shards, target.holdouts)
             duplicates = written.fingerprints | "Find duplicates" >> find
             if plan.equal is not None:
                 duplicates = (duplicates, plan.equal) | "All duplicates" >> beam.Flatten()
@@ -237,5 +240,6 @@ class WritePlan(beam.PTransform):
             rules=target.rules,
             overwrite=target.overwrite,
             run=target.run,
+            holdouts=target.holdouts,
         )
         return published | "Write report" >> WriteReport(target.output)

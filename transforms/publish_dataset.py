@@ -23,6 +23,7 @@ from transforms.core.dataset.manifest import (
 )
 from transforms.core.dataset.output_names import MANIFEST, OUTCOME, REJECTED, STAGING
 from transforms.core.dataset.run_counts import Gathered, in_order
+from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.rejection_limit import RejectionLimit
@@ -85,6 +86,7 @@ class PublishDataset(beam.PTransform):
         rules: LabelRules = ANY_LABELS,
         overwrite: bool,
         run: str = "",
+        holdouts: tuple[Holdout, ...] = (),
     ) -> None:
         super().__init__()
         output = path_text("output", output)
@@ -98,6 +100,7 @@ class PublishDataset(beam.PTransform):
             rules=rules,
             overwrite=overwrite,
             run=run,
+            holdouts=holdouts,
         )
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
@@ -269,13 +272,14 @@ class _Publisher:
         rules: LabelRules,
         overwrite: bool,
         run: str,
+        holdouts: tuple[Holdout, ...],
     ) -> None:
         self.publication = Publication(output, overwrite=overwrite, run=run)
         self._run = run
         self._output = output
         self._staging = join(output, STAGING)
         self._dataset = dataset
-        self._files = DatasetFiles(output, dataset, rules)
+        self._files = DatasetFiles(output, dataset, rules, holdouts)
         self._max_rejected = max_rejected
         self.overwrite = overwrite
         self.lines = self._files.lines

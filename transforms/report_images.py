@@ -160,11 +160,10 @@ def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     duplicates = statistics.get("duplicates") or {}
     for kind in ("exact", "near"):
         for group in duplicates.get(kind, {}).get("listed", ())[:PICTURED_GROUPS]:
-            images = group["images"][:SHOWN_TWINS]
-            if kind == "exact":
-                # One picture for all: they are the same bytes. Those left out have no record.
-                images = [image for image in images if image["file"]][:1]
-            yield from images
+            # Those left out have no record, and those of holdouts have it elsewhere.
+            images = [image for image in group["images"][:SHOWN_TWINS] if image["file"]]
+            # One picture for all: they are the same bytes.
+            yield from images[:1] if kind == "exact" else images
 
 
 def _read_record(path: str, wanted: _Wanted) -> bytes:

@@ -42,6 +42,11 @@ _LAYOUT = f"^({'|'.join(LAYOUT_NAMES)}|gs://[a-z0-9._-]+/.+[.]ya?ml)$"
 _SIDE = "[1-9][0-9]{0,4}"
 
 
+def _holdout(config: ConvertConfig) -> object:
+    named = [f"{each.folder}:{each.split}".rstrip(":") for each in config.holdouts]
+    return sorted(named) if named else NOT_RECORDED
+
+
 def _model(config: ConvertConfig) -> object:
     # The name, or the content of the file: its location affects no byte.
     embedding = config.embedding
@@ -303,6 +308,19 @@ CHECKS = (
         # A report changes no record.
         recorded=lambda config: "drop" if config.dedupe == "drop" else NOT_RECORDED,
         parameter=Parameter("Duplicates"),
+    ),
+    Option(
+        name="holdout",
+        metavar="DIR[:SPLIT]",
+        parse=not_empty,
+        help="report images equal or similar to those of this dataset, or of one of its splits, "
+        "like duplicates; repeatable",
+        is_repeatable=True,
+        is_path=True,
+        of_images=True,
+        conflicts=(Conflict("dedupe", ("off",), "it searches for duplicates"),),
+        recorded=_holdout,
+        parameter=Parameter("Datasets to hold out", GCS_PATH),
     ),
     Option(
         name="quarantine",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
 from pipeline.inputs.bases import read_bases
+from pipeline.inputs.held_out import read_holdouts
 from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
 from pipeline.inputs.known_classes import KnownClasses, classes_of_categories, known_classes
 from pipeline.inputs.left_out import left_out
@@ -135,6 +136,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
         warnings=warnings,
         left_out=images.left_out,
         sampled=images.sample.size,
+        holdouts=read_holdouts(flags),
     )
 
 

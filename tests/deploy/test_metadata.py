@@ -58,6 +58,7 @@ VALUES = {
     "class_names": PATHS,
     "keys": PATHS,
     "reuse": PATHS,
+    "holdout": PATHS,
     "root": PATHS._replace(wrong=[""]),
     "output": PATHS,
     "layout": Values(

@@ -37,10 +37,11 @@ They decide whether there is a dataset, and which files are next to its shards; 
 OF_THE_RUN = {"help", "version", "output", *(option.name for option in RUN)}
 """Options that change no byte."""
 
-ELSEWHERE = {*OF_THE_RUN, "model_weights", "reuse"}
+ELSEWHERE = {*OF_THE_RUN, "model_weights", "reuse", "holdout"}
 """Options that no golden conversion can show.
 
-`reuse` changes no byte: tests/pipeline/test_reuse.py.
+`reuse` changes no byte: tests/pipeline/test_reuse.py. `holdout` compares with another dataset:
+tests/pipeline/test_holdout.py.
 
 Weights are those of models of keras.applications, whose floats
 differ from processor to processor: tests/pipeline/flags/test_options.py has them.

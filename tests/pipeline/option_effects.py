@@ -204,6 +204,12 @@ def _strict(without: Made, made: Made) -> None:
     assert "warning  the split 'b' is empty" in made.ran.out
 
 
+def _holdout(without: Made, made: Made) -> None:
+    held = "holdout  4 groups of exact duplicates with images of --holdout"
+    assert held not in without.ran.out
+    assert held in made.ran.out
+
+
 def _dedupe(without: Made, made: Made) -> None:
     assert reasons(without) == []
     assert reasons(made) == ["duplicate_image"]
@@ -296,6 +302,7 @@ ROWS = {
         "50%", _max_rejected, {"images": "{in}/empty/*/*.jpg", **DIRECTORY}, before="1%"
     ),
     "--strict": Row(None, _strict, {"splits": "a=0.999,b=0.001"}, before=True),
+    "--holdout": Row("{out}/base", _holdout),
     "--dedupe": Row("drop", _dedupe, {"images": "{in}/equal/*/*.jpg", **DIRECTORY}),
     "--quarantine": Row(
         "{out}/rejected", _quarantine, {"images": "{in}/empty/*/*.jpg", **ALL, **DIRECTORY}

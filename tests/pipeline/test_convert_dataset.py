@@ -34,6 +34,8 @@ ONLY_WHOLE = {
     "keys": "filter",
     # a caller's pipeline gives images whose files it has listed itself
     "reuse": "listed",
+    # datasets are opened before the graph is made
+    "holdout": "opened",
     # a caller that knows the new classes gives their names
     "new_classes": "class_names",
 }

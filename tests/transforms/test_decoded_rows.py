@@ -72,7 +72,8 @@ def of_a_list(inputs: Path, output: Path) -> Ran:
 
 
 def unique_of_a_list(inputs: Path, output: Path) -> Ran:
-    return convert(labels=inputs / "listed.csv", output=output, dedupe="drop")
+    flags = {"labels": inputs / "listed.csv", "holdout": inputs / "base"}
+    return convert(**flags, output=output, dedupe="drop")
 
 
 def of_records(inputs: Path, output: Path) -> Ran:

@@ -45,6 +45,7 @@ class Reason(enum.StrEnum):
     # images: equal ones
     DUPLICATE_IMAGE = "duplicate_image"
     CONFLICTING_LABELS = "conflicting_labels"
+    HOLDOUT_IMAGE = "holdout_image"
     # images: the cells of their rows
     BAD_CELL = "bad_cell"
     BAD_BOX = "bad_box"
@@ -83,6 +84,7 @@ HELP: dict[Reason, str] = {
     Reason.DUPLICATE_KEY: "several images have this key; rename them, or use another --key",
     Reason.DUPLICATE_IMAGE: "an exact duplicate of the image in detail; dropped by --dedupe drop",
     Reason.CONFLICTING_LABELS: "exact duplicates have different labels; correct the wrong ones",
+    Reason.HOLDOUT_IMAGE: "an exact duplicate of an image of --holdout; dropped by --dedupe drop",
     Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
     Reason.BAD_BOX: "a box is outside its image or has no area; correct it, or set --box_units",
     Reason.ROW_CONFLICT: "its rows disagree on a single value; correct them, or make it a list",

@@ -129,7 +129,7 @@ def test_a_flag_has_its_effect(flag: str, inputs: Path, plain: Made, tmp_path: P
     row, name = ROWS[flag], flag.removeprefix("--")
     if flag == "--model_weights":
         saved_to(inputs / "b0.weights.h5", efficientnet().save_weights)
-    if flag == "--reuse":
+    if flag in ("--reuse", "--holdout"):
         assert run(inputs, tmp_path, {"output": "{out}/base"}).ran.code == 0
     if flag == "--overwrite":
         assert run(inputs, tmp_path, {"output": "{out}/finished"}).ran.code == 0

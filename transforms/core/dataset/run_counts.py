@@ -61,12 +61,13 @@ class Gathered(NamedTuple):
     def failed(self) -> tuple[int, int]:
         """The number of rejections, and the total: of images, or of rows without images.
 
-        Exact duplicates that were dropped as requested do not count as rejected.
+        Exact duplicates, also of holdouts, that were dropped as requested do not count as rejected.
         """
         ledger = self.ledger
         if self.of_rows:
             return ledger.rows_rejected, ledger.rows_read
         dropped = self.reasons["image", Reason.DUPLICATE_IMAGE.value]
+        dropped += self.reasons["image", Reason.HOLDOUT_IMAGE.value]
         return ledger.images_rejected - dropped, ledger.images_selected
 
     @property

@@ -12,12 +12,13 @@ import numpy as np
 from transforms.core.duplicates.fingerprints import (
     MAX_IMAGES,
     content_starts,
+    differ_within,
     pack,
     unpack,
     unpack_batch,
     unpack_left_out,
 )
-from transforms.core.planning.shards import ShardName
+from transforms.core.duplicates.holdouts import is_held, split_of
 from transforms.core.records import BucketDuplicates, FingerprintBatch
 
 # Limits for the lists in `statistics.json`.
@@ -32,6 +33,9 @@ _BAND_MASK = np.uint64(0xFFFF)
 
 # Limit for images to compare by their perceptual hashes; above it, a fair sample is used.
 MAX_COMPARED = 1_000_000
+
+# Images of holdouts that are listed of a group.
+_MAX_HELD = 3
 
 # Images with the same band with which each image is compared.
 _WINDOW = 100
@@ -56,6 +60,7 @@ class Equal(NamedTuple):
         dropped: images that were left out as exact duplicates.
         listed: groups as JSON objects: `conflict`, `across_splits`, and `images`, which are either
             records `[file, number]` or, outside of all shards, their entries in `statistics.json`.
+        held: groups with an image of a holdout; their images there are not counted.
     """
 
     groups: int = 0
@@ -64,10 +69,11 @@ class Equal(NamedTuple):
     conflicts: int = 0
     dropped: int = 0
     listed: tuple[dict[str, Any], ...] = ()
+    held: int = 0
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """All numbers."""
+        """All numbers of the new images."""
         return self.groups, self.images, self.across_splits, self.conflicts, self.dropped
 
 
@@ -78,13 +84,15 @@ class Near(NamedTuple):
         pairs: how many were found.
         across_splits: pairs whose images are in different splits.
         compared: images that have a perceptual hash and were compared.
-        listed: `(distance, record, record)` of the first `MAX_PAIRS`.
+        listed: `(distance, record, record)` of the first `MAX_PAIRS`; then those with holdouts.
+        held: pairs of an image with one of a holdout, which are in no other number.
     """
 
     pairs: int
     across_splits: int
     compared: int
     listed: tuple[tuple[int, Record, Record], ...]
+    held: int = 0
 
 
 def find_equal(
@@ -123,15 +131,19 @@ class _Bucket:
         self.files = sorted({batch.file for batch in in_order})
         number = {file: at for at, file in enumerate(self.files)}
         numbers = np.array([number[batch.file] for batch in in_order], np.uint32)
-        splits = [ShardName.parse(file).split for file in self.files]
+        splits = [split_of(file) for file in self.files]
         self._splits = np.unique(splits, return_inverse=True)[1]
+        held_files = np.array([is_held(file) for file in self.files], bool)
         parts = [unpack_batch(batch) for batch in in_order]
         rows, file = np.concatenate(parts), np.repeat(numbers, [len(part) for part in parts])
-        order = np.lexsort((rows["record"], file, rows["content2"], rows["content"]))
-        self._rows, self._file = rows[order], file[order]
+        held = held_files[file]
+        order = np.lexsort((rows["record"], file, held, rows["content2"], rows["content"]))
+        self._rows, self._file, self._held = rows[order], file[order], held[order]
         others = [unpack_left_out(batch) for batch in in_order]
-        self._others = np.concatenate(others)
-        self._others_file = np.repeat(numbers, [len(other) for other in others])
+        sizes = [len(other) for other in others]
+        is_ours = ~np.repeat(held_files[numbers], sizes)
+        self._others = np.concatenate(others)[is_ours]
+        self._others_file = np.repeat(numbers, sizes)[is_ours]
 
     def groups(self) -> Iterator[Equal]:
         """Each group of images with the same content."""
@@ -151,19 +163,29 @@ class _Bucket:
         in_group = np.repeat(several, sizes)
         rows, file, sizes = rows[in_group], file[in_group], sizes[several]
         starts = np.cumsum(sizes) - sizes
-        across = _differ(self._splits[file], starts)
-        differ = _differ(rows["classes"], starts)
+        # The images of holdouts come last in a group, and count as the first one.
+        held = self._held[in_group]
+        held_sizes = np.add.reduceat(held.astype(np.int64), starts)
+        first_row = np.repeat(starts, sizes)
+        own = np.where(held, first_row, np.arange(len(rows)))
+        across = differ_within(self._splits[file][own], starts)
+        differ = differ_within(rows["classes"][own], starts)
         firsts = rows[["content", "content2", "classes"]][starts].tolist()
         names = (self.files[number] for number in file.tolist())
         places = [*zip(names, rows["record"].tolist(), strict=True)]
-        each = zip(starts.tolist(), sizes.tolist(), firsts, across, differ, strict=True)
-        for start, size, (*halves, first), is_across, is_conflict in each:
-            content = (halves[0], halves[1])
+        numbers = starts.tolist(), sizes.tolist(), held_sizes.tolist()
+        each = zip(*numbers, firsts, across, differ, strict=True)
+        for start, size, others, (*halves, first), is_across, is_conflict in each:
+            content, end = (halves[0], halves[1]), start + size - others
+            if end == start:
+                continue
+            shown = min(others, _MAX_HELD)
             yield equal_group(
-                places[start : start + min(size, MAX_IMAGES)],
-                size=size + more[content],
+                [*places[start : min(end, start + MAX_IMAGES - shown)], *places[end : end + shown]],
+                size=end - start + more[content],
                 across=is_across,
                 conflict=is_conflict or bool(classes.get(content, set()) - {first}),
+                held=others > 0,
             )
 
     def hashes(self) -> Any:
@@ -191,14 +213,6 @@ class _Bucket:
         return hashes
 
 
-def _differ(values: Any, starts: Any) -> list[bool]:
-    """Whether the values of each group differ; a group ends where the next one starts."""
-    differ: list[bool] = (
-        np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
-    ).tolist()
-    return differ
-
-
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
@@ -213,7 +227,13 @@ def _sample(hashes: Any, images: int, max_compared: int) -> Any:
 
 
 def equal_group(
-    images: Sequence[Any], *, size: int, across: bool, conflict: bool, dropped: int = 0
+    images: Sequence[Any],
+    *,
+    size: int,
+    across: bool,
+    conflict: bool,
+    dropped: int = 0,
+    held: bool = False,
 ) -> Equal:
     """One group.
 
@@ -223,37 +243,47 @@ def equal_group(
         across: whether they are of several splits.
         conflict: whether they have different classes.
         dropped: how many of them were left out as duplicates.
+        held: whether one more is of a holdout.
     """
     listed = {"conflict": conflict, "across_splits": across, "images": list(images)}
-    return Equal(1, size, int(across), int(conflict), dropped, (listed,))
+    if held:
+        listed["held"] = True
+    return Equal(1, size, int(across), int(conflict), dropped, (listed,), int(held))
 
 
 def merge_equal(parts: Iterable[Equal]) -> Equal:
     """Adds up groups; conflicts and groups across splits are listed first."""
-    counts = [0] * 5
+    counts, held = [0] * 5, 0
     listed: list[dict[str, Any]] = []
     for part in parts:
         counts = [one + other for one, other in zip(counts, part.counts, strict=True)]
+        held += part.held
         listed += part.listed
         if len(listed) > 4 * MAX_GROUPS:
             listed = sorted(listed, key=_urgency)[:MAX_GROUPS]
     groups, images, across, conflicts, dropped = counts
     first = tuple(sorted(listed, key=_urgency)[:MAX_GROUPS])
-    return Equal(groups, images, across, conflicts, dropped, first)
+    return Equal(groups, images, across, conflicts, dropped, first, held)
 
 
-def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, str]:
-    return not group["conflict"], not group["across_splits"], json.dumps(group["images"])
+def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, bool, str]:
+    is_held = "held" in group
+    place = json.dumps(group["images"])
+    return not is_held, not group["conflict"], not group["across_splits"], place
 
 
 def equal_of(bucket: BucketDuplicates) -> Equal:
     """The groups of a bucket."""
-    groups, images, across, conflicts, dropped, listed = json.loads(bucket.equal)
-    return Equal(groups, images, across, conflicts, dropped, tuple(listed))
+    groups, images, across, conflicts, dropped, listed, held = json.loads(bucket.equal)
+    return Equal(groups, images, across, conflicts, dropped, tuple(listed), held)
 
 
 def find_near(
-    buckets: Iterable[BucketDuplicates], *, images: int, max_compared: int = MAX_COMPARED
+    buckets: Iterable[BucketDuplicates],
+    *,
+    images: int,
+    held: int = 0,
+    max_compared: int = MAX_COMPARED,
 ) -> Near:
     """Finds near-duplicates among the perceptual hashes of all buckets, in any order.
 
@@ -263,6 +293,7 @@ def find_near(
     Args:
         buckets: all of them.
         images: in all buckets.
+        held: images of holdouts; if they are more, the sample is one of as many.
         max_compared: limit for the images to compare; above it, those whose content's hash is
             smallest: a fair sample, and the same in every run.
     """
@@ -272,25 +303,34 @@ def find_near(
         hashes = unpack(bucket.hashes, _HASHED).copy()
         numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
         hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
-        parts.append(_sample(hashes, images, max_compared))
-    return _similar(np.concatenate(parts), list(files))
+        parts.append(_sample(hashes, max(images, held), max_compared))
+    names = list(files)
+    hashes, held_files = np.concatenate(parts), np.array([is_held(name) for name in names], bool)
+    is_of_holdout = held_files[hashes["file"]] if names else np.zeros(0, bool)
+    near = _similar(hashes[~is_of_holdout], names)
+    if not is_of_holdout.any():
+        return near
+    others = _similar(hashes, names, only_held=True)
+    pairs = tuple((distance, own, other) for distance, other, own in others.listed)
+    return near._replace(listed=(*near.listed, *pairs), held=others.pairs)
 
 
-def _similar(hashes: Any, files: Sequence[str]) -> Near:
+def _similar(hashes: Any, files: Sequence[str], *, only_held: bool = False) -> Near:
+    """The pairs among these images; `only_held`, those of an image with one of a holdout."""
     rank = {file: at for at, file in enumerate(sorted(files))}
     place = np.array([rank[file] for file in files] or [0], np.int64)[hashes["file"]]
     order = np.lexsort((hashes["record"], place))
     hashes, place = hashes[order], place[order]
     names = sorted(files)
-    splits = np.unique(
-        [ShardName.parse(name).split for name in names] or [""], return_inverse=True
-    )[1]
+    splits = np.unique([split_of(name) for name in names] or [""], return_inverse=True)[1]
+    held = np.array([is_held(name) for name in names] or [False], bool)
     # One image of each content and split represents all of them.
     own = np.rec.fromarrays([hashes["content"], splits[place]])
     kept = np.sort(np.unique(own, return_index=True)[1])
     compared = int(hashes["images"].sum())
     hashes, place = hashes[kept], place[kept]
-    pairs = _pairs(hashes["hash"], hashes["content"], splits[place])
+    groups = held[place] if only_held else None
+    pairs = _pairs(hashes["hash"], hashes["content"], splits[place], groups)
     listed = tuple(
         (
             int(distance),
@@ -327,8 +367,11 @@ class _Pairs:
         return self._rows[:, 1:]
 
 
-def _pairs(hashes: Any, contents: Any, splits: Any) -> _Pairs:
-    """All pairs with the same value of one band; a pair counts at its first such band."""
+def _pairs(hashes: Any, contents: Any, splits: Any, groups: Any) -> _Pairs:
+    """All pairs with the same value of one band; a pair counts at its first such band.
+
+    Only those of two groups, if there are any.
+    """
     pairs = _Pairs()
     bands = [(hashes >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
     for at, band in enumerate(bands):
@@ -347,6 +390,8 @@ def _pairs(hashes: Any, contents: Any, splits: Any) -> _Pairs:
             other = np.maximum(order[first], order[first + step])
             distance = np.bitwise_count(hashes[one] ^ hashes[other])
             good = (distance <= MAX_DISTANCE) & (contents[one] != contents[other])
+            if groups is not None:
+                good &= groups[one] != groups[other]
             for former in bands[:at]:
                 good &= former[one] != former[other]
             one, other = one[good], other[good]

@@ -126,6 +126,14 @@ def content_starts(rows: Any) -> Any:
     return np.flatnonzero(np.concatenate(([True], ~same)))
 
 
+def differ_within(values: Any, starts: Any) -> list[bool]:
+    """Whether the values of each group differ; a group ends where the next one starts."""
+    differ: list[bool] = (
+        np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
+    ).tolist()
+    return differ
+
+
 def described(key: str, path: str, classes: Sequence[str]) -> dict[str, Any]:
     """An image as `statistics.json` names it, in a shard or not."""
     return {"key": key, "path": path, "class": ", ".join(classes)}

@@ -9,12 +9,16 @@ from typing import NamedTuple
 
 from transforms.core.duplicates.equal_images import Equal, equal_group
 from transforms.core.duplicates.fingerprints import MAX_IMAGES, described
+from transforms.core.duplicates.holdouts import held_place, is_held_image
 from transforms.core.planning.row_cells import row_labels
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Reason, Rejection
 
 # Labels named in one detail.
 _MAX_NAMED = 5
+
+CONTENT = "xxh3:"
+"""Precedes a `content_hash` where an MD5 is expected: the hash that indexes of holdouts have."""
 
 PARTS = 64
 """Parts of the images with one content, which may be most of a dataset."""
@@ -30,6 +34,7 @@ class ContentGroup:
         classes: the labels of each image, sorted.
         splits: their splits.
         parts: numbers of the parts that they are in, see `part_of`.
+        held: the first image of a holdout with this content, which is none of them.
     """
 
     images: int = 0
@@ -37,9 +42,13 @@ class ContentGroup:
     classes: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
     splits: set[str] = dataclasses.field(default_factory=set)
     parts: set[int] = dataclasses.field(default_factory=set)
+    held: LabelledImage | None = None
 
     def add(self, image: LabelledImage) -> None:
         """Adds an image."""
+        if is_held_image(image):
+            self.held = image if self.held is None else min(self.held, image)
+            return
         self.images += 1
         self._list(image)
         self.classes.add(tuple(sorted(labels_of(image))))
@@ -54,6 +63,8 @@ class ContentGroup:
         self.classes |= other.classes
         self.splits |= other.splits
         self.parts |= other.parts
+        if other.held is not None:
+            self.add(other.held)
 
     def _list(self, image: LabelledImage) -> None:
         bisect.insort(self.first, image, key=lambda each: each.key)
@@ -101,13 +112,17 @@ def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision
 
     Args:
         images: all images with one content.
-        md5: of that content, to detect a file that was overwritten since.
+        md5: of that content, to detect a file that was overwritten since; or `CONTENT` and its
+            `content_hash`.
     """
-    every = sorted(images, key=lambda image: image.key)
-    if len(every) == 1:
-        return Decision(every[0])
+    found = list(images)
+    every = sorted(
+        (image for image in found if not is_held_image(image)), key=lambda image: image.key
+    )
+    if len(found) == 1 or not every:
+        return Decision(every[0] if every else None)
     group = ContentGroup()
-    for image in every:
+    for image in found:
         group.add(image)
     verdict, equal = decide(group, md5=md5)
     kept = [image for image in every if image.key == verdict.kept]
@@ -118,9 +133,13 @@ def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision
 
 def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
     """Decides about several images with the same content; see `resolve_duplicates`."""
-    first, second, *_ = group.first
-    is_conflict = len(group.classes) > 1
-    if is_conflict:
+    is_conflict = len(group.classes) > 1 and group.held is None
+    first, second, *_ = (*group.first, *group.first)
+    if group.held is not None:
+        folder, split, _ = held_place(group.held)
+        detail = f"an exact duplicate of {group.held.path!r} in --holdout {folder}, split {split}"
+        verdict = Verdict("", Reason.HOLDOUT_IMAGE.value, detail)
+    elif is_conflict:
         said = [" and ".join(labels) or "nothing" for labels in sorted(group.classes)]
         more = f" and {len(said) - _MAX_NAMED} more" if len(said) > _MAX_NAMED else ""
         detail = (
@@ -131,13 +150,22 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
     else:
         detail = f"an exact duplicate of {first.path!r}, which is kept"
         verdict = Verdict(first.key, Reason.DUPLICATE_IMAGE.value, detail)
+    named = [_named(image, md5, is_kept=image.key == verdict.kept) for image in group.first]
     return verdict, equal_group(
-        [_named(image, md5, is_kept=image.key == verdict.kept) for image in group.first],
+        named if group.held is None else [*named, _named_held(group.held)],
         size=group.images,
         across=len(group.splits) > 1,
         conflict=is_conflict,
-        dropped=0 if is_conflict else group.images - 1,
+        dropped=0 if is_conflict else group.images - bool(verdict.kept),
+        held=group.held is not None,
     )
+
+
+def _named_held(image: LabelledImage) -> dict[str, object]:
+    """The image of a holdout for `statistics.json`."""
+    folder, split, _ = held_place(image)
+    place = {"split": split, "file": None, "offset": None, "length": None, "dataset": folder}
+    return {**described(image.key, image.path, [image.label]), **place}
 
 
 def part_of(image: LabelledImage) -> int:
@@ -159,6 +187,6 @@ def _named(image: LabelledImage, md5: str, *, is_kept: bool) -> dict[str, object
         "file": None,
         "offset": None,
         "length": None,
-        "md5": md5,
+        **({"content": md5.removeprefix(CONTENT)} if md5.startswith(CONTENT) else {"md5": md5}),
         **({"order": image.order} if is_kept else {}),
     }

@@ -57,7 +57,7 @@ def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
         own = [
             entry
             for name, entry in entries.items()
-            if ShardName.parse(_shard_of(name)).split == split
+            if ShardName.parse(shard_of_index(name)).split == split
         ]
         rows = ((entry, row) for entry in own for row in range(entry["records"]))
         for shard in listed["shards"]:
@@ -73,7 +73,7 @@ def index_list_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Whether the indexes of a manifest have as many rows as the splits have records."""
     rows = dict.fromkeys(manifest["splits"], 0)
     for entry in manifest.get("index", ()):
-        split = ShardName.parse(_shard_of(entry["file"])).split
+        split = ShardName.parse(shard_of_index(entry["file"])).split
         rows[split] = rows.get(split, 0) + entry["records"]
     for split, listed in manifest["splits"].items():
         if rows[split] != listed["records"]:
@@ -131,6 +131,6 @@ def _problem(column: str, found: object, listed: object) -> str:
     return f"its {column} is {found!r:.{_SHOWN}}, the index says {listed!r:.{_SHOWN}}"
 
 
-def _shard_of(index: str) -> str:
+def shard_of_index(index: str) -> str:
     """The name of an uncompressed shard with this index."""
     return f"{index.rpartition('/')[2].removesuffix('.parquet')}.tfrecord"

@@ -82,8 +82,9 @@ def source_side(
     ids = label_id if many else [] if label_id is None else [label_id]
     pairs = list(zip(ids, labels, strict=False))
     where = f"{stored_text(base, row)}{_LABELS}{json.dumps(pairs, separators=(',', ':'))}"
-    # Changed images have another size than their originals: that of their record is close.
-    size = row["length"] if row["changes"] or not row["size"] else row["size"]
+    # What is changed again has another size than its original: that of its record is close.
+    is_original = is_final or not row["changes"]
+    size = row["size"] if row["size"] and is_original else row["length"]
     return JoinSide(
         row["path"],
         size,

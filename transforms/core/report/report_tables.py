@@ -269,14 +269,14 @@ def duplicate_groups(
     """
     for group in listed:
         images = group["images"]
-        splits = {image["split"] for image in images}
-        classes = {image["class"] for image in images}
+        splits = {_split_of(image) for image in images}
+        classes = {image["class"] for image in images if "dataset" not in image}
         yield DuplicateGroup(
             tuple(
                 Twin(
                     shown(image["path"] or image["key"]),
                     shown(image["class"]),
-                    shown(image["split"]) if image["file"] else "left out",
+                    shown(_split_of(image)) if _is_somewhere(image) else "left out",
                     pictures.get(place_of(image), ""),
                 )
                 for image in images[:SHOWN_TWINS]
@@ -286,6 +286,18 @@ def duplicate_groups(
             len(classes) > 1,
             int(group.get("distance", 0)),
         )
+
+
+def _is_somewhere(image: Mapping[str, Any]) -> bool:
+    """Whether an image is in a dataset: in this one, or in one of `--holdout`."""
+    return bool(image["file"]) or "dataset" in image
+
+
+def _split_of(image: Mapping[str, Any]) -> str:
+    """The split of an image, also in a dataset of `--holdout`."""
+    if "dataset" in image:
+        return f"{image['split']} of {image['dataset']}"
+    return str(image["split"])
 
 
 def place_of(image: Mapping[str, Any]) -> Place:

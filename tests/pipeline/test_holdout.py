@@ -1,0 +1,122 @@
+"""`--holdout`: images of another dataset are reported like duplicates, or left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.images import saved, scene
+from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan
+
+SIZE = (180, 240)
+
+
+def write(path: Path, number: int, **options: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(saved(scene(number, *SIZE), "JPEG", **{"quality": 92, **options}))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Dataset:
+    """Scenes 0 to 3 with classes of their own, two of them in the split `test`."""
+    for number in range(4):
+        write(tmp_path / "old" / ("train", "test")[number % 2] / "scene" / f"{number}.jpg", number)
+    images = f"{tmp_path}/old/*/*/*.jpg"
+    return make_dataset(
+        tmp_path / "bench", images=images, split_from="directory", label_from="directory"
+    )
+
+
+@pytest.fixture
+def flags(tmp_path: Path) -> dict[str, Any]:
+    """Scenes 1 and 2 again, a worse copy of 3, and others."""
+    for number, name in enumerate(("x", "one", "two", "y", "z", "w")):
+        write(
+            tmp_path / "new" / "cat" / f"{name}.jpg",
+            number if name in ("one", "two") else 10 + number,
+        )
+    write(tmp_path / "new" / "cat" / "worse.jpg", 3, quality=40)
+    return {"images": f"{tmp_path}/new/*/*.jpg", "label_from": "directory"}
+
+
+def duplicates_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "statistics.json").read_text())["duplicates"]
+    return found
+
+
+def test_equal_and_near_images_are_reported(
+    bench: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    ran = convert(output=tmp_path / "out", holdout=bench.folder, **flags)
+    assert ran.code == 0, ran.err
+    assert (
+        "holdout  2 groups of exact duplicates and 1 pair of near-duplicates with images of "
+        "--holdout; --dedupe drop leaves out exact ones" in ran.out
+    )
+    exact, near = (duplicates_of(tmp_path / "out")[name] for name in ("exact", "near"))
+    assert (exact["held"], exact["across_splits"], exact["conflicts"]) == (2, 0, 0)
+    listed = [[each["key"] for each in group["images"]] for group in exact["listed"]]
+    assert sorted(listed) == [
+        ["cat/one.jpg", "test/scene/1.jpg"],
+        ["cat/two.jpg", "train/scene/2.jpg"],
+    ]
+    own, held = near["listed"][0]["images"]
+    assert (own["key"], held["key"], held["dataset"], held["file"]) == (
+        "cat/worse.jpg",
+        "test/scene/3.jpg",
+        str(bench.folder),
+        None,
+    )
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert f"test of {bench.folder}" in report
+    again = convert(output=tmp_path / "out", holdout=bench.folder, **flags)
+    assert "up to date" in again.out
+    config = tmp_path / "out" / "manifest.json"
+    assert "up to date" in convert(output=tmp_path / "out", config=config).out
+    other = convert(output=tmp_path / "out", **flags)
+    assert "--holdout is" in other.error()
+
+
+def test_drop_leaves_out_exact_ones_of_a_split(
+    bench: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    given = {**flags, "holdout": f"{bench.folder}:test", "dedupe": "drop"}
+    planned = plan(output=tmp_path / "out", **given)
+    assert "6 to convert" in planned.out, planned.err
+    made = make_dataset(tmp_path / "out", **given, max_rejected="0")
+    [line] = made.rejected
+    assert (line["reason"], line["key"]) == ("holdout_image", "cat/one.jpg")
+    assert line["detail"] == (
+        f"an exact duplicate of 'test/scene/1.jpg' in --holdout {bench.folder}, split test"
+    )
+    found = duplicates_of(made.folder)
+    assert (found["exact"]["dropped"], found["exact"]["held"], found["near"]["held"]) == (1, 1, 1)
+    # Records as input are compared by their hashes alone.
+    whole = make_dataset(tmp_path / "whole", **flags)
+    shutil.rmtree(tmp_path / "new")
+    given = {"images": whole.folder, "holdout": f"{bench.folder}:test", "dedupe": "drop"}
+    again = make_dataset(tmp_path / "again", **given)
+    assert {name: each for name, each in digests(again.folder).items() if "tfrecord" in name} == {
+        name: each for name, each in digests(made.folder).items() if "tfrecord" in name
+    }
+
+
+def test_what_cannot_be_compared_is_refused(
+    bench: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    off = make_dataset(tmp_path / "off", dedupe="off", **flags).folder
+    said = {
+        f"{bench.folder}:tset": "has no split 'tset', but train, test",
+        f"{tmp_path}/new": "holds no dataset",
+        str(off): "its images have no hashes, since it was made with --dedupe off",
+        str(tmp_path / "out"): "is also --output",
+    }
+    for value, problem in said.items():
+        ran = convert(output=tmp_path / "out", holdout=value, **flags)
+        assert (ran.code, problem in ran.error()) == (2, True), ran.err
+    ran = convert(output=tmp_path / "out", holdout=bench.folder, dedupe="off", **flags)
+    assert "--holdout cannot be used with --dedupe off" in ran.error()

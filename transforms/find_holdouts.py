@@ -1,0 +1,141 @@
+"""HoldoutFingerprints and HoldoutImages: what the indexes of `--holdout` say of their images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+
+from transforms.core.dataset.manifest import ManifestError, check_digest, manifest_indexes
+from transforms.core.dataset.output_names import MANIFEST
+from transforms.core.duplicates.fingerprints import fingerprint_batches
+from transforms.core.duplicates.holdouts import Holdout, held_file, held_image
+from transforms.core.index.index_checks import shard_of_index
+from transforms.core.index.record_index import (
+    RecordIndexError,
+    class_lists,
+    source_contents,
+)
+from transforms.core.label_errors import LabelsError
+from transforms.core.planning.shards import ShardName
+from transforms.core.records import FingerprintBatch, LabelledImage
+from transforms.core.shown_text import first_line
+from transforms.name_inputs import NameInputs
+from transforms.storage.files import join, read_manifest
+from transforms.written_index import read_listed_index
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class HoldoutFingerprints(beam.PTransform):
+    """The fingerprints of the images of holdouts, as those of shards with names of their own.
+
+    Input: the pipeline's begin. Output: `(bucket, FingerprintBatch)`. One worker reads the indexes
+    of a holdout, one after the other.
+    """
+
+    def __init__(self, holdouts: tuple[Holdout, ...], buckets: int) -> None:
+        """Sets what to read.
+
+        Args:
+            holdouts: the datasets.
+            buckets: of the fingerprints of the new dataset.
+        """
+        super().__init__()
+        self._fn = _FingerprintFn(holdouts, buckets)
+        self._numbers = list(range(len(holdouts)))
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[tuple[int, FingerprintBatch]]:
+        read = beam.ParDo(self._fn).with_output_types(tuple[int, FingerprintBatch])
+        return begin | "Name" >> NameInputs(self._numbers) | "Read indexes" >> read
+
+
+class HoldoutImages(beam.PTransform):
+    """The images of holdouts, next to those from which exact duplicates are dropped.
+
+    Input: the pipeline's begin. Output: `LabelledImage` without a split, see `held_image`.
+    """
+
+    def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
+        super().__init__()
+        self._fn = _ImageFn(holdouts)
+        self._numbers = list(range(len(holdouts)))
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[LabelledImage]:
+        read = beam.ParDo(self._fn).with_output_types(LabelledImage)
+        return begin | "Name" >> NameInputs(self._numbers) | "Read indexes" >> read
+
+
+class _FingerprintFn(beam.DoFn):
+    def __init__(self, holdouts: tuple[Holdout, ...], buckets: int) -> None:
+        self._holdouts = holdouts
+        self._buckets = buckets
+
+    def process(self, number: int) -> Iterator[tuple[int, FingerprintBatch]]:
+        for file, index in holdout_indexes(self._holdouts[number]):
+            yield from fingerprint_batches(index, held_file(number, file), self._buckets)
+
+
+class _ImageFn(beam.DoFn):
+    def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
+        self._holdouts = holdouts
+
+    def process(self, number: int) -> Iterator[LabelledImage]:
+        holdout = self._holdouts[number]
+        for _, index in holdout_indexes(holdout):
+            contents, classes = source_contents(index), class_lists(index)
+            for row, content, labels in zip(index.to_pylist(), contents, classes, strict=True):
+                yield held_image(holdout.folder, row, content or b"", labels)
+
+
+def holdout_indexes(holdout: Holdout, only: str = "") -> Iterator[tuple[str, pa.Table]]:
+    """The indexes of a holdout, each with the name of its shard.
+
+    Args:
+        holdout: the dataset.
+        only: the one shard whose index is read; empty for all.
+
+    Raises:
+        LabelsError: the dataset was replaced since the run began, or is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        manifest = read_manifest(join(holdout.folder, MANIFEST))
+        if manifest is None or manifest.get("digest", "") != holdout.digest:
+            raise RecordIndexError("it was replaced since this run began: start it again")
+        check_digest(manifest, holdout.folder)
+        for entry in holdout_entries(manifest, holdout.split):
+            file = shard_of_index(entry["file"])
+            if only in ("", file):
+                yield file, checked_index(holdout.folder, entry)
+    except (RecordIndexError, ManifestError) as error:
+        raise LabelsError(f"--holdout {holdout.folder}: {first_line(error)}") from error
+
+
+def holdout_entries(manifest: Mapping[str, Any], split: str) -> list[dict[str, Any]]:
+    """The entries of the indexes of a split in a manifest; of all if it is empty."""
+    return [
+        entry
+        for entry in manifest_indexes(manifest)
+        if split in ("", ShardName.parse(shard_of_index(entry["file"])).split)
+    ]
+
+
+def checked_index(folder: str, entry: Mapping[str, Any]) -> pa.Table:
+    """An index whose records have hashes.
+
+    Raises:
+        RecordIndexError: they have none, or it is damaged.
+        OSError: it cannot be read.
+    """
+    table = read_listed_index(folder, entry)
+    if table.column("content").null_count:
+        raise RecordIndexError("its images have no hashes, since it was made with --dedupe off")
+    return table
+
+
+def holdout_index(holdout: Holdout, shard: str) -> pa.Table:
+    """The index of one shard of a holdout; raises as `holdout_indexes` does."""
+    return next(index for file, index in holdout_indexes(holdout, shard) if file == shard)
