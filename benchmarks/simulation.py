@@ -1,6 +1,6 @@
 """A simulation of a conversion on many vCPUs: each element carries its cost and its requests.
 
-Nothing runs. An element takes the seconds of a vCPU that were measured or estimated for it, and the
+Nothing runs. An element takes the seconds of a vCPU that were measured for it, and the
 given latency for each of its requests that nothing else overlaps. Elements of a stage are given to
 the next free vCPU; a stage ends when its last element does. What the engine itself does (start of
 the workers, shuffle, autoscaling) takes no time here. A bucket that was idle allows about 5,000
@@ -37,16 +37,15 @@ _SHARD_BYTES = 150_000_000
 class Costs(NamedTuple):
     """Seconds of a vCPU, measured on a core and doubled: a vCPU is half a core.
 
-    Those of `move_shard`, `publish_shard` and `total_class` are estimates from their requests and
-    from the bytes that they handle.
+    `stage_costs.py` measures `move_shard`, `publish_shard` and `total_class`.
 
     Attributes:
         list_name: to list a name in a page.
         join_name: to join it with its label, and to assign it to a shard.
         convert_image: to read, check, encode and write it.
         compare_image: its fingerprint, grouped and compared.
-        move_shard: to rename a staged shard and to remove its sidecar.
-        publish_shard: in the one step that writes the manifest.
+        move_shard: to move a staged shard and its index, two requests each.
+        publish_shard: in the one step that makes the manifest.
         total_class: to add up the totals of a class.
         image_bytes: of an image.
     """
@@ -55,9 +54,9 @@ class Costs(NamedTuple):
     join_name: float = 160e-6
     convert_image: float = 5.0e-3
     compare_image: float = 16e-6
-    move_shard: float = 2e-3
-    publish_shard: float = 1e-3
-    total_class: float = 4e-6
+    move_shard: float = 8.2e-3
+    publish_shard: float = 92e-6
+    total_class: float = 0.7e-6
     image_bytes: int = 110_000
 
 
@@ -154,7 +153,7 @@ def stages(
         )
         for number, ranges in enumerate(rounds, 1)
     ]
-    moves = Elements(shards, costs.move_shard, 2 / _READERS)
+    moves = Elements(shards, costs.move_shard, 4 / _READERS)
     return [
         *found,
         Stage("join and plan", (Elements(bundles, of_bundle * costs.join_name),)),
@@ -168,7 +167,7 @@ def stages(
         Stage("check and describe", (Elements(1, shards * costs.publish_shard, 700 / _READERS),)),
         Stage("move shards", (moves,)),
         Stage("manifest", (Elements(1, shards * 50e-6, 20),)),
-        Stage("remove staging", (Elements(shards, costs.move_shard / 2, 1 / _READERS),)),
+        Stage("remove staging", (Elements(shards, costs.move_shard / 4, 1 / _READERS),)),
     ]
 
 
