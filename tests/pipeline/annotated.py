@@ -20,15 +20,15 @@ from tests.pipeline.commands import Dataset
 
 tf = lazy_module("tensorflow")
 
-# An image of instances_val2017.json with its first annotation; only its pixels are drawn.
-REAL_IMAGE = {
+# An image and an annotation in the form of instances_val2017.json.
+COCO_IMAGE = {
     "license": 1,
     "file_name": "000000289343.jpg",
     "height": 640,
     "width": 529,
     "id": 289343,
 }
-REAL_ANNOTATION = {
+COCO_ANNOTATION = {
     "segmentation": [[510.66, 423.01, 511.72, 420.03, 510.45, 416.0, 510.34, 413.02]],
     "area": 702.1057499999998,
     "iscrowd": 0,
@@ -47,12 +47,12 @@ COCO = {
     "info": {"year": 2017},
     "licenses": [{"id": 1}],
     "images": [
-        REAL_IMAGE,
+        COCO_IMAGE,
         {"id": 7, "file_name": "7.jpg", "height": 30, "width": 40},
         {"id": 8, "file_name": "8.jpg", "height": 20, "width": 25},
     ],
     "annotations": [
-        REAL_ANNOTATION,
+        COCO_ANNOTATION,
         {"image_id": 7, "category_id": 1, "bbox": [0, 0, 40, 30], "area": 900.5, "iscrowd": 1},
         {"image_id": 289343, "category_id": 1, "bbox": [1.5, 2, 30, 40], "area": 9, "iscrowd": 0},
         {"image_id": 7, "category_id": 90, "bbox": [3, 4, 5, 6], "area": 30, "iscrowd": 0},

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from transforms.core.annotations.voc_xml import VOC_COLUMNS, voc_rows
 
-# VOC2007/Annotations/000001.xml, as it is distributed.
-REAL = b"""\
+# In the form of the files of VOC2007: elements, their order and indentation.
+VOC2007 = b"""\
 <annotation>
 \t<folder>VOC2007</folder>
 \t<filename>000001.jpg</filename>
@@ -57,9 +57,9 @@ REAL = b"""\
 """
 
 
-def test_a_real_file() -> None:
+def test_a_file_of_the_form_of_voc2007() -> None:
     assert len(VOC_COLUMNS) == 9
-    assert list(voc_rows(REAL, "Annotations/000001.xml")) == [
+    assert list(voc_rows(VOC2007, "Annotations/000001.xml")) == [
         (20, ["000001.jpg", "dog", "48", "240", "195", "371", "0", "1", "Left"], ""),
         (32, ["000001.jpg", "person", "8", "12", "352", "498", "0", "1", "Left"], ""),
     ]
@@ -87,7 +87,7 @@ OUTSIDE = """<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]><annotation>&
     ("data", "says"),
     [
         (b"", "it is not XML (no element found: line 1, column 0)"),
-        (REAL[:300], "it is not XML (no element found: line 12, column 19)"),
+        (VOC2007[:300], "it is not XML (no element found: line 12, column 19)"),
         (b"<annotation><a></annotation>", "it is not XML (mismatched tag"),
         (b"<annotation>\xff</annotation>", "it is not XML (not well-formed"),
         (b"<?xml version='1.0' encoding='x'?><annotation/>", "it is not XML (unknown encoding"),
@@ -102,7 +102,7 @@ def test_files_that_are_refused(data: bytes, says: str) -> None:
     assert problem.startswith(says)
 
 
-@given(st.binary(max_size=60), st.integers(0, len(REAL)))
+@given(st.binary(max_size=60), st.integers(0, len(VOC2007)))
 def test_any_bytes_are_rows_or_one_problem(data: bytes, at: int) -> None:
-    for _, cells, problem in voc_rows(REAL[:at] + data + REAL[at + 1 :], "1.xml"):
+    for _, cells, problem in voc_rows(VOC2007[:at] + data + VOC2007[at + 1 :], "1.xml"):
         assert len(cells) == (1 if problem else len(VOC_COLUMNS))
