@@ -47,6 +47,7 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows.append(f"{path.stem},{label}")
     (tmp_path / "labels.csv").write_text("\n".join(rows))
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
+    (tmp_path / "keys.txt").write_text("cat0\ncat2\ndog1\n")
     boxes, many, table = blocks("csv", LAYOUTS)
     layout, pixels, typed = blocks("yaml", LAYOUTS)
     (tmp_path / "boxes.csv").write_text(boxes)
