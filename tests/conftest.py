@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc as collector
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from tests.images import picture, saved
 from tests.privileges import reachable_folder
 from tests.servers.gcs import GcsServer, serve_gcs
 from transforms.storage.gcs.gcs_client import client
+from transforms.storage.gcs.gcs_media import _connections
 
 CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6
@@ -43,8 +46,34 @@ LONGEST = (
 )
 
 
+# Marks of tests that run in suites of their own.
+SUITES = ("airflow", "cluster", "fresh", "slow")
+
+
+@functools.cache
+def words_of(path: Path) -> frozenset[str]:
+    """The words of a module."""
+    return frozenset(re.findall(r"[a-z]+", path.read_text("utf-8")))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m SUITE`, modules that do not name the suite are not imported, which takes seconds."""
+    suite = config.getoption("markexpr")
+    if suite in SUITES and collection_path.suffix == ".py":
+        return suite not in words_of(collection_path) or None
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest modules come first, then others with a slow test."""
+    """The longest modules come first, then others with a slow test.
+
+    Raises:
+        UsageError: a module does not name the suite of one of its tests.
+    """
+    for suite in SUITES:
+        for path in {item.path for item in items if item.get_closest_marker(suite)}:
+            if suite not in words_of(path):
+                raise pytest.UsageError(f"{path} has tests marked {suite}: name it there")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def place(item: pytest.Item) -> tuple[int, bool]:
@@ -102,10 +131,11 @@ def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
 
 
 def forget_client() -> None:
-    """Closes the process's client of Google Cloud Storage, if there is one."""
+    """Closes the process's client of Google Cloud Storage and its connections, if there are any."""
     if client.cache_info().currsize:
         client().close()
         client.cache_clear()
+    _connections.cache_clear()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterator
 
@@ -86,10 +85,20 @@ def tiff_of_pages(pages: int) -> bytes:
 
 
 def tiff_of_strips(rows: int) -> bytes:
-    """A TIFF of one column, each row a strip."""
-    file = io.BytesIO()
-    Image.new("L", (1, rows)).save(file, "TIFF", tiffinfo={278: 1})
-    return file.getvalue()
+    """A sound TIFF of one grey column, each row a strip; Pillow takes seconds to write it."""
+    pixels = 8
+    offsets, counts = pixels + rows, pixels + 5 * rows
+    entries = [
+        (256, _LONG, 1, 1), (257, _LONG, 1, rows), (258, _SHORT, 1, 8), (259, _SHORT, 1, 1),
+        (262, _SHORT, 1, 1), (273, _LONG, rows, offsets), (277, _SHORT, 1, 1), (278, _LONG, 1, 1),
+        (279, _LONG, rows, counts),
+    ]  # fmt: skip
+    body = b"".join(struct.pack("<HHII", *entry) for entry in entries)
+    return (
+        b"II*\0" + struct.pack("<I", pixels + 9 * rows) + bytes(rows)
+        + struct.pack(f"<{rows}I", *range(pixels, pixels + rows)) + b"\1\0\0\0" * rows
+        + struct.pack("<H", len(entries)) + body + bytes(4)
+    )  # fmt: skip
 
 
 def gray_map(side: int, maxval: int) -> bytes:
@@ -114,9 +123,17 @@ def jpeg2000_of_tiles(side: int) -> bytes:
     return bytes(data)
 
 
-def jpeg2000_of(side: int) -> bytes:
-    """Black, in a few hundred bytes."""
-    return saved(Image.new("RGB", (side, side)), "JPEG2000")
+def jpeg2000_of(side: int, *, says: int | None = None) -> bytes:
+    """Black, in a few hundred bytes.
+
+    Args:
+        side: its width and height, which take Pillow seconds to write.
+        says: the side in its headers, if that is another.
+    """
+    data = saved(Image.new("RGB", (side, side)), "JPEG2000")
+    sizes = struct.pack(">II", side, side)
+    assert data.count(sizes) == 3  # of the picture, its area and its only tile
+    return data.replace(sizes, struct.pack(">II", *[says or side] * 2))
 
 
 def small_bombs() -> Iterator[tuple[str, bytes, str]]:
@@ -136,7 +153,7 @@ def small_bombs() -> Iterator[tuple[str, bytes, str]]:
     yield "plain_pbm", plain_bitmap(13_000), "too_costly"
     yield "jpeg_2000_tiles", jpeg2000_of_tiles(255), "too_costly"
     yield "jpeg_2000", jpeg2000_of(6_600), ""
-    yield "jpeg_2000_too_large", jpeg2000_of(6_700), "too_many_pixels"
+    yield "jpeg_2000_too_large", jpeg2000_of(60, says=6_700), "too_many_pixels"
 
 
 def fill_byte(jpeg: bytes) -> bytes:

@@ -16,6 +16,7 @@ from google.oauth2.credentials import Credentials
 import pipeline.report
 import pipeline.show
 import pipeline.verify
+from tests.conftest import forget_client
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, plan, run_here
 from tests.servers.gcs import CREDENTIALS, GcsServer
@@ -68,11 +69,10 @@ def buckets(
     client = functools.partial(storage.Client, credentials=credentials)
     monkeypatch.setattr(storage, "Client", client)
     monkeypatch.setattr(gcs_retry, "RETRY_SECONDS", 1)
-    gcs_client.client.cache_clear()
+    forget_client()
     gcs_retry.retry.cache_clear()
     yield gcs
-    gcs_client.client().close()
-    gcs_client.client.cache_clear()
+    forget_client()
     gcs_retry.retry.cache_clear()
 
 
