@@ -22,17 +22,19 @@ from typing import Any, NoReturn
 
 from pipeline.convert import main
 from pipeline.errors import run_command
+from transforms.storage.gcs.gcs_storage import GcsStorage
 from transforms.storage.local.local_storage import LocalStorage
 
-# All through which a run changes its output folder.
-OPERATIONS = (
-    "open_writer",
-    "rename",
-    "remove",
-    "remove_staging",
-    "make_directory",
-    "write_whole",
-)
+# All through which a run changes its output folder: on a disk, and in a bucket.
+OPERATIONS: dict[type, tuple[str, ...]] = {
+    LocalStorage: (
+        *("open_writer", "rename", "remove", "remove_staging", "make_directory", "write_whole"),
+    ),
+    GcsStorage: ("open_writer", "move", "remove", "write_whole"),
+}
+
+# Operations whose second path, the new name, is reported.
+_MOVES = ("rename", "move")
 
 
 def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
@@ -44,8 +46,7 @@ def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
         def numbered(*args: Any, **kwargs: Any) -> Any:
             number = next(numbers)
             with log.open("a") as lines:
-                # For a rename, the new name is reported.
-                lines.write(f"{name} {Path(args[1 + (name == 'rename')]).name}\n")
+                lines.write(f"{name} {Path(args[1 + (name in _MOVES)]).name}\n")
             if number == die_at and not is_after:
                 os.kill(os.getpid(), signal.SIGKILL)
             result = operation(*args, **kwargs)
@@ -55,8 +56,9 @@ def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
 
         return numbered
 
-    for name in OPERATIONS:
-        setattr(LocalStorage, name, wrap(name, getattr(LocalStorage, name)))
+    for storage, names in OPERATIONS.items():
+        for name in names:
+            setattr(storage, name, wrap(name, getattr(storage, name)))
 
 
 def _live_and_die(task: dict[str, Any], errors: Path, log: Path) -> NoReturn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.campaign import one_of_each
+from tests.crash.killing import running_harness
 from tests.pipeline.commands import ROOT, arguments, convert, nameless
 from tests.servers.gcs import GcsServer
 
@@ -83,6 +87,57 @@ def test_killed_with_some_shards_staged(
     assert objects(gcs, "flowers") == reference
     photos = [count for name, count in gcs.media_gets().items() if name.startswith("in/")]
     assert sum(photos) < len(gcs.names("photos"))
+
+
+def kind_of(operation: str) -> str | None:
+    """What an operation does to what kind of object; None for what is tried in a campaign alone."""
+    name, file = operation.split()
+    # Others are as on a disk: test_killed.py.
+    is_shard = re.fullmatch(r"train-[0-9]+-of-[0-9]+\.tfrecord", file)
+    is_manifest = file in ("former.json", "manifest.json")
+    return f"{name} {'shard' if is_shard else file}" if is_shard or is_manifest else None
+
+
+@pytest.mark.slow
+def test_killed_while_a_dataset_is_replaced_from_its_own_records(
+    gcs: GcsServer, reference: dict[str, bytes]
+) -> None:
+    made = convert(**{**FLAGS, "output": "gs://datasets/kept"}, seed=1)
+    assert made.code == 0, made.err
+    former = objects(gcs, "kept")
+
+    def words(folder: str) -> list[str]:
+        for name, data in former.items():
+            gcs.put("datasets", f"{folder}/{name}", data)
+        output = f"gs://datasets/{folder}"
+        return arguments(**{**FLAGS, "output": output}, overwrite=True, reuse=output)
+
+    with running_harness(gcs.environment) as harness:
+        gcs.reset()
+        whole = harness(words("whole"))
+        assert objects(gcs, "whole") == reference, whole.errors
+        assert not [name for name in gcs.media_gets() if name.startswith("in/")]
+        begin = next(n for n, step in enumerate(whole.operations) if "former.json" in step)
+        assert [kind_of(step) for step in whole.operations].count("move shard") == 3
+        numbers = one_of_each(range(len(whole.operations)), lambda n: kind_of(whole.operations[n]))
+        assert begin in numbers and len(numbers) >= 3
+        for number in numbers:
+            folder, place = f"out-{number}", whole.operations[number]
+            given = words(folder)
+            assert harness(given, number).code == -signal.SIGKILL, place
+            left = only_dataset(objects(gcs, folder))
+            if number < begin:
+                assert left == only_dataset(former), place
+            elif "manifest.json" in left:
+                assert left in (only_dataset(former), only_dataset(reference)), place
+            again = harness(given)
+            assert again.code == 0, f"{place}: {again.errors}"
+            assert objects(gcs, folder) == reference, place
+
+
+def only_dataset(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Those that are neither staged nor the report."""
+    return {k: v for k, v in files.items() if ".staging" not in k and "report.html" not in k}
 
 
 def sidecars(gcs: GcsServer) -> list[str]:

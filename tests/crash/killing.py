@@ -1,0 +1,56 @@
+"""Runs `convert` in forks of a process that has Beam imported, and kills them: see `harness`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tests.pipeline.commands import ROOT
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+class Died(NamedTuple):
+    """How a run ended: its exit code, its file operations, its standard error."""
+
+    code: int
+    operations: list[str]
+    errors: str
+
+
+Harness = Callable[..., Died]
+
+
+@contextlib.contextmanager
+def running_harness(variables: Mapping[str, str] = NO_VARIABLES) -> Iterator[Harness]:
+    """A function that runs `convert` with words; `die_at` and `is_after` are as for a task.
+
+    Args:
+        variables: of the environment, in addition to those of this process.
+    """
+    command = [sys.executable, "-m", "tests.crash.harness"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **variables},
+    ) as process:
+        asked, answered = process.stdin, process.stdout
+        assert asked
+        assert answered
+
+        def run(words: list[str], die_at: int | None = None, *, is_after: bool = False) -> Died:
+            task = {"words": words, "die_at": die_at, "is_after": is_after}
+            print(json.dumps(task), file=asked, flush=True)
+            return Died(**json.loads(answered.readline()))
+
+        yield run
+        asked.close()
