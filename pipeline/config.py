@@ -61,6 +61,7 @@ class ConvertConfig:
         quarantine: folder for copies of rejected images, or None.
         overwrite: whether an existing dataset may be replaced.
         pixels: the changes made to the pixels of every image.
+        strip_metadata: whether stored files lose their metadata.
         embedding: the model for a layout that needs one, or None.
         boxes: what the box columns hold, if the layout has boxes.
         label_separator: between the labels in one cell; empty when a cell is one label.
@@ -129,6 +130,7 @@ class ConvertConfig:
     key_cells: str = "auto"
     dense_labels: bool = False
     new_classes: str = ""
+    strip_metadata: bool = False
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
     strict: bool = False

@@ -165,6 +165,7 @@ def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
         fingerprints=config.dedupe != "off",
         bases=config.bases,
         sources=_sources(config),
+        strips=config.strip_metadata,
     )
 
 

@@ -14,7 +14,7 @@ from transforms.core.features.kept_values import KeptValues
 from transforms.core.features.layouts import Feature
 from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.file_errors import MemberError, check_final
-from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.exif import read_tags
 from transforms.core.formats.headers import image_format
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.core.guard.in_flight import image_note
@@ -67,6 +67,7 @@ class ImageConverter:
         fingerprints: bool = False,
         bases: Sequence[Base] = (),
         sources: Sequence[Source] = (),
+        strips: bool = False,
     ) -> None:
         """Sets the options.
 
@@ -82,6 +83,7 @@ class ImageConverter:
             fingerprints: whether to compute them, to find exact and near-duplicates.
             bases: datasets whose records may be reused.
             sources: datasets whose records are images of this run.
+            strips: whether stored files lose their metadata.
         """
         self._bases = tuple(bases)
         self._sources = tuple(sources)
@@ -91,11 +93,14 @@ class ImageConverter:
         self._root = root
         self._features = tuple(features)
         self._limits = limits
+        self._stores_images = any(feature.role is Role.IMAGE for feature in features)
         self._rows = rows
         self._embedder = embedder
         model_shape = None if embedder is None else embedder.input_shape
         self.many_labels = row_requirements(features).many_labels
-        self._decoding = Decoding(self._features, limits, check, pixels, fingerprints, model_shape)
+        self._decoding = Decoding(
+            self._features, limits, check, pixels, fingerprints, model_shape, strips
+        )
 
     @property
     def libraries(self) -> Libraries:
@@ -202,7 +207,8 @@ class ImageConverter:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
         has_values = self._rows is not None and not self._keeps_values(image)
         values = self._values(image, checked, checked.orientation) if has_values else {}
-        return checked._replace(image=image, values=values)
+        has_place = checked.has_place and self._stores_images
+        return checked._replace(image=image, values=values, has_place=has_place)
 
     def _load_reused(
         self,
@@ -234,7 +240,8 @@ class ImageConverter:
             values = self._values(image, checked, checked.orientation) if self._rows else {}
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
-        return checked._replace(image=image, values=values, is_reused=True)
+        has_place = checked.has_place and self._stores_images
+        return checked._replace(image=image, values=values, is_reused=True, has_place=has_place)
 
     def _described(self, image: ShardImage, stored: StoredImage) -> CheckedImage | Rejection | None:
         """An image of a base whose record is not read; None if its size is not known."""
@@ -291,11 +298,12 @@ class ImageConverter:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""
         note = image_note(full_uri(self._root, image.path), image.version)
         decoded = self._guard.call(note, decode_image, data, self._decoding)
-        orientation = decoded.orientation
+        orientation, has_place = decoded.orientation, decoded.has_place
         if not self._decoding.changes_nothing:
             # Pillow gives the orientation of formats that only it reads; 1 also means no tag.
             foreign = orientation if orientation != 1 else 0
-            orientation = orientation_tag(data, image_format(data)) or foreign
+            tag, has_place = read_tags(data, image_format(data))
+            orientation, has_place = tag or foreign, has_place and decoded.data is data
         content = content_hash(data) if self.fingerprints else ""
         is_same = decoded.data is data or not content
         # Not `_replace`, which takes three times as long.
@@ -314,6 +322,7 @@ class ImageConverter:
             else {},
             content,
             content if is_same else content_hash(decoded.data),
+            has_place=has_place and self._stores_images,
         )
 
     def _values(self, image: ShardImage, decoded: CheckedImage, orientation: int) -> dict[str, Any]:

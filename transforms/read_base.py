@@ -35,7 +35,7 @@ _LOGGER = logging.getLogger(__name__)
 # The index of images has them for every record; that of compressed shards has no offsets.
 _ALWAYS_FILLED = (
     *("shard", "record", "length", "key", "path", "size", "version"),
-    *("format", "height", "width", "channels", "orientation"),
+    *("format", "height", "width", "channels", "orientation", "gps"),
 )
 
 # What a part says of each file: its name, and a `BaseShard`.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # The index of images in uncompressed shards has them for every record.
 _ALWAYS_FILLED = (
     *("shard", "record", "offset", "length", "key", "path", "split"),
-    *("format", "height", "width", "channels", "orientation"),
+    *("format", "height", "width", "channels", "orientation", "gps"),
 )
 
 

@@ -93,6 +93,7 @@ class ShardCounter:
             size=size,
             orientation=checked.orientation,
         )
+        self.statistics.gps += checked.has_place
         self.image_bytes += size
         self.reused += checked.is_reused
         for change in checked.changes:

@@ -90,6 +90,7 @@ class WriteDataset(beam.PTransform):
         color: str = "keep",
         quality: int | None = None,
         exif_orientation: str = "keep",
+        strip_metadata: bool = False,
         check: str = "full",
         max_pixels: int = DEFAULT_LIMITS.max_pixels,
         max_bytes: int = DEFAULT_LIMITS.max_bytes,
@@ -127,6 +128,8 @@ class WriteDataset(beam.PTransform):
             color: `keep`, `rgb` or `gray`.
             quality: of re-encoded JPEGs, 1 to 100; None is 95.
             exif_orientation: `keep` the EXIF tag, or `apply` it to the pixels.
+            strip_metadata: whether image files lose GPS, EXIF, XMP, IPTC and texts, without a
+                change to their pixels.
             check: `full` or `header`.
             max_pixels: of an image; larger ones are rejected.
             max_bytes: of an image's file; larger ones are rejected.
@@ -157,6 +160,7 @@ class WriteDataset(beam.PTransform):
         size = self._pixels.resize
         if size and size.rule == "exact" and size.height * size.width > max_pixels:
             raise ValueError(f"resize {size} is more than max_pixels {max_pixels}")
+        self._strips = truth("strip_metadata", strip_metadata)
         self._check = one_of("check", check, CHECK_MODES)
         self._labelled = truth("labelled", labelled)
         features = _features(layout, self._labelled)
@@ -246,6 +250,7 @@ class WriteDataset(beam.PTransform):
                 waits=True,
                 embedder=self._embedder(),
                 fingerprints=self._dedupe != "off",
+                strips=self._strips,
             ),
             plan=self._plan,
             max_rejected=self._max_rejected,
@@ -283,6 +288,8 @@ class WriteDataset(beam.PTransform):
             options["files"] = self._files
         if self._dedupe == "drop":
             options["dedupe"] = self._dedupe
+        if self._strips:
+            options["strip_metadata"] = True
         if (embedding := self._embedding) is not None:
             # The content of the files: their location affects no byte.
             options["model"] = embedding.digests[0] or embedding.model

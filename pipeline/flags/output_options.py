@@ -215,6 +215,16 @@ PIXELS = (
         recorded=lambda config: config.pixels.exif_orientation,
         parameter=Parameter("EXIF orientation"),
     ),
+    Option(
+        name="strip_metadata",
+        is_switch=True,
+        help="remove GPS, EXIF, XMP, IPTC and texts from image files, without touching pixels; "
+        "orientation and color profile stay",
+        of_images=True,
+        # Without it, datasets of earlier versions are up to date.
+        recorded=lambda config: True if config.strip_metadata else NOT_RECORDED,
+        parameter=Parameter("Strip metadata"),
+    ),
 )
 
 EMBEDDINGS = (

@@ -228,6 +228,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         key_cells=flags.key_cells,
         dense_labels=flags.dense_labels,
         new_classes=flags.new_classes or "",
+        strip_metadata=flags.strip_metadata,
         keys=read_keys(flags, sample, labels.key),
     )
 

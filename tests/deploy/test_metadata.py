@@ -95,6 +95,7 @@ VALUES = {
     "overwrite": Values(["true", "false"], [], ["", "yes", "1"]),
     "dense_labels": Values(["true", "false"], [], ["", "yes", "1"]),
     "strict": Values(["true", "false"], [], ["", "yes", "1"]),
+    "strip_metadata": Values(["true", "false"], [], ["", "yes", "1"]),
     "max_pixels": Values(["1", "178956970"], ["", "0", "-1", "x", "1.5"]),
     "max_rejected": Values(
         ["0", "25", "1%", "0.5%", "100%", "0.01", ".5", "1.0", "1% or 10"],

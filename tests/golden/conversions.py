@@ -151,6 +151,7 @@ CONVERSIONS = {
     "never enlarged": Conversion({"resize": "longer=40,never_enlarge"}, "kinds", by_library=True),
     "gray": Conversion({"color": "gray"}, "kinds", by_library=True),
     "exif": Conversion({"exif_orientation": "apply"}, "kinds", by_library=True),
+    "stripped": Conversion({"strip_metadata": True}, "kinds"),
     # what is checked and left out
     "damaged": Conversion(
         {"images": "damaged/*/*", "label_from": "directory", "quarantine": "left/out", **_ALL}

@@ -163,6 +163,15 @@ def _exif_orientation(without: Made, made: Made) -> None:
     assert _shapes(made) == {(16, 12, 3)}
 
 
+def _strip_metadata(without: Made, made: Made) -> None:
+    """The orientation stays, and so does every pixel."""
+    assert _shapes(without) == _shapes(made) == {(12, 16, 3)}
+    for one, other in zip(read(without.dataset), read(made.dataset), strict=True):
+        before, after = one["image/encoded"], other["image/encoded"]
+        assert b"Ann" in before and b"Ann" not in after
+        assert after.endswith(before[before.index(b"\xff\xdb") :])
+
+
 def _model(without: Made, made: Made) -> None:
     assert without.ran.code == 2 and "--layout embedding needs --model" in without.ran.error()
     assert feature_names(made.dataset) == {"Feature", "Label"}
@@ -288,6 +297,7 @@ ROWS = {
     "--color": Row("gray", _color),
     "--quality": Row(30, _quality, {"resize": "64x48"}),
     "--exif_orientation": Row("apply", _exif_orientation, {**TURNED, **DIRECTORY}),
+    "--strip_metadata": Row(True, _strip_metadata, {**TURNED, **DIRECTORY}),
     "--model": Row("{in}/small.keras", _model, {"layout": "embedding"}),
     "--model_weights": Row(
         "{in}/b0.weights.h5", _model_weights, {"layout": "embedding", "model": "EfficientNetB0"}

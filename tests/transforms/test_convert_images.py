@@ -201,6 +201,7 @@ def stored_images(
             "source_content": bytes.fromhex(checked.content),
             **dict(zip(("format", "height", "width", "channels"), checked.info, strict=True)),
             "orientation": 0,
+            "gps": 0,
             "changes": ",".join(checked.changes),
             "source_height": None,
             "source_width": None,

@@ -33,6 +33,7 @@ COLUMNS: dict[str, Any] = {
     "width": 40,
     "channels": 3,
     "orientation": 0,
+    "gps": 0,
 }
 
 

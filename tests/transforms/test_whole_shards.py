@@ -28,7 +28,7 @@ def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> Sh
         "shard": NAME,
         "record": number,
         **dict.fromkeys(("offset", "length", "size", "version", "height", "width"), 100 + number),
-        **dict.fromkeys(("channels", "orientation"), 1),
+        **dict.fromkeys(("channels", "orientation", "gps"), 1),
         **dict.fromkeys(("changes", "source_height", "source_width", "perceptual_hash"), None),
         "content": bytes(16),
         "source_content": None,

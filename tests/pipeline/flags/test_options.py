@@ -87,7 +87,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         large = saved(picture("RGB", 520, 520, seed=seed), "PNG", compress_level=0)
         (folder / "large" / f"{seed}.png").write_bytes(large)
     exif = Image.Exif()
-    exif[0x0112] = 6
+    exif[0x0112], exif[0x013B] = 6, "Ann"
     (folder / "turned" / "cat").mkdir(parents=True)
     turned = saved(picture("RGB", 12, 16), "JPEG", exif=exif)
     (folder / "turned" / "cat" / "turned.jpg").write_bytes(turned)

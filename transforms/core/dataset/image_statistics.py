@@ -130,6 +130,7 @@ class Statistics:
     Attributes:
         formats: images of each stored format.
         orientations: files with each EXIF orientation, those without a tag left out.
+        gps: stored images with GPS coordinates.
         width: in pixels.
         height: in pixels.
         bytes: of the stored image.
@@ -144,6 +145,7 @@ class Statistics:
     bytes: Histogram = dataclasses.field(default_factory=Histogram)
     aspect: Histogram = dataclasses.field(default_factory=Histogram)
     samples: Samples = dataclasses.field(default_factory=Samples)
+    gps: int = 0
 
     def add(self, format_: str, *, height: int, width: int, size: int, orientation: int) -> None:
         """Counts one image.
@@ -168,6 +170,7 @@ class Statistics:
         """Adds the counts of `other`."""
         self.formats.update(other.formats)
         self.orientations.update(other.orientations)
+        self.gps += other.gps
         for name in _HISTOGRAMS:
             getattr(self, name).merge(getattr(other, name))
         self.samples.merge(other.samples)
@@ -180,6 +183,7 @@ class Statistics:
             "orientations": {str(tag): self.orientations[tag] for tag in sorted(self.orientations)},
             **{name: getattr(self, name).to_json() for name in _HISTOGRAMS},
             "samples": {name: [list(sample) for sample in classes[name]] for name in classes},
+            **({"gps": self.gps} if self.gps else {}),
         }
 
     @classmethod
@@ -196,6 +200,7 @@ class Statistics:
             Counter({int(tag): count for tag, count in data["orientations"].items()}),
             **{name: Histogram.from_json(data[name]) for name in _HISTOGRAMS},
             samples=Samples(samples),
+            gps=data.get("gps", 0),
         )
 
 
@@ -219,6 +224,8 @@ def describe(
         "images": records,
         "formats": counted["formats"],
         "orientations": counted["orientations"],
+        # Only images that someone should know about.
+        **({"gps": statistics.gps} if statistics.gps else {}),
         "width": counted["width"],
         "height": counted["height"],
         "bytes": counted["bytes"],

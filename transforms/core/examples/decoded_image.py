@@ -10,7 +10,8 @@ import functools
 
 from transforms.core.features.feature_sources import PIXELS, Role
 from transforms.core.features.layouts import Feature
-from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.exif import orientation_tag, read_tags
+from transforms.core.formats.stripping import strip_metadata
 from transforms.core.images.check import ImageInfo, Limits, checked_header, examine_image
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import AS_THEY_ARE, Original, PixelOptions
@@ -28,6 +29,7 @@ class Decoding:
         pixels: the changes to the pixels.
         with_hash: whether to hash the pixels that are decoded.
         model_shape: height, width and channels of a model's input, or None without a model.
+        strips: whether stored files lose their metadata.
     """
 
     features: tuple[Feature, ...]
@@ -36,6 +38,7 @@ class Decoding:
     pixels: PixelOptions = AS_THEY_ARE
     with_hash: bool = False
     model_shape: tuple[int, int, int] | None = None
+    strips: bool = False
 
     # Cached, because each image asks for both.
     @functools.cached_property
@@ -71,7 +74,9 @@ def decode_image(data: bytes, decoding: Decoding) -> CheckedImage:
         RejectedImageError: see `check_image`, `change_pixels`, `raw_pixels` and `input_pixels`;
             with reason `BAD_SHAPE` when its pixels are not of the shape of their feature.
     """
-    stored = _stored(data, decoding)
+    # What is checked is what is stored.
+    file = _stripped(data, decoding.limits) if decoding.strips else data
+    stored = _stored(file, decoding)
     return add_pixels(stored, decoding) if decoding.needs_pixels else stored
 
 
@@ -101,6 +106,15 @@ def add_pixels(stored: CheckedImage, decoding: Decoding) -> CheckedImage:
     return stored
 
 
+def _stripped(data: bytes, limits: Limits) -> bytes:
+    try:
+        header = checked_header(data, limits)
+    except RejectedImageError:
+        # It is rejected, or converted, which leaves all metadata out.
+        return data
+    return strip_metadata(data, header.format, orientation_tag(data, header.format))
+
+
 def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
     pixels, limits = decoding.pixels, decoding.limits
     if not decoding.stores_files:
@@ -115,9 +129,11 @@ def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
         )
         # Most JPEGs have no block for a tag, which the walk over their markers for the size shows.
         has_tag = header.has_app1 or header.format != "jpeg"
-        orientation = orientation_tag(data, header.format) if has_tag else 0
+        orientation, has_place = read_tags(data, header.format) if has_tag else (0, False)
         original = Original(info.height, info.width, 1)
-        return CheckedImage(data, info, original, (), perceptual_hash, orientation)
+        return CheckedImage(
+            data, info, original, (), perceptual_hash, orientation, has_place=has_place
+        )
     # This imports Pillow, which other runs do not need.
     from transforms.core.images.pixels import change_pixels
 

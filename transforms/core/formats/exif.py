@@ -1,4 +1,4 @@
-"""Reads the orientation from the metadata of an image file.
+"""Reads the orientation from the metadata of an image file, and whether it names a place.
 
 Pillow copies every tag of a block before it returns one, and a block of kilobytes can point
 thousands of tags at the same bytes. This module copies only the blocks themselves.
@@ -15,7 +15,7 @@ import zlib
 from typing import NamedTuple
 
 from transforms.core.formats.headers import CostlyImageError, jpeg_markers
-from transforms.core.formats.tiff import read_orientation
+from transforms.core.formats.tiff import GPS, has_place, read_orientation
 
 _MAX_PARTS = 1000
 _MAX_TEXT = 1 << 20
@@ -28,6 +28,9 @@ _EXIF = b"Exif\0\0"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _PNG_XMP = b"XML:com.adobe.xmp"
 _PNG_RAW_PROFILE = b"Raw profile type exif"
+# A block without these bytes names no place: only others are searched for its tags.
+_GPS_TAGS = (GPS.to_bytes(2, "big"), GPS.to_bytes(2, "little"))
+_XMP_GPS = b"exif:GPSLatitude"
 _XMP_ORIENTATION = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
@@ -46,12 +49,25 @@ def orientation_tag(data: bytes, format_: str) -> int:
     >>> orientation_tag(b"\xff\xd8\xff\xd9", "jpeg")
     0
     """
+    return read_tags(data, format_)[0]
+
+
+def read_tags(data: bytes, format_: str) -> tuple[int, bool]:
+    r"""See `orientation_tag`, and whether there are GPS coordinates in EXIF or XMP.
+
+    >>> read_tags(b"\xff\xd8\xff\xd9", "jpeg")
+    (0, False)
+    """
     if format_ not in _READERS:
-        return _NO_TAG
+        return _NO_TAG, False
     try:
-        return orientation_of(*_READERS[format_](data))
+        exif, xmp = _READERS[format_](data)
+        tag = orientation_of(exif, xmp)
+        # No calls: nearly all images name no place.
+        may_have = _GPS_TAGS[0] in exif or _GPS_TAGS[1] in exif
+        return tag, _XMP_GPS in xmp or (may_have and has_place(exif.removeprefix(_EXIF)))
     except (struct.error, IndexError, ValueError, zlib.error):
-        return _NO_TAG
+        return _NO_TAG, False
 
 
 def orientation_of(exif: bytes, xmp: bytes) -> int:

@@ -27,6 +27,11 @@ MAGIC = (b"II*\0", b"MM\0*", b"MM*\0", b"II\0*", b"II+\0", b"MM\0+")
 ORIENTATION = 0x0112
 """The tag of the orientation of an image."""
 
+GPS = 0x8825
+"""The tag of the directory with a place."""
+
+_LATITUDE, _LONGITUDE = 2, 4
+
 _WIDTH, _HEIGHT, _SAMPLES, _ROWS_PER_STRIP, _PLANAR = 256, 257, 277, 278, 284
 _TILE_WIDTH, _TILE_HEIGHT = 322, 323
 _SEPARATE_PLANES = 2
@@ -118,6 +123,21 @@ def read_orientation(block: bytes) -> int | None:
     except CostlyImageError:
         return None
     return found
+
+
+def has_place(block: bytes) -> bool:
+    """Whether an EXIF block has GPS coordinates; cameras also write the directory without them."""
+    structure = _structure(block)
+    if structure is None:
+        return False
+    try:
+        for tag in structure.tags():
+            if tag.number == GPS and (place := structure.number(tag)):
+                found = {each.number for each in structure._replace(first=place).tags()}
+                return found >= {_LATITUDE, _LONGITUDE}
+    except (CostlyImageError, struct.error):
+        pass
+    return False
 
 
 def check_tiff(data: bytes) -> None:

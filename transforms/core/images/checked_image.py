@@ -32,6 +32,7 @@ class CheckedImage(NamedTuple):
         stored_content: `content_hash` of `data`; empty when nothing is compared.
         embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
         is_reused: whether it is from a record of another dataset.
+        has_place: whether the bytes to store hold GPS coordinates.
         row: the plan of a record that is made of a row without an image.
         unread: bytes of `data` if they are not read, because the whole shard is copied.
     """
@@ -52,3 +53,4 @@ class CheckedImage(NamedTuple):
     row: ShardRow | None = None
     is_reused: bool = False
     unread: int = 0
+    has_place: bool = False

@@ -15,7 +15,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image, ImageFile
 
-from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.exif import read_tags
 from transforms.core.formats.headers import Header, image_format
 from transforms.core.images import pillow_images
 from transforms.core.images.check import (
@@ -95,7 +95,7 @@ def change_pixels(
             data, info, Original(info.height, info.width, 1), UNTOUCHED, perceptual_hash
         )
     if opened is None and options.exif_orientation == "keep":
-        orientation = orientation_tag(data, header.format) or 1
+        orientation = read_tags(data, header.format)[0] or 1
     image, scale = _decode_whole(data, header, opened, target, options, limits)
     recolored = _recolored(image, options)
     stored_format = _stored_format(data, header, recolored, options)
@@ -167,7 +167,7 @@ def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Examined:
             return _foreign(opened)
     orientation = 1
     if options.exif_orientation == "apply":
-        orientation = orientation_tag(data, header.format) or 1
+        orientation = read_tags(data, header.format)[0] or 1
     return header, orientation, None
 
 

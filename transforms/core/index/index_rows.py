@@ -41,6 +41,7 @@ class IndexRows:
                 checked.perceptual_hash,
                 checked.stored_content,
                 checked.content,
+                checked.has_place,
             )
         )
 
@@ -71,8 +72,8 @@ class IndexRows:
         import pyarrow as pa
 
         count = len(self.checked)
-        planned, infos, originals, changes, tags, hashes, contents, sources = (
-            zip(*self.checked, strict=True) if count else [()] * 8
+        planned, infos, originals, changes, tags, hashes, contents, sources, places = (
+            zip(*self.checked, strict=True) if count else [()] * 9
         )
         offsets: Sequence[int | None] = [None] * count
         if has_offsets:
@@ -95,6 +96,7 @@ class IndexRows:
                 None if value is None else value.to_bytes(HASH_BYTES, "big") for value in hashes
             ],
             "orientation": tags,
+            "gps": places,
             "changes": [None if each in ((), UNTOUCHED) else ",".join(each) for each in changes],
             **plan_columns(planned, many_labels),
             **_of_sizes(infos, originals),

@@ -39,7 +39,7 @@ HASH_BYTES = 8
 _HASHED = ("content", "source_content", "perceptual_hash")
 _REPEATED = (
     *("shard", "split", "label", "label.list.element"),
-    *("format", "height", "width", "channels", "orientation"),
+    *("format", "height", "width", "channels", "orientation", "gps"),
     *("changes", "source_height", "source_width"),
 )
 _DELTAS = ("record", "offset", "length", "size", "version", "label_id", "label_id.list.element")
@@ -94,6 +94,7 @@ def index_schema(*, many_labels: bool) -> pa.Schema:
         "width": size,
         "channels": small,
         "orientation": small,
+        "gps": small,
         "changes": text,
         "source_height": size,
         "source_width": size,

@@ -19,7 +19,7 @@ from transforms.core.rejections import Rejection
 STORED_COLUMNS = (
     *("shard", "record", "offset", "length", "key", "path", "size", "version"),
     *("content", "source_content", "perceptual_hash", "format", "height", "width", "channels"),
-    *("orientation", "changes", "source_height", "source_width"),
+    *("orientation", "gps", "changes", "source_height", "source_width"),
 )
 """The columns of an index that `stored_side` reads."""
 
@@ -68,6 +68,7 @@ class StoredImage(NamedTuple):
         changes: to its pixels; empty if it is stored as it is.
         original: height and width in the file.
         whole: the shard, if this is its first record and it may be copied; else None.
+        has_place: whether the stored image holds GPS coordinates.
     """
 
     base: int
@@ -83,13 +84,14 @@ class StoredImage(NamedTuple):
     changes: tuple[str, ...]
     original: tuple[int, int]
     whole: BaseShard | None = None
+    has_place: bool = False
 
     @classmethod
     def of_text(cls, text: str) -> StoredImage:
         """Reads the text in `LabelledImage.stored`."""
-        *fields, info, orientation, changes, original, whole = json.loads(text)
+        *fields, info, orientation, changes, original, whole, place = json.loads(text)
         rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
-        return cls._make([*fields, *rest, BaseShard(*whole) if whole else None])
+        return cls._make([*fields, *rest, BaseShard(*whole) if whole else None, bool(place)])
 
     def checked(self, data: bytes, *, changes_nothing: bool) -> CheckedImage:
         """The image as it was when it was checked for the base.
@@ -108,6 +110,7 @@ class StoredImage(NamedTuple):
             self.orientation,
             content=self.source_content,
             stored_content=self.content,
+            has_place=self.has_place,
         )
 
 
@@ -141,6 +144,7 @@ def stored_text(base: int, row: Mapping[str, Any], whole: BaseShard | None = Non
         row["changes"].split(",") if row["changes"] else [],
         [row["source_height"] or height, row["source_width"] or width],
         whole,
+        row["gps"],
     ]
     return json.dumps(stored, separators=(",", ":"))
 

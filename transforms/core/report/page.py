@@ -156,6 +156,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "rotated": sum(
             count for tag, count in statistics.get("orientations", {}).items() if tag in _ROTATED
         ),
+        "located": statistics.get("gps", 0),
         "are_turned": manifest["options"].get("exif_orientation") == "apply",
         "changes": [
             (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()

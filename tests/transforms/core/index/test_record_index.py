@@ -75,6 +75,7 @@ def test_every_column_of_an_image() -> None:
         "width": 40,
         "channels": 3,
         "orientation": 6,
+        "gps": 0,
         "changes": None,
         "source_height": None,
         "source_width": None,

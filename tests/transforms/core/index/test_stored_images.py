@@ -29,6 +29,7 @@ ROW: dict[str, Any] = {
     "width": 40,
     "channels": 3,
     "orientation": 6,
+    "gps": 1,
     "changes": None,
     "source_height": None,
     "source_width": None,
@@ -85,6 +86,7 @@ def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
     assert (stored.base, stored.shard, stored.record) == (0, ROW["shard"], 3)
     checked = stored.checked(b"image", changes_nothing=True)
     assert (checked.data, checked.changes, checked.orientation) == (b"image", (), 6)
+    assert checked.has_place
     assert checked.info == ImageInfo("jpeg", 30, 40, 3)
     assert checked.original == Original(30, 40, 1)
     assert checked.perceptual_hash == 15

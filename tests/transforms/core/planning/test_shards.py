@@ -68,6 +68,7 @@ def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb() -> None:
         "size": 1_000_000,
         "version": 2**60,
         "orientation": 6,
+        "gps": 1,
         "content": bytes(16),
         "source_content": bytes(16),
         "perceptual_hash": bytes(8),

@@ -1,0 +1,94 @@
+"""`--strip_metadata`, and how many images carry GPS coordinates without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.conftest import draw
+from tests.images import picture, saved
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset
+from tests.pipeline.reading import read
+
+FLAGS: dict[str, Any] = {"label_regex": r"(\w)[^/]*$", "num_shards": 2}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Six images: two with coordinates, one of them in XMP, and one with an empty directory."""
+    for number in range(3):
+        draw(tmp_path / "in" / f"plain-{number}.jpg", seed=number)
+    place = Image.Exif()
+    place.get_ifd(0x8825).update({1: "N", 2: (59.0, 19.0, 45.0), 3: "E", 4: (18.0, 4.0, 7.0)})
+    empty = Image.Exif()
+    empty.get_ifd(0x8825).update({0: b"\2\3\0\0"})
+    xmp = b'<x:xmpmeta exif:GPSLatitude="59,19.75N"/>'
+    kinds: dict[str, dict[str, Any]] = {
+        "place.jpg": {"format": "JPEG", "exif": place},
+        "empty.jpg": {"format": "JPEG", "exif": empty},
+        "xmp.webp": {"format": "WEBP", "xmp": xmp},
+    }
+    for seed, (name, kept) in enumerate(kinds.items(), 9):
+        path = tmp_path / "in" / name
+        path.write_bytes(saved(picture("RGB", 12, 16, seed=seed), kept.pop("format"), **kept))
+    return tmp_path / "in"
+
+
+def located(dataset: Dataset) -> int:
+    """How many images have coordinates, as the dataset says."""
+    found: int = json.loads((dataset.folder / "statistics.json").read_text()).get("gps", 0)
+    page = (dataset.folder / "report.html").read_text()
+    assert ("with GPS coordinates" in page) == bool(found)
+    return found
+
+
+def stored(dataset: Dataset) -> list[bytes]:
+    return [record["image/encoded"] for record in read(dataset)]
+
+
+def test_coordinates_are_counted(images: Path, tmp_path: Path) -> None:
+    flags = {**FLAGS, "images": f"{images}/*"}
+    made = make_dataset(tmp_path / "made" / "out", **flags)
+    assert located(made) == 2
+    # Images that are stored as they are have them too, and changed ones do not.
+    kept = make_dataset(tmp_path / "kept", transcode="auto", **flags)
+    assert located(kept) == 2
+    changed = make_dataset(tmp_path / "changed", resize="8x8", **flags)
+    assert located(changed) == 0
+    reused = make_dataset(tmp_path / "reused" / "out", reuse=made.folder, **flags)
+    assert digests(reused.folder) == digests(made.folder)
+
+
+def test_they_are_removed(images: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    flags = {**FLAGS, "images": f"{images}/*", "strip_metadata": True}
+    made = make_dataset(tmp_path / "made" / "out", **flags)
+    assert located(made) == 0
+    assert not any(b"Exif" in data or b"GPS" in data for data in stored(made))
+    plain = [path.read_bytes() for path in images.glob("plain-*")]
+    assert set(plain) < set(stored(made))
+    assert made.manifest["options"]["strip_metadata"] is True
+    check_sound(made.folder)
+    # A base with metadata is of no use, and one without gives the same bytes.
+    base = make_dataset(tmp_path / "base", **{**flags, "strip_metadata": None})
+    useless = convert(output=tmp_path / "useless" / "out", reuse=base.folder, **flags)
+    assert useless.code == 0
+    assert "it was made with another --strip_metadata" in caplog.text
+    assert digests(tmp_path / "useless" / "out") == digests(made.folder)
+    flags["seed"] = 3
+    reused = make_dataset(tmp_path / "reused" / "out", reuse=made.folder, **flags)
+    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
+    assert digests(reused.folder) == digests(fresh.folder)
+
+
+def test_copies_with_other_metadata_are_one_image_afterwards(tmp_path: Path) -> None:
+    """Exact duplicates are those of equal files; what is stored is compared as well."""
+    plain = saved(picture("RGB", 12, 16, seed=1), "JPEG")
+    (tmp_path / "a.jpg").write_bytes(plain)
+    commented = plain[:2] + b"\xff\xfe\x00\x06secr" + plain[2:]
+    (tmp_path / "b.jpg").write_bytes(commented)
+    made = make_dataset(tmp_path / "out", images=f"{tmp_path}/*.jpg", strip_metadata=True, **FLAGS)
+    assert stored(made) == [plain, plain]
