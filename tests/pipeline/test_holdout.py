@@ -11,6 +11,7 @@ import pytest
 
 from tests.images import saved, scene
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan
+from tests.servers.gcs import GcsServer
 
 SIZE = (180, 240)
 
@@ -120,3 +121,15 @@ def test_what_cannot_be_compared_is_refused(
         assert (ran.code, problem in ran.error()) == (2, True), ran.err
     ran = convert(output=tmp_path / "out", holdout=bench.folder, dedupe="off", **flags)
     assert "--holdout cannot be used with --dedupe off" in ran.error()
+
+
+@pytest.mark.slow
+def test_a_holdout_in_a_bucket(
+    bench: Dataset, flags: dict[str, Any], tmp_path: Path, gcs: GcsServer
+) -> None:
+    gcs.make_bucket("sets")
+    gcs.put_folder("sets", "bench/", bench.folder)
+    given = {**flags, "holdout": "gs://sets/bench:test", "dedupe": "drop"}
+    made = make_dataset(tmp_path / "out", **given)
+    [line] = made.rejected
+    assert line["detail"].endswith("in --holdout gs://sets/bench, split test")
