@@ -22,7 +22,7 @@ from tests.pipeline.annotated import (
 )
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from tests.servers.gcs import GcsServer
-from tests.transforms.core.annotations.test_voc_xml import REAL
+from tests.transforms.core.annotations.test_voc_xml import VOC2007
 
 OURS = {"image/class/label", "image/class/text"}
 """Features that the scripts do not write."""
@@ -216,7 +216,7 @@ def voc(tmp_path: Path) -> dict[str, Any]:
     """The real file `000001.xml`, and one of an image without objects."""
     folder = tmp_path / "VOC2007"
     (folder / "Annotations").mkdir(parents=True)
-    (folder / "Annotations/000001.xml").write_bytes(REAL)
+    (folder / "Annotations/000001.xml").write_bytes(VOC2007)
     empty = "<annotation><filename>2.jpg</filename></annotation>"
     (folder / "Annotations/2.xml").write_text(empty)
     write_image(folder / "JPEGImages/000001.jpg", 353, 500)
