@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from transforms.core.dataset.image_statistics import Sample, Statistics
+from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import UNTOUCHED
 from transforms.core.index.index_rows import IndexRows
 from transforms.core.planning.row_cells import class_texts
 from transforms.core.rejections import Rejection
-from transforms.metrics import PROGRESS
+from transforms.metrics import PROGRESS, counter, distribution
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
@@ -112,3 +116,22 @@ class ShardCounter:
             "pixels": dict(sorted(self.pixels.items())),
             "statistics": self.statistics.to_json() if self.of_images else {},
         }
+
+
+def count_shard(summary: ShardSummary, seconds: float, *, is_read: bool) -> None:
+    """Adds a shard that was written to Beam's metrics, and logs it.
+
+    Args:
+        summary: of the shard.
+        seconds: from its beginning to its last record.
+        is_read: whether its images were read, not a whole shard copied.
+    """
+    counter("shards_written").inc()
+    counter("images_written").inc(summary.records)
+    counter("images_rejected").inc(len(summary.rejections))
+    counter("bytes_read").inc(summary.image_bytes if is_read else 0)
+    counter("bytes_written").inc(summary.bytes)
+    distribution("shard_msec").update(int(seconds * 1000))
+    rejected, size = len(summary.rejections), summary.bytes
+    message = "%s: %d records, %d rejected, %d bytes in %.1f s"
+    _LOGGER.info(message, summary.file, summary.records, rejected, size, seconds)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import logging
+import itertools
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.io.filesystem import CompressedFile, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -33,17 +33,18 @@ from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
 from transforms.core.rejections import Reason
-from transforms.metrics import PROGRESS, counter, distribution
+from transforms.metrics import PROGRESS, counter
 from transforms.published_shards import PublishedShards, read_published
+from transforms.record_stream import RecordStream, write_records
 from transforms.runners import runs_in_process
 from transforms.shard_converter import Converter, Planned
-from transforms.shard_counter import ShardCounter
-from transforms.shard_finisher import ShardFinisher
+from transforms.shard_counter import ShardCounter, count_shard
+from transforms.shard_finisher import ShardFinisher, ShardOverlap, Writing
 from transforms.staging import is_whole
-from transforms.storage.checksummed_file import ChecksummedFile, Writable
+from transforms.storage.checksummed_file import ChecksummedFile
 from transforms.storage.files import join, read_sidecar, sidecar_path, storage_of
 from transforms.storage.interface import READERS
-from transforms.storage.read_ahead import ReadAhead
+from transforms.storage.read_ahead import ReadAhead, files_ahead
 from transforms.whole_shards import copy_whole
 from transforms.written_index import read_written_index
 
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     _Finished = tuple[ShardSummary, pa.Table]
-
-_LOGGER = logging.getLogger(__name__)
 
 _FINGERPRINTS = "fingerprints"
 
@@ -141,6 +140,7 @@ class _WriteShardFn(beam.DoFn):
         self._recipes = RecipeMaker(self._options_digest, self._libraries)
         self._published = PublishedShards()
         self._finisher: ShardFinisher[_Finished] = ShardFinisher()
+        self._overlap = ShardOverlap()
         if self._compare_only:
             self._published = read_published(self._output, per_image=self._per_image)
         else:
@@ -166,16 +166,14 @@ class _WriteShardFn(beam.DoFn):
             PROGRESS.advance(len(images), len(finished[0].rejections))
             yield from self._outputs(*finished)
             return
-        try:
-            self._write(name, recipes, images)
-        except BaseException:
-            # The run ends, and gives its lock back.
-            self._finisher.abandon()
-            raise
+        with self._abandoned_if_it_fails():
+            self._overlap.write(self._write(name, recipes, images))
         for former in self._finisher.finished():
             yield from self._outputs(*former)
 
     def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
+        with self._abandoned_if_it_fails():
+            self._overlap.complete()
         # Beam keeps the outputs of a bundle only if all of it succeeds.
         for former in self._finisher.all_finished():
             for output in self._outputs(*former):
@@ -186,7 +184,18 @@ class _WriteShardFn(beam.DoFn):
                     yield GlobalWindows.windowed_value(output)
 
     def teardown(self) -> None:
+        self._overlap.abandon()
         self._finisher.close()
+
+    @contextlib.contextmanager
+    def _abandoned_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            # The run ends, and gives its lock back.
+            self._overlap.abandon()
+            self._finisher.abandon()
+            raise
 
     def _outputs(
         self, summary: ShardSummary, index: pa.Table
@@ -209,7 +218,7 @@ class _WriteShardFn(beam.DoFn):
         shard_counter = ShardCounter(name, self._converter.of_images)
         examples = self._converter.encode(shard_counter.observe(self._converter.load(images)))
         with open(os.devnull, "wb") as nowhere:
-            file = self._write_to(nowhere, examples)
+            file = write_records(self._sink, nowhere, examples)
         is_same = (file.bytes, file.crc32c) == (published["bytes"], published["crc32c"])
         return published["recipe"] if is_same else recipe
 
@@ -228,7 +237,7 @@ class _WriteShardFn(beam.DoFn):
         is_same = not summary.records or has_fingerprints(index) == self._converter.fingerprints
         return (summary, index) if is_same else None
 
-    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> None:
+    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
@@ -237,14 +246,19 @@ class _WriteShardFn(beam.DoFn):
         staged = self._copied(name, recipes, images, shard_counter)
         if staged is not None:
             partial = ""
+            yield
+            yield
         else:
             loaded = shard_counter.observe(self._converter.load(images))
             examples = shard_counter.observe_examples(self._converter.encode(loaded))
+            yield
             with contextlib.ExitStack() as files:
-                staged = self._stage(files, partial, name, recipes, examples, shard_counter)
+                first = max(0, len(images) - files_ahead())
+                writing = self._stage(files, partial, name, recipes, examples, shard_counter, first)
+                staged = yield from writing
                 opened = files.pop_all()
         summary = dataclasses.replace(staged, **shard_counter.counts())
-        self._count(summary, time.monotonic() - started, is_read=bool(partial))
+        count_shard(summary, time.monotonic() - started, is_read=bool(partial))
         if shard_counter.reused:
             counter("images_reused").inc(shard_counter.reused)
         self._finisher.begin(
@@ -308,10 +322,18 @@ class _WriteShardFn(beam.DoFn):
         recipes: Recipes,
         examples: Iterable[bytes],
         shard_counter: ShardCounter,
-    ) -> ShardSummary:
-        """Writes the shard to `partial`, which is synced when `files` are closed."""
+        first: int,
+    ) -> Generator[None, None, ShardSummary]:
+        """Writes the shard to `partial`, which is synced when `files` are closed.
+
+        Pauses after `first` records.
+        """
         writer = files.enter_context(storage_of(partial).open_writer(partial))
-        file = self._write_to(writer, examples)
+        stream = RecordStream(self._sink, writer)
+        stream.write(itertools.islice(examples, first))
+        yield
+        stream.write(examples)
+        file = stream.close()
         recipe = recipes.changed if shard_counter.is_changed else recipes.unchanged
         return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
 
@@ -320,35 +342,6 @@ class _WriteShardFn(beam.DoFn):
         storage = storage_of(partial)
         # The sidecar is renamed in the same folder, and then synced with it.
         storage.rename(partial, self._staged(summary.file, summary.recipe), is_synced=False)
-
-    def _write_file(self, path: str, examples: Iterable[bytes]) -> ChecksummedFile:
-        """One TFRecord file."""
-        with storage_of(path).open_writer(path) as sink_file:
-            return self._write_to(sink_file, examples)
-
-    def _write_to(self, sink_file: Writable, examples: Iterable[bytes]) -> ChecksummedFile:
-        file = ChecksummedFile(sink_file)
-        stream = self._compressed(file)
-        for example in examples:
-            self._sink.write_record(stream, example)
-        stream.close()
-        return file
-
-    def _compressed(self, file: ChecksummedFile) -> Any:
-        if self._sink.compression_type == CompressionTypes.GZIP:
-            return CompressedFile(file, CompressionTypes.GZIP)
-        return file
-
-    def _count(self, summary: ShardSummary, seconds: float, *, is_read: bool) -> None:
-        counter("shards_written").inc()
-        counter("images_written").inc(summary.records)
-        counter("images_rejected").inc(len(summary.rejections))
-        counter("bytes_read").inc(summary.image_bytes if is_read else 0)
-        counter("bytes_written").inc(summary.bytes)
-        distribution("shard_msec").update(int(seconds * 1000))
-        rejected, size = len(summary.rejections), summary.bytes
-        message = "%s: %d records, %d rejected, %d bytes in %.1f s"
-        _LOGGER.info(message, summary.file, summary.records, rejected, size, seconds)
 
     def _staged(self, name: str, recipe: str) -> str:
         return join(self._staging, f"{name}.{recipe}")
@@ -370,18 +363,22 @@ class _WriteImagesFn(_WriteShardFn):
         recipes: Recipes,
         examples: Iterable[bytes],
         shard_counter: ShardCounter,
-    ) -> ShardSummary:
+        first: int,
+    ) -> Generator[None, None, ShardSummary]:
         storage_of(partial).make_directory(partial)
 
         def write(numbered: tuple[int, bytes]) -> ChecksummedFile:
             number, example = numbered
-            return self._write_file(join(partial, f"{number:07d}"), [example])
+            path = join(partial, f"{number:07d}")
+            with storage_of(path).open_writer(path) as file:
+                return write_records(self._sink, file, [example])
 
         written = list(
             ReadAhead(threads=READERS).map(
                 write, enumerate(examples), size=lambda numbered: len(numbered[1])
             )
         )
+        yield
         return ShardSummary(
             file=name,
             recipe=recipes.changed if shard_counter.is_changed else recipes.unchanged,

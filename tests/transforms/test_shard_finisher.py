@@ -1,4 +1,4 @@
-"""Shards are finished in their order, beside the next one, and no error is lost."""
+"""Shards overlap with the next one, are finished in their order, and no error is lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from transforms.shard_finisher import ShardFinisher
+from transforms.shard_finisher import ShardFinisher, ShardOverlap, Writing
 
 
 def test_one_shard_is_finished_beside_the_next() -> None:
@@ -49,3 +49,67 @@ def test_what_is_abandoned_has_ended() -> None:
     assert done == ["a 1.0"]
     assert list(finisher.all_finished()) == []
     finisher.close()
+
+
+def writing(shard: str, done: list[str], fails_at: str = "") -> Writing:
+    def do(what: str) -> None:
+        done.append(f"{what} {shard}")
+        if what == fails_at:
+            raise OSError(5, "Input/output error")
+
+    try:
+        do("read")
+        yield
+        do("write")
+        yield
+        do("complete")
+    finally:
+        done.append(f"close {shard}")
+
+
+def test_a_shard_is_read_before_the_last_records_of_the_former_one() -> None:
+    overlap, done = ShardOverlap(), list[str]()
+    overlap.write(writing("a", done))
+    overlap.write(writing("b", done))
+    first = ["read a", "write a", "read b", "complete a", "close a", "write b"]
+    assert done == first
+    overlap.complete()
+    overlap.complete()
+    overlap.abandon()
+    assert done == [*first, "complete b", "close b"]
+
+
+@pytest.mark.parametrize(
+    ("fails_at", "expected"),
+    [
+        # The former shard is complete, and a rerun finds it.
+        ("read", ["read b", "close b", "complete a", "close a"]),
+        ("write", ["read b", "complete a", "close a", "write b", "close b"]),
+    ],
+)
+def test_a_shard_that_fails_leaves_the_former_one_complete(
+    fails_at: str, expected: list[str]
+) -> None:
+    overlap, done = ShardOverlap(), list[str]()
+    overlap.write(writing("a", done))
+    del done[:]
+    with pytest.raises(OSError, match="Input/output"):
+        overlap.write(writing("b", done, fails_at))
+    overlap.abandon()
+    assert done == expected
+
+
+def test_a_shard_that_cannot_be_completed_closes_the_next_one() -> None:
+    overlap, done = ShardOverlap(), list[str]()
+    overlap.write(writing("a", done, "complete"))
+    with pytest.raises(OSError, match="Input/output"):
+        overlap.write(writing("b", done))
+    assert done[2:] == ["read b", "complete a", "close a", "close b"]
+
+
+def test_an_abandoned_shard_is_closed() -> None:
+    overlap, done = ShardOverlap(), list[str]()
+    overlap.write(writing("a", done))
+    overlap.abandon()
+    overlap.complete()
+    assert done == ["read a", "write a", "close a"]

@@ -25,6 +25,7 @@ from transforms.core.index.record_index import FRAME_BYTES
 from transforms.core.planning.shards import shard_recipe
 from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
+from transforms.record_stream import RecordStream
 from transforms.storage.checksummed_file import ChecksummedFile
 from transforms.storage.local.local_storage import LocalStorage
 from transforms.write_shards import WriteShards, _WriteShardFn
@@ -303,6 +304,29 @@ def test_the_next_shard_is_read_while_one_is_finished(
     assert waited == [True] * 3
     assert sorted(summary.file for summary in written) == [name for name, _ in shards]
     assert len(staged(tmp_path / "out")) == 3
+
+
+def test_the_next_shard_is_read_before_one_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise no thread has an image to decode between two shards."""
+    images = plan(tmp_path, ["1.jpg", "2.jpg", "3.jpg"])
+    shards = [(f"train-0000{at}-of-00003.tfrecord", [image]) for at, image in enumerate(images)]
+    done: list[str] = []
+    load, close = ImageConverter.load, RecordStream.close
+
+    def noted(converter: ImageConverter, planned: list[ShardImage]) -> Any:
+        done.append("read")
+        return load(converter, planned)
+
+    def complete(stream: RecordStream) -> Any:
+        done.append("complete")
+        return close(stream)
+
+    monkeypatch.setattr(ImageConverter, "load", noted)
+    monkeypatch.setattr(RecordStream, "close", complete)
+    write(tmp_path, tmp_path / "out", shards)
+    assert done == ["read", "read", "complete", "read", "complete", "complete"]
 
 
 def test_a_shard_that_fails_waits_for_the_former_one(

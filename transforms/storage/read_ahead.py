@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
@@ -51,6 +51,11 @@ def reading_threads(root: str, *, waits: bool = False) -> int:
 def read_together(root: str, *, waits: bool = False) -> int:
     """The files that a thread gets at once: one if it waits for each; see `reading_threads`."""
     return 1 if waits or storage_of(root).is_remote else _TOGETHER
+
+
+def files_ahead() -> int:
+    """The local files in flight at most."""
+    return _AHEAD_OF_CORE * process_cores()
 
 
 def read_ahead_bytes(processes: int, cores: int) -> int:
@@ -125,11 +130,25 @@ class ReadAhead:
     ) -> Iterator[Result]:
         """Results in the order of the items; a bounded number of them is buffered.
 
+        The first items are begun by this call, not when the first result is requested.
+
         Args:
             function: called in another thread.
             items: the arguments of the calls.
             size: bytes of an item's result; by default, too few to count.
         """
+        results = self._results(function, items, size)
+        next(results)
+        return cast(Iterator[Result], results)
+
+    def _results(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        size: Callable[[Item], int],
+    ) -> Iterator[Result | None]:
+        """None when the first items have begun, and then the results."""
+        has_begun = False
         pool = _shared_pool(self._threads)
         waiting: collections.deque[tuple[Future[_Done[Result]], int, int]] = collections.deque()
         held_items = held_bytes = 0
@@ -142,6 +161,9 @@ class ReadAhead:
                         held_items + len(group) > self._max_items
                         or held_bytes + group_bytes > self._max_bytes // _CONSUMERS.count
                     ):
+                        if not has_begun:
+                            has_begun = True
+                            yield None
                         future, future_items, future_bytes = waiting.popleft()
                         yield from _each(*future.result())
                         held_items -= future_items
@@ -150,6 +172,8 @@ class ReadAhead:
                     waiting.append((future, len(group), group_bytes))
                     held_items += len(group)
                     held_bytes += group_bytes
+                if not has_begun:
+                    yield None
                 while waiting:
                     yield from _each(*waiting.popleft()[0].result())
             finally:

@@ -72,6 +72,15 @@ def test_only_so_many_items_wait() -> None:
     assert items.pulled == 100
 
 
+def test_the_first_items_begin_before_a_result_is_wanted() -> None:
+    items = Counted(100)
+    begun = threading.Event()
+    results = read_ahead().map(lambda _: begun.set(), items, size=one_byte)
+    assert begun.wait(20)
+    assert items.pulled == AHEAD + 1
+    assert len(list(results)) == 100
+
+
 def test_bytes_that_were_taken_make_room() -> None:
     items = Counted(40)
 
