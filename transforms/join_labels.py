@@ -22,7 +22,6 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
-from transforms.lineage import report_source
 from transforms.look_up_images import LookUpImages
 from transforms.match_sides import JoinGroup, match_sides
 from transforms.metrics import PROGRESS, counter
@@ -36,6 +35,7 @@ from transforms.read_source import SourceReader
 from transforms.runners import runs_in_process
 from transforms.spread_elements import SpreadElements
 from transforms.storage.files import storage_of
+from transforms.storage.lineage import report_source
 
 # The modules of these types have no postponed annotations: RowCoder would pickle every field whose
 # type is only a name, and a runner that is not Python could not read it.

@@ -27,11 +27,11 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import Count, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow
-from transforms.lineage import report_source
 from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
 from transforms.open_labels import open_labels
 from transforms.plan_shards import every_shard
+from transforms.storage.lineage import report_source
 
 _TOTALS = "totals"
 _REJECTIONS = "rejections"

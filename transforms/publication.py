@@ -30,9 +30,9 @@ from transforms.core.dataset.output_names import (
     waiting_file,
 )
 from transforms.core.records import RejectedPart
-from transforms.lineage import report_sink
 from transforms.staging import check_output, staged_files
 from transforms.storage.files import join, read_manifest, storage_of
+from transforms.storage.lineage import report_sink
 from transforms.storage.output_changes import Leftover, OutputChanges, Put, changes_of
 from transforms.stored_records import open_stored
 

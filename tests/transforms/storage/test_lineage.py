@@ -8,7 +8,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics.metric import Lineage
 
-from transforms.lineage import report_sink, report_source
+from transforms.storage.lineage import report_sink, report_source
 
 
 def reported(label: str, report: Callable[[str], None], path: str) -> set[str]:
