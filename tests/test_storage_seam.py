@@ -15,7 +15,6 @@ SCHEME_READERS = {
     "pipeline.run.beam_import": "words of a command line, before Beam may be imported",
     "transforms.copy_rejected": "the name of a copy has that of its original in it",
     "transforms.core.planning.image_lists": "what a cell of a row names; the core opens nothing",
-    "transforms.lineage": "Beam's lineage knows a bucket by the slash after its scheme and name",
     "transforms.core.planning.keys": "where the path in a name begins; the core opens nothing",
 }
 
