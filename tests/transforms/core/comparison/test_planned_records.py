@@ -26,6 +26,7 @@ ROW: dict[str, Any] = {
     "width": 40,
     "channels": 3,
     "orientation": 0,
+    "gps": 0,
     "changes": None,
     "source_height": None,
     "source_width": None,
