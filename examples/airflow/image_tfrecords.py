@@ -50,21 +50,24 @@ def flags(context: Any, **_: Any) -> dict[str, Any]:
         "label_file": params["labels"],
         "output": output_of(context),
         **RUNNERS[params["runner"]],
-        **with_known_classes(context),
+        **with_former_version(context),
     }
 
 
-def with_known_classes(context: Any) -> dict[str, Any]:
-    """The flags of the run; by default, classes keep the ids of the version before."""
+def with_former_version(context: Any) -> dict[str, Any]:
+    """The flags of the run; by default with class ids and records of the version before."""
     own = dict(context["params"]["flags"])
+    former = dict(context["ti"].xcom_pull(task_ids="find_former"))
+    if own.get("layout") == "rows":
+        former = {}
     if "class_names" in own or own.get("label_from") == "none":
-        return own
-    former = context["ti"].xcom_pull(task_ids="find_former")
-    if former:
-        return {"class_names": former, "new_classes": "append", **own}
-    # The first version has no known classes.
-    own.pop("new_classes", None)
-    return own
+        former.pop("class_names", None)
+    elif "class_names" in former:
+        former["new_classes"] = "append"
+    else:
+        # The first version has no known classes.
+        own.pop("new_classes", None)
+    return {**former, **own}
 
 
 with DAG(

@@ -136,16 +136,17 @@ class VerifyOperator(BaseOperator):
 
 
 @task.external_python(python=PYTHON, expect_airflow=False, execution_timeout=timedelta(minutes=10))
-def find_former(base: str, version: str) -> str | None:
-    """The folder of the newest earlier version; None if it has no classes, and for the first one.
+def find_former(base: str, version: str) -> dict[str, str]:
+    """The flags that name the newest earlier version; none for the first one.
 
     Later versions do not count, so a run that is repeated finds the same one. Integer labels that
-    labels.txt cannot list are their own ids.
+    labels.txt cannot list are their own ids. Records of another release's format are not reused.
     """
     import glob
     import re
 
-    from transforms.storage.files import join, storage_of
+    from transforms.core.dataset.manifest import ManifestError
+    from transforms.storage.files import join, read_manifest, storage_of
 
     found = storage_of(base).list_files(join(glob.escape(base), "*", "manifest.json"))
     days = [file.uri.split("/")[-2] for file in found]
@@ -153,10 +154,17 @@ def find_former(base: str, version: str) -> str | None:
         day for day in days if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}", day) and day < version
     ]
     if not earlier:
-        return None
-    former = join(base, max(earlier))
+        return {}
+    former, flags = join(base, max(earlier)), {}
+    try:
+        read_manifest(join(former, "manifest.json"))
+        flags["reuse"] = former
+    except ManifestError as error:
+        print(f"no record is reused: {error}")
     labels = storage_of(former).find(join(former, "labels.txt"))
-    return former if labels and labels.size else None
+    if labels and labels.size:
+        flags["class_names"] = former
+    return flags
 
 
 @task.external_python(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -13,7 +14,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from tests.pipeline.commands import ROOT
+from tests.conftest import draw
+from tests.pipeline.commands import ROOT, make_dataset
+from transforms.storage import files
 
 DAGS = ROOT / "examples" / "airflow"
 OURS = ("image_tfrecords_tasks", "image_tfrecords", "image_tfrecords_flex")
@@ -134,11 +137,12 @@ def test_dags_have_tags_time_outs_a_time_zone_and_an_asset(dags: dict[str, Modul
 
 
 def test_the_former_version_is_the_newest_one_before(
-    dags: dict[str, ModuleType], tmp_path: Path
+    dags: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(files, "read_manifest", lambda path: {})
     find = dags["image_tfrecords_tasks"].find_former.function
     base = str(tmp_path / "[versions]")
-    assert find(base, "2024-01-02") is None
+    assert find(base, "2024-01-02") == {}
     for day in ("2023-12-31", "2024-01-02", "2024-01-05", "2024-02-01", "2024-01-04-test"):
         (tmp_path / "[versions]" / day).mkdir(parents=True)
         (tmp_path / "[versions]" / day / "manifest.json").touch()
@@ -147,35 +151,64 @@ def test_the_former_version_is_the_newest_one_before(
     (tmp_path / "[versions]" / "2024-01-03").mkdir()
     former = {day: find(base, day) for day in ("2023-12-31", "2024-01-02", "2024-01-04")}
     assert former == {
-        "2023-12-31": None,
-        "2024-01-02": f"{base}/2023-12-31",
-        "2024-01-04": f"{base}/2024-01-02",
+        "2023-12-31": {},
+        "2024-01-02": {name: f"{base}/2023-12-31" for name in ("reuse", "class_names")},
+        "2024-01-04": {name: f"{base}/2024-01-02" for name in ("reuse", "class_names")},
     }
     # Integers that labels.txt cannot list are their own ids; without labels there is no file.
     labels = tmp_path / "[versions]" / "2024-01-02" / "labels.txt"
     labels.write_text("")
-    assert find(base, "2024-01-04") is None
+    assert find(base, "2024-01-04") == {"reuse": f"{base}/2024-01-02"}
     labels.unlink()
-    assert find(base, "2024-01-04") is None
+    assert find(base, "2024-01-04") == {"reuse": f"{base}/2024-01-02"}
+
+
+def test_records_of_another_format_are_not_reused(
+    dags: dict[str, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw(tmp_path / "in" / "cat" / "1.jpg")
+    dataset = make_dataset(
+        tmp_path / "2024-01-01", images=f"{tmp_path}/in/*/*.jpg", label_from="directory"
+    )
+    find = dags["image_tfrecords_tasks"].find_former.function
+    flags = {"class_names": str(dataset.folder)}
+    assert find(str(tmp_path), "2024-01-02") == {**flags, "reuse": str(dataset.folder)}
+    manifest = dataset.folder / "manifest.json"
+    manifest.write_text(
+        re.sub('"format_version": [0-9]+', '"format_version": 99', manifest.read_text())
+    )
+    capsys.readouterr()
+    assert find(str(tmp_path), "2024-01-02") == flags
+    assert "no record is reused: " in capsys.readouterr().out
+
+
+BOTH = {"reuse": "b/1", "class_names": "b/1"}
+REUSE = {"reuse": "b/1"}
 
 
 @pytest.mark.parametrize(
     ("former", "own", "flags"),
     [
-        ("b/1", {"seed": 1}, {"class_names": "b/1", "new_classes": "append", "seed": 1}),
-        ("b/1", {"new_classes": "refuse"}, {"class_names": "b/1", "new_classes": "refuse"}),
-        ("b/1", {"class_names": None}, {"class_names": None}),
-        ("b/1", {"label_from": "none"}, {"label_from": "none"}),
-        (None, {"new_classes": "refuse", "seed": 1}, {"seed": 1}),
-        (None, {"class_names": "a"}, {"class_names": "a"}),
+        (BOTH, {"seed": 1}, {**BOTH, "new_classes": "append", "seed": 1}),
+        (BOTH, {"new_classes": "refuse"}, {**BOTH, "new_classes": "refuse"}),
+        (BOTH, {"class_names": None}, {**REUSE, "class_names": None}),
+        (BOTH, {"label_from": "none"}, {**REUSE, "label_from": "none"}),
+        (BOTH, {"reuse": None}, {**BOTH, "reuse": None, "new_classes": "append"}),
+        (REUSE, {"new_classes": "refuse"}, REUSE),
+        (BOTH, {"layout": "rows"}, {"layout": "rows"}),
+        ({}, {"new_classes": "refuse", "seed": 1}, {"seed": 1}),
+        ({}, {"class_names": "a"}, {"class_names": "a"}),
     ],
 )
-def test_classes_keep_their_ids_unless_the_flags_say_otherwise(
-    dags: dict[str, ModuleType], former: str | None, own: dict[str, Any], flags: dict[str, Any]
+def test_the_version_before_gives_ids_and_records_unless_the_flags_say_otherwise(
+    dags: dict[str, ModuleType],
+    former: dict[str, str],
+    own: dict[str, Any],
+    flags: dict[str, Any],
 ) -> None:
     task = MagicMock(xcom_pull=lambda task_ids: {"find_former": former}[task_ids])
     context = {"params": {"flags": own}, "ti": task}
-    assert dags["image_tfrecords"].with_known_classes(context) == flags
+    assert dags["image_tfrecords"].with_former_version(context) == flags
 
 
 @pytest.mark.parametrize(

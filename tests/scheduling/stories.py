@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.dataflow.submitting import copy_tree
-from tests.pipeline.commands import snapshot
+from tests.images import picture, saved
+from tests.pipeline.commands import ROOT, arguments, snapshot
 from tests.scheduling.airflow_runs import Airflow, Ran, ended, kill_converter
 from tests.servers.dataflow import DataflowServer
 from tests.servers.gcs import GcsServer, serve_gcs
@@ -64,6 +68,20 @@ class Stored(NamedTuple):
     reads: dict[str, int]
 
 
+class Days(NamedTuple):
+    """Runs for two dates.
+
+    Attributes:
+        first: of the earlier date.
+        second: of the later date; `objects` has the versions of both.
+        fresh: what `convert` makes on that date without records of the first.
+    """
+
+    first: Ran
+    second: Stored
+    fresh: Stored
+
+
 def fill_bucket(gcs: GcsServer, folder: Path) -> None:
     """Stores the inputs."""
     gcs.make_bucket(BUCKET)
@@ -102,18 +120,48 @@ def on_this_disk(site: Site) -> Twice:
     return Twice(first, made, second, snapshot(base))
 
 
-def with_a_new_class(site: Site) -> tuple[Ran, Ran, dict[str, str]]:
-    """The second version has a class that is before the others in the alphabet.
+def day_after_day(site: Site) -> Days:
+    """On the second day, of 100 images one is new, one has another label, and one is gone.
 
-    Returns:
-        both runs, and `labels.txt` of each version.
+    The new image has a class that is before the others in the alphabet.
     """
-    params = inputs(site.folder, "classes")
-    fewer = {**params, "images": f"{site.folder}/photos/[df]*/*.jpg"}
-    first = site.airflow.run(DAG, DAY, {}, **fewer)
-    second = site.airflow.run(DAG, LATER, {}, **params)
-    base = site.folder / "classes"
-    return first, second, {day: (base / day / "labels.txt").read_text() for day in (DAY, LATER)}
+    directory = site.folder / "days"
+    directory.mkdir()
+    place = f"gs://{BUCKET}"
+    labels = {f"{number:03}": ("dog", "fox")[number % 2] for number in range(100)}
+    params = inputs(place, "days")
+    with serve_gcs(directory) as gcs:
+        gcs.make_bucket(BUCKET)
+        for number, stem in enumerate(labels):
+            image = saved(picture("RGB", 12, 16, seed=number), "JPEG")
+            gcs.put(BUCKET, f"photos/all/{stem}.jpg", image)
+        put_labels(gcs, labels)
+        first = site.airflow.run(DAG, DAY, gcs.environment, **params)
+        gcs.delete(BUCKET, "photos/all/050.jpg")
+        gcs.put(BUCKET, "photos/all/new.jpg", saved(picture("RGB", 12, 16, seed=100), "JPEG"))
+        del labels["050"]
+        put_labels(gcs, {**labels, "007": "dog", "new": "ant"})
+        gcs.reset()
+        second = stored(site.airflow.run(DAG, LATER, gcs.environment, **params), gcs, "days")
+        flags = {name: params[name] for name in ("images", "labels")}
+        former = {"class_names": f"{place}/days/{DAY}", "new_classes": "append"}
+        words = arguments(**flags, **FLAGS, **former, output=f"{place}/fresh/{LATER}")
+        fresh = subprocess.run(
+            [sys.executable, "-m", "pipeline.convert", *words],
+            cwd=ROOT,
+            env={**os.environ, **gcs.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        ran = Ran(fresh.returncode, fresh.stdout + fresh.stderr)
+        return Days(first, second, stored(ran, gcs, "fresh"))
+
+
+def put_labels(gcs: GcsServer, labels: dict[str, str]) -> None:
+    """Stores the CSV."""
+    rows = [f"{stem},{label}" for stem, label in labels.items()]
+    gcs.put(BUCKET, "labels.csv", "\n".join(["id,label", *rows]).encode())
 
 
 def with_a_wrong_glob(site: Site) -> Ran:
@@ -185,7 +233,7 @@ STORIES = (
     killed_while_it_converts,
     on_dataflow,
     by_a_template,
-    with_a_new_class,
+    day_after_day,
     on_this_disk,
     with_a_wrong_glob,
     with_too_many_rejected,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.deploy.test_metadata import PARAMETERS, accepts
-from tests.pipeline.commands import make_dataset
+from tests.pipeline.commands import make_dataset, nameless
 from tests.scheduling import stories
 from tests.scheduling.airflow_runs import install_airflow
 from tests.scheduling.stories import DAY, FLAGS, LATER, Site
@@ -185,12 +185,25 @@ def test_a_second_run_for_the_same_date_changes_nothing(runs: Runs) -> None:
     assert kept == made
 
 
-def test_classes_keep_the_ids_of_the_version_before(runs: Runs) -> None:
-    first, second, labels = runs(stories.with_a_new_class)
-    assert first.code == 0, first.log
-    assert second.code == 0, second.log
-    assert labels == {DAY: "dog\nfox\n", LATER: "dog\nfox\ncat\n"}
-    assert "new classes    1 class" in second.log
+def test_the_next_day_opens_only_new_images_and_keeps_the_class_ids(runs: Runs) -> None:
+    first, second, fresh = runs(stories.day_after_day)
+    for ran in (first, second.ran, fresh.ran):
+        assert ran.code == 0, ran.log
+    assert set(second.reads) == {"photos/all/new.jpg"}
+    assert "reused   99 images from their records (--reuse)" in second.ran.log
+    assert "new classes    1 class" in second.ran.log
+    labels = {day: second.objects[f"{day}/labels.txt"].decode() for day in (DAY, LATER)}
+    assert labels == {DAY: "dog\nfox\n", LATER: "dog\nfox\nant\n"}
+
+    def version(objects: dict[str, bytes]) -> dict[str, bytes]:
+        return {
+            name: nameless(name, data)
+            for name, data in objects.items()
+            if name.startswith(f"{LATER}/")
+        }
+
+    assert len(version(fresh.objects)) > 10
+    assert version(second.objects) == version(fresh.objects)
 
 
 def test_a_wrong_glob_is_reported_at_once(runs: Runs, folder: Path) -> None:
