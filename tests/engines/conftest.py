@@ -24,7 +24,8 @@ from tests.engines.servers import (
     worker_pool,
 )
 from tests.needs import skip_unless
-from tests.pipeline.commands import Dataset, arguments
+from tests.pipeline.commands import Dataset, arguments, digests
+from tests.pipeline.commands import convert as convert_here
 from tests.servers.gcs_listing import BUCKET, ListingServer, serve_names
 
 Made = TypeVar("Made")
@@ -52,10 +53,15 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reference(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Conversion:
+def reference_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output folder of the in-process runner."""
+    return tmp_path_factory.mktemp("engines-out") / "reference"
+
+
+@pytest.fixture(scope="session")
+def reference(inputs: Path, reference_folder: Path) -> Conversion:
     """What the in-process runner makes of them."""
-    output = tmp_path_factory.mktemp("engines-out") / "reference"
-    done = convert(inputs, output, *ENGINES[REFERENCE].flags)
+    done = convert(inputs, reference_folder, *ENGINES[REFERENCE].flags)
     assert done.code == 0, done.err
     return done
 
@@ -84,6 +90,69 @@ def rows_of_many(expected_of_many: Conversion) -> Iterator[Rows]:
 
 
 CheckEngine = Callable[[str, Conversion], None]
+
+
+class Reuse(NamedTuple):
+    """Few images, most of which are only in the records of a dataset.
+
+    Attributes:
+        inputs: as for every conversion. The files of the images in `base` have other bytes than
+            those that were converted, with the same sizes and times: opened, they are rejected.
+        base: a dataset of most of the images, with other labels, keys, splits, shards, layout.
+        expected: the files of a conversion before, without `base`.
+    """
+
+    inputs: Path
+    base: Path
+    expected: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def reuse(tmp_path_factory: pytest.TempPathFactory) -> Reuse:
+    """What every engine converts with `--reuse`."""
+    folder = tmp_path_factory.mktemp("engines-reuse")
+    inputs = dataset.make_inputs(folder / "in", images=40)
+    for words in (
+        arguments(
+            images=inputs / "photos" / "photo-*.jpg",
+            label_from="none",
+            splits="a=0.5,b=0.5",
+            num_shards=2,
+            # With other limits, its images were checked otherwise, and none is reused.
+            max_pixels=dataset.MAX_PIXELS,
+            output=folder / "base",
+        ),
+        dataset.flags(inputs, folder / "fresh"),
+    ):
+        ran = convert_here(*words)
+        assert ran.code == 0, ran.err
+    damaged = sorted((inputs / "photos").glob("photo-*.jpg"))
+    assert len(damaged) == Dataset(folder / "base").ledger["records_written"] > 20
+    for path in damaged:
+        listed = path.stat()
+        path.write_bytes(bytes(listed.st_size))
+        os.utime(path, ns=(listed.st_atime_ns, listed.st_mtime_ns))
+    return Reuse(inputs, folder / "base", digests(folder / "fresh"))
+
+
+CheckReuse = Callable[[str, Callable[..., Conversion]], None]
+
+
+@pytest.fixture
+def check_reuse(reuse: Reuse, rows: Rows, tmp_path: Path) -> CheckReuse:
+    """Converts with `--reuse` on an engine, after `check`, and compares with a fresh conversion.
+
+    The function takes the inputs, the output and further words, and runs the engine.
+    """
+
+    def check(engine: str, run: Callable[..., Conversion]) -> None:
+        done = run(reuse.inputs, tmp_path / "reused", f"--reuse={reuse.base}")
+        is_equal = done.code == 0 and done.files == reuse.expected
+        rows[engine] = rows[engine]._replace(reuses_equally=is_equal)
+        assert done.code == 0, done.err
+        assert done.files == reuse.expected
+
+    return check
 
 
 @pytest.fixture

@@ -10,26 +10,52 @@ from tests.pipeline.commands import ROOT
 DOCUMENT = ROOT / "docs" / "engines.md"
 # The tables: of few images of every kind, and of many names.
 IMAGES, NAMES = "conformance", "many names"
-HEAD = "| engine | version | seconds | hash equal |\n|---|---|---|---|\n"
+HEADS = {
+    IMAGES: "| engine | version | seconds | hash equal | with `--reuse` |\n|---|---|---|---|---|\n",
+    NAMES: "| engine | version | seconds | hash equal |\n|---|---|---|---|\n",
+}
 
 
 class Row(NamedTuple):
-    """One engine, as it was run last."""
+    """One engine, as it was run last.
+
+    Attributes:
+        engine: its name.
+        version: of the engine.
+        seconds: of the run.
+        is_equal: whether its files are those of the reference.
+        reuses_equally: the same for a run with `--reuse`; None where the table does not say it.
+    """
 
     engine: str
     version: str
     seconds: float
     is_equal: bool
+    reuses_equally: bool | None = None
 
     def line(self) -> str:
         """The row of the table."""
-        equal = "yes" if self.is_equal else "**no**"
-        return f"| {self.engine} | {self.version} | {self.seconds:.0f} | {equal} |\n"
+        cells = [self.engine, self.version, f"{self.seconds:.0f}", _word(self.is_equal)]
+        if self.reuses_equally is not None:
+            cells.append(_word(self.reuses_equally))
+        return f"| {' | '.join(cells)} |\n"
+
+
+def _word(is_equal: bool) -> str:
+    return "yes" if is_equal else "**no**"
 
 
 def listed_engines(name: str = IMAGES) -> list[str]:
     """The engines that a table of the document has."""
     return re.findall(r"^\| ([^|]+?) \|", _around(name)[1], re.MULTILINE)[1:]
+
+
+def is_complete(name: str = IMAGES) -> bool:
+    """Whether each row of a table has a cell for each column."""
+    lines = _around(name)[1].splitlines(keepends=True)
+    columns = HEADS[name].splitlines()[0].count("|")
+    head = "".join(lines[:2])
+    return head == HEADS[name] and {line.count("|") for line in lines} == {columns}
 
 
 def _around(name: str) -> tuple[str, str, str]:
@@ -45,5 +71,5 @@ def write(rows: dict[str, Row], order: list[str], name: str = IMAGES) -> None:
     before, table, after = _around(name)
     former = {line.split(" | ")[0][2:]: f"{line}\n" for line in table.splitlines()[2:]}
     lines = former | {engine: row.line() for engine, row in rows.items()}
-    text = HEAD + "".join(lines[engine] for engine in order if engine in lines)
+    text = HEADS[name] + "".join(lines[engine] for engine in order if engine in lines)
     DOCUMENT.write_text(f"{before}{text}{after}", "utf-8")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.dataflow.submitting import copy_tree, run
 from tests.engines import dataset, environments, table
-from tests.engines.conftest import CheckEngine, Portable, made
+from tests.engines.conftest import CheckEngine, CheckReuse, Portable, made
 from tests.engines.conversions import Conversion, convert, plan
 from tests.engines.engines import (
     DATAFLOW,
@@ -26,39 +28,58 @@ from tests.servers.gcs import GcsServer
 
 
 @pytest.mark.cluster
-def test_the_dataset_has_every_kind_of_reject(inputs: Path, tmp_path: Path) -> None:
-    done = convert(inputs, tmp_path / "out", *ENGINES[REFERENCE].flags)
-    assert done.code == 0, done.err
-    made_here = Dataset(tmp_path / "out")
+def test_the_dataset_has_every_kind_of_reject(
+    reference: Conversion, reference_folder: Path, check_reuse: CheckReuse
+) -> None:
+    assert reference.code == 0, reference.err
+    made_here = Dataset(reference_folder)
     assert {line["reason"] for line in made_here.rejected} == dataset.REASONS
     assert made_here.ledger["images_matched"] == dataset.IMAGES
     assert len(made_here.shards()) == dataset.SHARDS
     assert len(made_here.manifest["splits"]) == 3
+    check_reuse(REFERENCE, partial(convert_on, ENGINES[REFERENCE].flags))
+
+
+def convert_on(flags: Sequence[str], inputs: Path, output: Path, *words: str) -> Conversion:
+    """Converts with the flags of an engine."""
+    return convert(inputs, output, *flags, *words)
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     "engine", ["FnApiRunner, 2 threads", "FnApiRunner, 2 processes", "DirectRunner"]
 )
-def test_beams_own_runners(engine: str, inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
-    check(engine, convert(inputs, tmp_path / "out", *ENGINES[engine].flags))
+def test_beams_own_runners(
+    engine: str, inputs: Path, tmp_path: Path, check: CheckEngine, check_reuse: CheckReuse
+) -> None:
+    run = partial(convert_on, ENGINES[engine].flags)
+    check(engine, run(inputs, tmp_path / "out"))
+    check_reuse(engine, run)
 
 
 @pytest.mark.cluster
-def test_prism(inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
+def test_prism(inputs: Path, tmp_path: Path, check: CheckEngine, check_reuse: CheckReuse) -> None:
     location = f"--prism_location={made(environments.prism)}"
-    check(PRISM, convert(inputs, tmp_path / "out", *ENGINES[PRISM].flags, location))
+    run = partial(convert_on, [*ENGINES[PRISM].flags, location])
+    check(PRISM, run(inputs, tmp_path / "out"))
+    check_reuse(PRISM, run)
 
 
 @pytest.mark.cluster
 def test_a_job_service_with_a_worker_pool(
-    portable: Portable, inputs: Path, tmp_path: Path, check: CheckEngine
+    portable: Portable,
+    inputs: Path,
+    tmp_path: Path,
+    check: CheckEngine,
+    check_reuse: CheckReuse,
 ) -> None:
     where = [
         f"--job_endpoint=localhost:{portable.job_port}",
         f"--environment_config=localhost:{portable.pool_port}",
     ]
-    check(PORTABLE, convert(inputs, tmp_path / "out", *ENGINES[PORTABLE].flags, *where))
+    run = partial(convert_on, [*ENGINES[PORTABLE].flags, *where])
+    check(PORTABLE, run(inputs, tmp_path / "out"))
+    check_reuse(PORTABLE, run)
 
 
 @pytest.mark.cluster
@@ -78,33 +99,43 @@ def test_plan_on_a_job_service(portable: Portable, inputs: Path, tmp_path: Path)
 
 @pytest.mark.cluster
 def test_the_staged_graph_of_a_dataflow_job(
-    gcs_server: GcsServer, inputs: Path, tmp_path: Path, check: CheckEngine
+    gcs_server: GcsServer,
+    inputs: Path,
+    tmp_path: Path,
+    check: CheckEngine,
+    check_reuse: CheckReuse,
 ) -> None:
     """The workers are on this machine, so the folders may be local."""
     bucket = "gs://engines-dataflow"
     gcs_server.make_bucket(bucket.removeprefix("gs://"))
-    output, tree = tmp_path / "out", copy_tree(tmp_path / "tree")
+    tree = copy_tree(tmp_path / "tree")
     environment = {"PYTHONPATH": str(tree), **gcs_server.environment}
     with serve_dataflow(tmp_path / "jobs", gcs_server.environment) as dataflow:
-        started = time.monotonic()
-        done = run(
-            [
-                *(sys.executable, "-m", "pipeline.convert", *dataset.flags(inputs, output)),
-                *ENGINES[DATAFLOW].flags,
-                f"--dataflow_endpoint={dataflow.url}",
-                f"--temp_location={bucket}/tmp",
-                f"--setup_file={tree}/setup.py",
-            ],
-            environment,
-            tree,
-        )
-        seconds = time.monotonic() - started
+
+        def run_there(inputs: Path, output: Path, *words: str) -> Conversion:
+            started = time.monotonic()
+            done = run(
+                [
+                    *(sys.executable, "-m", "pipeline.convert", *dataset.flags(inputs, output)),
+                    *ENGINES[DATAFLOW].flags,
+                    f"--dataflow_endpoint={dataflow.url}",
+                    f"--temp_location={bucket}/tmp",
+                    f"--setup_file={tree}/setup.py",
+                    *words,
+                ],
+                environment,
+                tree,
+            )
+            return Conversion(done.code, done.err, time.monotonic() - started, digests(output))
+
+        check(DATAFLOW, run_there(inputs, tmp_path / "out"))
+        check_reuse(DATAFLOW, run_there)
     gcs_server.remove_bucket(bucket.removeprefix("gs://"))
-    check(DATAFLOW, Conversion(done.code, done.err, seconds, digests(output)))
 
 
 def test_the_table_lists_every_engine() -> None:
     assert table.listed_engines() == list(ENGINES)
+    assert table.is_complete() and table.is_complete(table.NAMES)
     many = table.listed_engines(table.NAMES)
     assert many == [each for each in ENGINES if each in many]
     assert {REFERENCE, FLINK_CLUSTER} <= {*many}

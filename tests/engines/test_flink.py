@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.engines import dataset
-from tests.engines.conftest import NAMES, CheckEngine, ConvertMany, Flink
+from tests.engines.conftest import NAMES, CheckEngine, CheckReuse, ConvertMany, Flink
 from tests.engines.conversions import TIMEOUT, Conversion, convert, start
 from tests.engines.engines import FLINK_CLUSTER
 from tests.engines.servers import MARK, left_processes, wait_until
@@ -34,10 +34,16 @@ pytestmark = pytest.mark.cluster
 WORKER_BYTES = 312 << 20
 
 
-def test_a_flink_cluster(flink: Flink, inputs: Path, tmp_path: Path, check: CheckEngine) -> None:
+def test_a_flink_cluster(
+    flink: Flink, inputs: Path, tmp_path: Path, check: CheckEngine, check_reuse: CheckReuse
+) -> None:
     """The launcher starts a job server, as docs/engines.md says; other tests share one."""
     flags = flink.flags(parallelism=2, starts_service=True)
     check(FLINK_CLUSTER, convert(inputs, tmp_path / "out", *flags))
+    shared = flink.flags(parallelism=2)
+    check_reuse(
+        FLINK_CLUSTER, lambda inputs, output, *words: convert(inputs, output, *shared, *words)
+    )
 
 
 def test_both_task_managers_list_200_000_names(
