@@ -20,6 +20,7 @@ from unittest import mock
 from measure import read_memory
 
 if TYPE_CHECKING:
+    from transforms.core.records import NameRange
     from transforms.storage.file_metadata import FoundFile
 
 _CLASSES = 10
@@ -98,17 +99,21 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     from pipeline.flags.options import parse_flags
     from transforms.storage.local.local_storage import LocalStorage
 
-    real_list = LocalStorage.list_files
+    real_list = LocalStorage.list_range
 
-    def list_files(storage: LocalStorage, pattern: str) -> Iterator[FoundFile]:
+    def list_range(
+        storage: LocalStorage, part: NameRange, limit: int = 0, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
         # The glob may match the extension in any case.
-        return list_names(count) if pattern.startswith(_FOLDER) else real_list(storage, pattern)
+        if part.glob.startswith(_FOLDER):
+            return list_names(count)
+        return real_list(storage, part, limit, with_checksums=with_checksums)
 
     command = ["--images", _PATTERN, "--labels", str(labels), "--output", f"{result}.none"]
     flags, _ = parse_flags("plan", [*command, "--label_key", "id", "--label_column", "label"])
     gc.collect()
     base = read_memory().resident
-    with mock.patch.object(LocalStorage, "list_files", list_files):
+    with mock.patch.object(LocalStorage, "list_range", list_range):
         start = time.perf_counter()
         config = preflight.check_flags(flags)
         checked = time.perf_counter()
