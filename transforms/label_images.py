@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
 
-from transforms.core.arguments import one_of, root_text, seed_number, split_shares, truth
+from transforms.core.arguments import (
+    exact_text,
+    one_of,
+    root_text,
+    seed_number,
+    split_shares,
+    truth,
+)
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter, given_label
 from transforms.core.planning.image_lists import listed_key, listed_path
 from transforms.core.planning.keys import KEY_KINDS
@@ -98,7 +105,7 @@ class _LookUpFn(beam.DoFn):
         self, batch: Sequence[tuple[str, object]]
     ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
         self._found.inc(len(batch))
-        batch = [(os.fspath(uri), label) for uri, label in batch]
+        batch = [(exact_text(os.fspath(uri)), label) for uri, label in batch]
         waits = any(storage_of(uri).is_remote for uri, _ in batch)
         ahead, labels = ReadAhead(threads=reading_threads("", waits=waits)), LabelCounter()
         for key, side in ahead.map(self._side, batch):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pytest
 
 from pipeline.flags.options import parse_flags
@@ -70,6 +71,13 @@ def test_the_documentation_runs(folder: Path) -> None:
     assert {record["image/height"] for record in read(found)} == {16}
     assert sorted(labels(found).items())[0] == ("cat0", "cat")
     check_sound(found.folder)
+
+
+def test_paths_and_labels_may_be_strings_of_numpy(folder: Path) -> None:
+    pairs = [(f"photos/{name[:3]}/{name}.jpg", name[:3]) for name in ("cat0", "dog1")]
+    plain = write_pairs(folder / "plain", pairs)
+    of_numpy = [(np.str_(path), np.str_(label)) for path, label in pairs]
+    assert digests(write_pairs(folder / "of_numpy", of_numpy).folder) == digests(plain.folder)
 
 
 def test_globs_give_the_bytes_of_the_command(folder: Path) -> None:

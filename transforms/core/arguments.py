@@ -43,6 +43,16 @@ def path_text(name: str, value: object) -> str:
     return text
 
 
+def exact_text(text: str) -> str:
+    """The same text as a `str` itself: strings of NumPy and members of enumerations are not.
+
+    >>> class Name(str): ...
+    >>> type(exact_text(Name("cat")))
+    <class 'str'>
+    """
+    return str.__str__(text)
+
+
 def optional_path(name: str, value: object) -> str | None:
     """The same, or None."""
     return None if value is None else path_text(name, value)

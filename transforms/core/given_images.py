@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from transforms.core.arguments import exact_text
 from transforms.core.labels.label_kinds import given_label
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import split_text
@@ -60,7 +61,8 @@ def given_image(element: object) -> GivenImage:
     texts = [text for each in labels if (text := _label_text(key, each))]
     if isinstance(labels, set | frozenset):
         texts.sort()
-    return GivenImage(key, bytes(data), tuple(dict.fromkeys(texts)), split_text(split or ""))
+    kept = tuple(dict.fromkeys(texts))
+    return GivenImage(exact_text(key), bytes(data), kept, split_text(split or ""))
 
 
 def _label_text(key: str, label: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,12 @@ def test_labels_are_texts_without_empty_and_repeated_ones() -> None:
     assert given_image(("a", b"x", ["b", None, 7.0, "b", " ", float("nan")])).labels == ("b", "7")
     assert given_image(("a", b"x", {"b", "a"})).labels == ("a", "b")
     assert given_image(("a", bytearray(b"x"), 0, "TRAIN")) == ("a", b"x", ("0",), "train")
+
+
+def test_strings_of_numpy_become_plain_ones() -> None:
+    """Names that are packed must be: others come back as bytes."""
+    key, _, labels, split = given_image((np.str_("a"), b"x", np.str_("cat"), np.str_("test")))
+    assert {type(each) for each in (key, *labels, split)} == {str}
 
 
 @pytest.mark.parametrize(
