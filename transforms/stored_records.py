@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
@@ -145,7 +146,9 @@ def stored_lines(path: str, size: int) -> Iterator[bytes]:
     Raises:
         OSError: it cannot be read.
     """
-    with storage_of(path).open_reader(path, follow_links=False) as lines:
+    with storage_of(path).open_reader(path, follow_links=False) as file:
+        # The reader of an object in a bucket has no lines: each would be read byte by byte.
+        lines = io.BufferedReader(cast(io.RawIOBase, file), _CHUNK)
         # The size also bounds a line: the file may be a terabyte without a newline.
         while size > 0 and (line := lines.readline(size)):
             size -= len(line)

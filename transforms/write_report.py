@@ -17,6 +17,7 @@ from transforms.core.report.report_tables import MAX_LISTED
 from transforms.core.shown_text import first_line
 from transforms.report_images import picture_records, picture_rejected
 from transforms.storage.files import join, read_manifest, storage_of
+from transforms.stored_records import stored_lines
 
 # Errors caused by statistics without the expected structure.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
@@ -185,15 +186,14 @@ def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str])
                 f"{REJECTED} is ignored because it or {MANIFEST} is missing or was edited."
             )
             return found
-        with storage_of(path).open_reader(path, follow_links=False) as lines:
-            for line in lines:
-                rejection = _rejection(parse_json(line))
-                if wanted.get(rejection.reason, 0):
-                    wanted[rejection.reason] -= 1
-                    left -= 1
-                    found.append(rejection)
-                if not left:
-                    break
+        for line in stored_lines(path, listed["bytes"]):
+            rejection = _rejection(parse_json(line))
+            if wanted.get(rejection.reason, 0):
+                wanted[rejection.reason] -= 1
+                left -= 1
+                found.append(rejection)
+            if not left:
+                break
     except (OSError, TypeError, ValueError) as error:
         notes.append(f"{REJECTED} cannot be read to its end ({error!s:.100}).")
     return found

@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.gcs import GcsServer
 from transforms.core.dataset.manifest import crc32c_hex
 from transforms.core.examples.tfrecord import masked_crc32c
-from transforms.stored_records import ChecksummedReader, open_records, open_stored, stored_records
+from transforms.stored_records import (
+    ChecksummedReader,
+    open_records,
+    open_stored,
+    stored_lines,
+    stored_records,
+)
 
 PAYLOADS = [b"first", b"", b"the third" * 1000]
 
@@ -43,3 +50,25 @@ def test_what_is_peeked_is_read_and_counted_once() -> None:
     assert (reader.peek(2), reader.peek(4), reader.bytes) == (b"12", b"1234", 0)
     assert [reader.read(1), reader.read(4), reader.read()] == [b"1", b"2345", b"6789"]
     assert (reader.read(5), reader.bytes, reader.crc32c) == (b"", 9, "e3069283")
+
+
+def test_lines_in_a_bucket_are_not_read_byte_by_byte(
+    gcs: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from google.cloud.storage.fileio import BlobReader
+
+    lines = [b"%d\n" % number for number in range(1000)]
+    size = sum(map(len, lines))
+    gcs.make_bucket("datasets")
+    gcs.put("datasets", "out/rejected.jsonl", b"".join(lines) + b"more")
+    reads: list[int] = []
+    original = BlobReader.read
+
+    def read(reader: BlobReader, size: int = -1) -> bytes:
+        reads.append(size)
+        data: bytes = original(reader, size)
+        return data
+
+    monkeypatch.setattr(BlobReader, "read", read)
+    assert list(stored_lines("gs://datasets/out/rejected.jsonl", size)) == lines
+    assert len(reads) == 1
