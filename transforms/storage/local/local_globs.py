@@ -161,6 +161,8 @@ def _expand_tree(
     if not is_listed:
         yield Place(folder, at + 1)
     below, inner = [], Place(folder, at + 2)
+    # One set for all of them: there may be a million.
+    path = above | {real}
     for entry in _entries(folder):
         name = entry.name
         if is_listed and _fits(name, parts[at + 1]):
@@ -170,9 +172,7 @@ def _expand_tree(
             target = os.path.join(real, name)
             if is_link:
                 target = os.path.realpath(target)
-            below.append(
-                Place(f"{folder}{name}/", at, top, target, above | {real}, is_linked or is_link)
-            )
+            below.append(Place(f"{folder}{name}/", at, top, target, path, is_linked or is_link))
     # No folder stays open meanwhile: folders may be thousands deep.
     yield from below
 

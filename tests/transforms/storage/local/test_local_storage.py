@@ -313,6 +313,16 @@ def test_links_are_followed_in_ranges_and_not_for_ever(
         assert sorted(in_ranges(pattern)) == whole
 
 
+def test_folders_in_a_folder_share_what_is_above(tmp_path: Path) -> None:
+    """A set for each of a million folders would take more memory than their names."""
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    begin = local_globs._in_tree(local_globs.Place(f"{tmp_path}/", 0))
+    below = [*local_globs._expand_tree(["**", "*.jpg"], begin, Counter())]
+    assert len(below) == 3
+    assert len({id(place.above) for place in below if isinstance(place, local_globs.Place)}) == 1
+
+
 def test_overlapping_globs_find_an_image_once(tmp_path: Path) -> None:
     images = tmp_path / "images"
     make_images(images, ["a/1.jpg", "a/2.jpg", "b/3.jpg"])
