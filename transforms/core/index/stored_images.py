@@ -26,9 +26,6 @@ STORED_COLUMNS = (
 COMPRESSED = ".gz"
 """The end of the name of a compressed file: its records are read in order."""
 
-# The fields of a `StoredImage` that describe the image, beginning with its hash.
-_OF_IMAGE = slice(5, -1)
-
 # The size of a side that is a record of a base: neither an image nor a row has it.
 _STORED = -2
 
@@ -194,5 +191,11 @@ def _one_of(stored: str, other: str) -> str:
     """
     if not stored:
         return ""
-    one, another = (json.loads(text)[_OF_IMAGE] for text in (stored, other))
-    return min(stored, other) if one == another and one[0] else ""
+    one, another = (_without_place(text) for text in (stored, other))
+    return min(stored, other) if one == another and one.content else ""
+
+
+def _without_place(text: str) -> StoredImage:
+    """What a record says of its image alone."""
+    stored = StoredImage.of_text(text)
+    return stored._replace(base=0, shard="", record=0, offset=0, length=0, whole=None)

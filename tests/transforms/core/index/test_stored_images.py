@@ -10,7 +10,7 @@ import pytest
 
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.pixel_options import UNTOUCHED, Original
-from transforms.core.index.stored_images import StoredImage, join_reused, stored_side
+from transforms.core.index.stored_images import BaseShard, StoredImage, join_reused, stored_side
 from transforms.core.records import JoinSide, LabelledImage
 
 ROW: dict[str, Any] = {
@@ -72,6 +72,13 @@ def test_of_several_records_it_is_always_the_same() -> None:
     assert stored_of(one, other, IMAGE) == stored_of(other, one, IMAGE) == [one.cells]
 
 
+def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
+    # The first record of a shard that may be copied, and another one in a base of other shards.
+    first = stored_side(0, {**ROW, "record": 0, "offset": 0}, "a.jpg", BaseShard(4, 9, "0", "r"))
+    other = stored_side(1, {**ROW, "shard": "b", "length": 80}, "a.jpg")
+    assert stored_of(first, other, IMAGE) == stored_of(other, first, IMAGE) == [first.cells]
+
+
 @pytest.mark.parametrize("name", ["content", "source_content"])
 def test_records_that_hold_other_images_are_not_used(name: str) -> None:
     other = stored_side(1, {**ROW, name: b"\1" * 16}, "a.jpg")
@@ -79,6 +86,15 @@ def test_records_that_hold_other_images_are_not_used(name: str) -> None:
     for given in itertools.permutations(sides):
         assert stored_of(*given, IMAGE) == [""]
     assert stored_of(other, other, IMAGE) == [other.cells]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("perceptual_hash", bytes(8)), ("orientation", 5), ("gps", 0), ("source_width", 5)],
+)
+def test_records_that_describe_an_image_in_other_ways_are_not_used(name: str, value: Any) -> None:
+    sides = stored_side(0, ROW, "a.jpg"), stored_side(1, {**ROW, name: value}, "a.jpg")
+    assert stored_of(*sides, IMAGE) == [""]
 
 
 def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
