@@ -9,12 +9,13 @@ from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.open_dataset import open_dataset
+from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.planning.keys import tidy_root
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.staged_images import MEMORY
 from transforms.read_base import Base
-from transforms.storage.files import is_same_path, storage_of
+from transforms.storage.files import is_same_path, join, storage_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
     bases = []
     for folder in folders:
         # A run that was killed while it replaced this dataset has all shards staged already.
-        if _is_output(folder, config) and not storage_of(folder).exists(f"{folder}/manifest.json"):
+        if _is_output(folder, config) and not _has_manifest(folder):
             continue
         manifest = open_dataset(folder)
         if reason := _difference(manifest, config):
@@ -55,11 +56,7 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         feature = _feature(manifest, config)
         bases.append(Base(folder, feature, digest, root, _is_of_pixels(config)))
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
-    is_compared = (
-        bases
-        and not config.overwrite
-        and storage_of(config.output).exists(f"{config.output}/manifest.json")
-    )
+    is_compared = bases and not config.overwrite and _has_manifest(config.output)
     return () if is_compared else tuple(bases)
 
 
@@ -86,6 +83,10 @@ def same_spelling(root: str, globs: Sequence[str]) -> str:
 
 def _is_output(folder: str, config: ConvertConfig) -> bool:
     return config.overwrite and is_same_path(folder, config.output)
+
+
+def _has_manifest(folder: str) -> bool:
+    return storage_of(folder).exists(join(folder, MANIFEST))
 
 
 def _is_of_pixels(config: ConvertConfig) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from pipeline.config import ConvertConfig
 from pipeline.inputs import bases
 from pipeline.inputs.bases import read_bases, same_spelling
 from tests.transforms.beam import make_config
 from transforms.core.images.pixel_options import PixelOptions
+from transforms.storage.gcs.gcs_storage import GcsStorage
 
 
 @pytest.mark.parametrize(
@@ -47,17 +49,36 @@ def test_a_root_is_spelled_as_the_globs(
     assert same_spelling(placed(root), [*map(placed, globs)]) == placed(spelled)
 
 
-def test_a_manifest_without_a_digest_is_left_to_the_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    config = make_config(tmp_path / "in", tmp_path / "out")
-    manifest: dict[str, Any] = {
+def manifest_of(config: ConvertConfig) -> dict[str, Any]:
+    """What is read of the manifest of a dataset with the same options."""
+    return {
         "root": config.root,
         "features": [feature.to_manifest() for feature in config.features],
         "index": [{}],
         "options": config.options,
         "versions": {},
     }
+
+
+def test_a_base_that_is_replaced_in_a_bucket_may_end_with_a_slash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config(tmp_path / "in", tmp_path / "out")
+    config = dataclasses.replace(config, output="gs://b/out", overwrite=True)
+    monkeypatch.setattr(bases, "open_dataset", lambda _: manifest_of(config))
+    # An object with two slashes is another one.
+    is_there = "gs://b/out/manifest.json".__eq__
+    monkeypatch.setattr(GcsStorage, "exists", lambda _, path: is_there(path))
+    assert len(read_bases(["gs://b/out/"], config)) == 1
+    is_there = "gs://b/other/manifest.json".__eq__
+    assert read_bases(["gs://b/out/"], config) == ()
+
+
+def test_a_manifest_without_a_digest_is_left_to_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(tmp_path / "in", tmp_path / "out")
+    manifest = manifest_of(config)
     monkeypatch.setattr(bases, "open_dataset", lambda _: manifest)
     [base] = read_bases(["base"], config)
     assert (base.folder, base.digest, base.root) == ("base", "", config.root)
