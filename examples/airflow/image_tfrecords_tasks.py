@@ -140,7 +140,8 @@ def find_former(base: str, version: str) -> dict[str, str]:
     """The flags that name the newest earlier version; none for the first one.
 
     Later versions do not count, so a run that is repeated finds the same one. Integer labels that
-    labels.txt cannot list are their own ids. Records of another release's format are not reused.
+    labels.txt cannot list are their own ids. Records that another release wrote in another format
+    are not reused, nor those of rows without images.
     """
     import glob
     import re
@@ -157,8 +158,9 @@ def find_former(base: str, version: str) -> dict[str, str]:
         return {}
     former, flags = join(base, max(earlier)), {}
     try:
-        read_manifest(join(former, "manifest.json"))
-        flags["reuse"] = former
+        manifest = read_manifest(join(former, "manifest.json"))
+        if manifest and manifest["options"].get("key") != "row":
+            flags["reuse"] = former
     except ManifestError as error:
         print(f"no record is reused: {error}")
     labels = storage_of(former).find(join(former, "labels.txt"))

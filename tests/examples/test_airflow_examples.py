@@ -139,7 +139,7 @@ def test_dags_have_tags_time_outs_a_time_zone_and_an_asset(dags: dict[str, Modul
 def test_the_former_version_is_the_newest_one_before(
     dags: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "read_manifest", lambda path: {})
+    monkeypatch.setattr(files, "read_manifest", lambda path: {"options": {"key": "path"}})
     find = dags["image_tfrecords_tasks"].find_former.function
     base = str(tmp_path / "[versions]")
     assert find(base, "2024-01-02") == {}
@@ -180,6 +180,15 @@ def test_records_of_another_format_are_not_reused(
     capsys.readouterr()
     assert find(str(tmp_path), "2024-01-02") == flags
     assert "no record is reused: " in capsys.readouterr().out
+
+
+def test_rows_without_images_are_not_reused(dags: dict[str, ModuleType], tmp_path: Path) -> None:
+    """`convert` refuses --reuse for any layout of columns alone."""
+    layout, table = tmp_path / "columns.yaml", tmp_path / "a.csv"
+    layout.write_text("features: {a: csv.a}\n")
+    table.write_text("a,b\n1,2\n")
+    make_dataset(tmp_path / "2024-01-01", labels=table, layout=layout)
+    assert dags["image_tfrecords_tasks"].find_former.function(str(tmp_path), "2024-01-02") == {}
 
 
 BOTH = {"reuse": "b/1", "class_names": "b/1"}
