@@ -166,7 +166,7 @@ class ImageConverter:
             images,
             bases=self._bases,
             describe=self._described,
-            load=self._load_one,
+            load=self._load_originals,
         )
 
     def _may_reuse(self, image: ShardImage) -> bool:
@@ -267,6 +267,9 @@ class ImageConverter:
         # A bucket lists the compressed bytes of what it decompresses.
         is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
         return image.size if is_exact and stored.content == stored.source_content else None
+
+    def _load_originals(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+        return self._read_ahead.map(self._load_one, images, size=self._held_bytes)
 
     def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
         try:

@@ -8,7 +8,7 @@ therefore the planned shard. Its checksum in the base's manifest proves the copy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from transforms.core.file_errors import check_final
@@ -47,7 +47,7 @@ def find_whole_shard(
     *,
     bases: Sequence[Base],
     describe: Callable[[ShardImage, StoredImage], Described | None],
-    load: Callable[[ShardImage], Described],
+    load: Callable[[Sequence[ShardImage]], Iterable[Described]],
 ) -> WholeShard | None:
     """The shard of a base that equals a planned one, or None.
 
@@ -57,8 +57,8 @@ def find_whole_shard(
         images: planned for it, in their order.
         bases: the datasets.
         describe: what is known of an image without reading it; None if that is not enough.
-        load: reads an image that the base does not hold: it rejected it, and it must be rejected
-            again.
+        load: reads the images that the base does not hold, in their order, several at once: it
+            rejected them, and they must be rejected again.
     """
     first = next((image for image in images if image.stored), None)
     if first is None:
@@ -72,19 +72,27 @@ def find_whole_shard(
     places = [(each.base, each.shard, each.record) for each in records]
     if places != [(stored.base, name, number) for number in range(entry.records)]:
         return None
-    described: list[Described] = []
-    for image, record in zip(images, found, strict=True):
-        result = load(image) if record is None else describe(image, record)
-        # A record that is rejected now, or an image that is accepted now: the shard is another one.
-        if result is None or isinstance(result, Rejection) == (record is not None):
-            return None
-        described.append(result)
-    changes = [each.changes for each in described if isinstance(each, CheckedImage)]
-    is_changed = any(each != UNTOUCHED for each in changes)
+    described = {
+        image.key: describe(image, record)
+        for image, record in zip(images, found, strict=True)
+        if record is not None
+    }
+    checked = [each for each in described.values() if isinstance(each, CheckedImage)]
+    # If a record is rejected now, the shard is another one.
+    if len(checked) != len(records):
+        return None
+    is_changed = any(each.changes != UNTOUCHED for each in checked)
     if entry.recipe != (recipes.changed if is_changed else recipes.unchanged):
         return None
+    missed = [image for image, record in zip(images, found, strict=True) if record is None]
+    for image, result in zip(missed, load(missed), strict=True):
+        # So it is if an image is accepted now.
+        if not isinstance(result, Rejection):
+            return None
+        described[image.key] = result
+    in_order = [each for image in images if (each := described[image.key]) is not None]
     path = join(bases[stored.base].folder, name)
-    return WholeShard(path, entry, described, [each.length for each in records])
+    return WholeShard(path, entry, in_order, [each.length for each in records])
 
 
 def copy_whole(whole: WholeShard, target: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
+from threading import Barrier, Lock
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from transforms.core.images.check import Limits
 from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import PixelOptions, Resize
 from transforms.core.index.stored_images import stored_side
+from transforms.core.planning.recipes import Recipes
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
 from transforms.read_base import Base
@@ -251,3 +252,23 @@ def test_images_that_are_too_large_do_not_hold_what_their_neighbours_read(
     [reused] = made
     runs = [source for source, _ in reused._sources.values()]
     assert [isinstance(run, RecordRun) and run._data for run in runs] == [None, None]
+
+
+def test_what_a_base_rejected_is_read_several_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = Barrier(2, timeout=20)
+
+    def find(*_: Any, load: Any, **__: Any) -> list[Any]:
+        return [*load([planned("1.jpg", 5), planned("2.jpg", 5)])]
+
+    def read(*_: Any, **__: Any) -> bytes:
+        together.wait()
+        return b"text!"
+
+    monkeypatch.setattr(convert_images, "find_whole_shard", find)
+    monkeypatch.setattr(convert_images, "read_original", read)
+    made = converter(tmp_path, bases=[Base("base", "", "", "")])
+    made._read_ahead = ReadAhead(threads=2)
+    found: Any = made.whole_shard(SHARD, Recipes("", ""), [])
+    assert [each.reason for each in found] == ["not_an_image"] * 2

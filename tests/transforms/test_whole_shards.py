@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -44,13 +44,18 @@ def find(
     name: str = NAME,
     changes: tuple[str, ...] = ("untouched",),
     readable: bool = False,
+    asked: list[list[ShardImage]] | None = None,
 ) -> WholeShard | None:
     def describe(image: ShardImage, stored: StoredImage) -> CheckedImage:
         assert stored.info == ImageInfo("jpeg", stored.length, stored.length, 1)
         return checked(b"")._replace(image=image, changes=changes)
 
-    def load(image: ShardImage) -> CheckedImage | Rejection:
-        return checked() if readable else Rejection("image", "empty", "", image.path, image.key)
+    def load(images: Sequence[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+        if asked is not None:
+            asked.append([*images])
+        for image in images:
+            rejection = Rejection("image", "empty", "", image.path, image.key)
+            yield checked() if readable else rejection
 
     return find_whole_shard(name, RECIPES, images, bases=BASES, describe=describe, load=load)
 
@@ -72,6 +77,19 @@ def test_what_the_base_rejected_is_rejected_again() -> None:
         kinds = [isinstance(each, Rejection) for each in whole.images]
         assert kinds == [image is REJECTED for image in images]
         assert find(images, readable=True) is None
+
+
+def test_all_that_the_base_rejected_is_read_at_once_and_last() -> None:
+    others = [REJECTED, REJECTED._replace(key="6"), REJECTED._replace(key="7")]
+    asked: list[list[ShardImage]] = []
+    whole = find([others[0], FIRST, others[1], SECOND, others[2]], asked=asked)
+    assert whole is not None
+    keys = [each.image.key if isinstance(each, CheckedImage) else each.key for each in whole.images]
+    assert keys == ["5", "0", "6", "1", "7"]
+    assert asked == [others]
+    # Not if the records show that the shard is another one.
+    assert find([*others, FIRST, SECOND], changes=("resized",), asked=asked) is None
+    assert asked == [others]
 
 
 @pytest.mark.parametrize(
