@@ -8,7 +8,7 @@ from typing import NamedTuple
 from transforms.storage.file_metadata import Stored
 
 MAX_OFFSET = 1 << 42
-"""Bytes of an archive in which members may begin: a version has 63 bits."""
+"""Bytes of an archive in which members may begin: a version has 63 bits. A member has no more."""
 
 _DIGEST_BITS = 21
 
@@ -40,6 +40,8 @@ def safe_name(raw: str) -> tuple[str, str]:
     parts = [part for part in raw.split("/") if part not in ("", ".")]
     if raw.startswith("/") or ".." in parts:
         return raw.lstrip("/"), f"its name {raw!r} leads out of the archive"
+    if "\0" in raw:
+        return "/".join(parts), f"its name {raw!r} holds a NUL character"
     return "/".join(parts), ""
 
 

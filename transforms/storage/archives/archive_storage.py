@@ -91,6 +91,13 @@ class ArchiveStorage(Storage):
         self, path: str, *, follow_links: bool = True
     ) -> AbstractContextManager[BinaryIO]:
         """See `Storage.open_reader`; the member is in memory, and has at most a gigabyte."""
+        return io.BytesIO(self.read_bytes(path, max_bytes=MAX_TEXT_BYTES))
+
+    def read_bytes(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
+    ) -> bytes:
+        """See `Storage.read_bytes`; a member that is too large is not decompressed."""
+        most = MAX_TEXT_BYTES if max_bytes is None else max_bytes
         archive, _, name = _parts(path)
         found = self._directory(archive)
         member = found.by_name.get(name) if found else None
@@ -98,9 +105,9 @@ class ArchiveStorage(Storage):
             raise FileNotFoundError(errno.ENOENT, "there is no such file in the archive", path)
         if member.problem:
             raise MemberError(member.problem)
-        if member.size > MAX_TEXT_BYTES:
-            raise TooLargeError(member.size, MAX_TEXT_BYTES, path)
-        return io.BytesIO(self._read(archive, found.stored, member.offset, member.size))
+        if member.size > most:
+            raise TooLargeError(member.size, most, path)
+        return self._read(archive, found.stored, member.offset, member.size)
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         archive, offset = _parts(uri).archive, member_offset(version)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import posixpath
+import struct
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from transforms.core.file_errors import FinalError, MemberError
+from transforms.core.tables.cell_texts import text_problem
 from transforms.core.tables.csv_rows import label_text
 from transforms.storage.archives.archive_file import ArchiveFile
 from transforms.storage.archives.archive_members import MAX_OFFSET, Member, safe_name
@@ -20,6 +22,13 @@ _LABEL_FIELDS = ("label", "class", "cls")
 
 # A larger file next to an image is no label.
 _MAX_LABEL_BYTES = 64 << 10
+
+# What `tarfile` raises for headers that contradict themselves, besides its own errors: sizes above
+# 64 bits, a list of parts that ends too early, thousands of headers about one file.
+_DAMAGE = (
+    tarfile.TarError,
+    *(EOFError, ValueError, LookupError, OverflowError, RecursionError, struct.error),
+)
 
 
 def tar_members(file: ArchiveFile) -> list[Member]:
@@ -41,8 +50,10 @@ def tar_members(file: ArchiveFile) -> list[Member]:
             if extension in _LABEL_FILES and info.isreg() and info.size <= _MAX_LABEL_BYTES:
                 file.seek(info.offset_data)
                 text = file.read(info.size).decode(errors="replace")
-                labels.setdefault(key, {})[extension] = text
-    except (tarfile.TarError, EOFError, ValueError) as error:
+                # Only the labels are kept: all captions of an archive may take gigabytes.
+                if label := sample_label(extension, text):
+                    labels.setdefault(key, {})[extension] = label
+    except _DAMAGE as error:
         problem = f"it is a damaged tar archive, or none ({error})"
         raise FinalError(errno.EIO, problem) from error
     return list(_labelled(members, labels)) if labels else members
@@ -50,7 +61,12 @@ def tar_members(file: ArchiveFile) -> list[Member]:
 
 def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
     with tarfile.open(fileobj=file, mode="r:") as archive:
+        place = 0
         while (info := archive.next()) is not None:
+            # A size below zero leads back to a header that was read, again and again.
+            if info.size < 0 or archive.offset <= place:
+                raise tarfile.ReadError(f"the size at byte {info.offset} is below zero")
+            place = archive.offset
             yield info
             # It keeps all of them otherwise.
             archive.members = []  # type: ignore[attr-defined]
@@ -82,35 +98,39 @@ def sample_key(name: str) -> tuple[str, str]:
     return posixpath.join(folder, stem), extension.lower()
 
 
-def _labelled(members: Iterable[Member], texts: dict[str, dict[str, str]]) -> Iterator[Member]:
+def _labelled(members: Iterable[Member], labels: dict[str, dict[str, str]]) -> Iterator[Member]:
     """The members with the labels of their samples."""
-    labels = {key: sample_label(files) for key, files in texts.items()}
     for member in members:
-        label = labels.get(sample_key(member.name)[0])
+        found = labels.get(sample_key(member.name)[0])
+        label = next((found[each] for each in _LABEL_FILES if each in found), "") if found else ""
         yield member._replace(label=label) if label else member
 
 
-def sample_label(files: dict[str, str]) -> str:
-    """The label in the files of one sample, empty if there is none.
+def sample_label(extension: str, text: str) -> str:
+    """The label in a file next to an image, empty if there is none.
 
     Args:
-        files: the texts of `KEY.cls` and `KEY.json`, by extension.
+        extension: `cls` or `json`.
+        text: of the file.
 
-    >>> sample_label({"cls": "7\\n"}), sample_label({"json": '{"label": "cat"}'})
+    >>> sample_label("cls", "7\\n"), sample_label("json", '{"label": "cat"}')
     ('7', 'cat')
-    >>> sample_label({"json": "[1]"}), sample_label({"json": '{"caption": "x"}'})
+    >>> sample_label("json", "[1]"), sample_label("json", '{"caption": "x"}')
     ('', '')
     """
-    if label := label_text(files.get("cls", "")):
-        return label
+    label = label_text(text if extension == "cls" else _json_label(text))
+    return "" if text_problem([label]) else label
+
+
+def _json_label(text: str) -> str:
     try:
-        read: Any = json.loads(files.get("json") or "{}")
+        read: Any = json.loads(text)
     except (ValueError, RecursionError):
         return ""
     for field in _LABEL_FIELDS if isinstance(read, dict) else ():
         value = read.get(field)
         if isinstance(value, str | int) and not isinstance(value, bool):
-            return label_text(str(value))
+            return str(value)
     return ""
 
 

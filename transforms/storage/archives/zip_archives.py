@@ -52,9 +52,11 @@ def zip_members(file: ArchiveFile) -> Iterator[Member]:
         problem = f"it is a damaged zip archive, or none ({said})"
         raise FinalError(errno.EIO, problem) from error
     for info in infos:
-        if not info.is_dir():
+        # `is_dir` fails for an empty name.
+        if not info.filename.endswith("/"):
             name, problem = safe_name(_name(info))
-            yield Member(name, info.file_size, info.header_offset, problem or _problem(info))
+            size = min(info.file_size, MAX_OFFSET)
+            yield Member(name, size, info.header_offset, problem or _problem(info))
 
 
 def _name(info: zipfile.ZipInfo) -> str:
@@ -75,6 +77,8 @@ def _problem(info: zipfile.ZipInfo) -> str:
         return _unread(info.compress_type)
     if stat.S_ISLNK(info.external_attr >> 16):
         return "it is a link, not a file"
+    if info.file_size > MAX_OFFSET:
+        return f"the directory of the archive says that it has {info.file_size} bytes"
     return "" if 0 <= info.header_offset < MAX_OFFSET else "it begins outside of the archive"
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.images.packed import tarred, with_flag, zipped
 from tests.servers.gcs import GcsServer
-from transforms.core.file_errors import ChangedError, MemberError
+from transforms.core.file_errors import ChangedError, MemberError, TooLargeError
 from transforms.core.records import NameRange
+from transforms.storage.archives.archive_storage import ArchiveStorage
 from transforms.storage.file_metadata import FoundFile
 from transforms.storage.files import storage_of
 
@@ -147,6 +148,18 @@ def test_a_text_in_an_archive_is_read_as_any_other(archive: Path) -> None:
     assert storage.read_range(f"{archive}!/top.png", 1, 2) == b"iv"
     assert storage.exists(f"{archive}!/cat/1.jpg")
     assert storage.names_below(f"{archive}!/__MACOSX") == ["cat/._1.jpg"]
+
+
+def test_a_text_above_the_limit_is_not_decompressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(zipped({"1.txt": bytes(10_000)}, zipfile.ZIP_DEFLATED))
+    storage = storage_of(f"{path}!/1.txt")
+    assert storage.read_bytes(f"{path}!/1.txt", max_bytes=10_000) == bytes(10_000)
+    monkeypatch.setattr(ArchiveStorage, "_read", None)
+    with pytest.raises(TooLargeError):
+        storage.read_bytes(f"{path}!/1.txt", max_bytes=9_999)
 
 
 def test_paths_stay_below_their_archive(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,11 @@ import gzip
 import io
 import json
 import tarfile
+import tracemalloc
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.images.packed import tarred
 from transforms.core.file_errors import FinalError, MemberError
@@ -109,8 +112,33 @@ def test_a_hostile_text_is_no_label() -> None:
 WHOLE = tarred({"1.jpg": b"x" * 600, "2.jpg": b"y" * 600})
 
 
+def header(name: str, *, size: int = 0, kind: bytes = tarfile.REGTYPE, pax: str = "") -> bytes:
+    """A header that no program writes."""
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    block = info.tobuf(tarfile.GNU_FORMAT)
+    if not pax:
+        return block
+    record = f"{len(pax) + 4} {pax}\n".encode()
+    assert len(record) == len(pax) + 4
+    before = tarfile.TarInfo("x")
+    before.size, before.type = len(record), tarfile.XHDTYPE
+    return before.tobuf(tarfile.GNU_FORMAT) + record.ljust(512, b"\0") + block
+
+
+SPARSE = bytearray(header("1.jpg", kind=tarfile.GNUTYPE_SPARSE))
+SPARSE[482] = 1
+SPARSE[148:156] = b"%06o\0 " % (sum(SPARSE[:148]) + sum(SPARSE[156:]) + 8 * 32)
+
+
 DAMAGED = {
     "empty": b"",
+    "leads back": header("0.jpg") + header("1.jpg", size=-512) + bytes(1024),
+    "leads back by a further header": header("0.jpg") + header("1.jpg", pax="size=-1536"),
+    "below zero": header("1.jpg", pax="size=-1") + bytes(1024),
+    "more than 64 bits": header("1.jpg", size=1 << 80) + bytes(1024),
+    "headers about headers": header("x", size=1, kind=tarfile.XHDTYPE).ljust(1024, b"\0") * 2000,
+    "a list of parts without an end": bytes(SPARSE),
     "text": b"no archive" * 100,
     "gzip": gzip.compress(WHOLE),
     "ends within a file": WHOLE[: 512 + 100],
@@ -131,3 +159,42 @@ def test_an_archive_that_was_cut_since_rejects_its_image() -> None:
     member = members_of(WHOLE)[1]
     with pytest.raises(MemberError, match="ends in the middle"):
         read_tar_member(lambda at, n: WHOLE[:2000][at : at + n], member.offset, member.size)
+
+
+def test_a_name_with_a_nul_character_is_refused() -> None:
+    """No file of this name can be written."""
+    [member] = members_of(header("1.jpg", pax="path=a\0.jpg") + bytes(1024))
+    assert member.problem == "its name 'a\\x00.jpg' holds a NUL character"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"1.json": b'{"label": "\\ud800"}'}, {"1.json": b'{"cls": "a\\u0000"}'}, {"1.cls": b"\0"}],
+)
+def test_what_is_no_text_is_no_label(files: dict[str, bytes]) -> None:
+    [image, _] = members_of(tarred({"1.jpg": b"x", **files}))
+    assert image.label == ""
+
+
+def test_the_texts_of_labels_are_not_kept() -> None:
+    caption = {"caption": "x" * 60_000, "label": 1}
+    data = tarred({f"{n}.json": json.dumps(caption).encode() for n in range(100)})
+    tracemalloc.start()
+    members = members_of(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert members[0].label == "1" and peak < 3_000_000
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(min_size=1, max_size=12), st.integers(0, len(WHOLE) - 1), st.booleans())
+def test_any_damage_is_one_line_or_none(noise: bytes, at: int, is_valid: bool) -> None:
+    changed = bytearray(WHOLE)
+    changed[at : at + len(noise)] = noise
+    if is_valid:
+        changed[148:156] = b" " * 8
+        changed[148:156] = b"%06o\0 " % sum(changed[:512])
+    try:
+        members_of(bytes(changed))
+    except FinalError as error:
+        assert "\n" not in error.strerror

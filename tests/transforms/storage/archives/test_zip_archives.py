@@ -92,12 +92,26 @@ def test_folders_and_dots_are_left_out() -> None:
     assert list(Archive(zipped({"a/": b"", "./a/1.jpg": b"x"})).members()) == ["a/1.jpg"]
 
 
+def test_a_file_without_a_name_is_left_out_of_every_glob() -> None:
+    assert list(Archive(zipped({"xyz.jpg": b"x"}).replace(b"xyz", b"\0yz")).members()) == [""]
+
+
+def _with_long_size(size: int) -> bytes:
+    """A zip whose directory claims a size of 64 bits."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("1.jpg", b"x")
+        archive.infolist()[0].file_size = size
+    return target.getvalue()
+
+
 SHOWN = {
     "leads out of the archive": zipped({"../1.jpg": b"x"}),
     "'/etc/1.jpg' leads out of the archive": zipped({"/etc/1.jpg": b"x"}),
     "encrypted": with_flag(zipped({"1.jpg": b"x"}), "1.jpg", 1),
     "bzip2, is not read": zipped({"1.jpg": b"x"}, zipfile.ZIP_BZIP2),
     "lzma, is not read": zipped({"1.jpg": b"x"}, zipfile.ZIP_LZMA),
+    "says that it has 18446744073709551600 bytes": _with_long_size(2**64 - 16),
 }
 
 
@@ -105,6 +119,8 @@ SHOWN = {
 def test_what_the_directory_shows(says: str) -> None:
     [member] = Archive(SHOWN[says]).members().values()
     assert says in member.problem
+    # A record holds 64 bits.
+    assert member.size < 2**63
 
 
 def test_a_link_is_not_followed() -> None:
