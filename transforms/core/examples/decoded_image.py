@@ -11,6 +11,7 @@ import functools
 from transforms.core.features.feature_sources import PIXELS, Role
 from transforms.core.features.layouts import Feature
 from transforms.core.formats.exif import orientation_tag, read_tags
+from transforms.core.formats.headers import CostlyImageError
 from transforms.core.formats.stripping import strip_metadata
 from transforms.core.images.check import ImageInfo, Limits, checked_header, examine_image
 from transforms.core.images.checked_image import CheckedImage
@@ -112,7 +113,10 @@ def _stripped(data: bytes, limits: Limits) -> bytes:
     except RejectedImageError:
         # It is rejected, or converted, which leaves all metadata out.
         return data
-    return strip_metadata(data, header.format, orientation_tag(data, header.format))
+    try:
+        return strip_metadata(data, header.format, orientation_tag(data, header.format))
+    except CostlyImageError as error:
+        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from error
 
 
 def _stored(data: bytes, decoding: Decoding) -> CheckedImage:

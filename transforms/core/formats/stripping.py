@@ -19,10 +19,13 @@ _EXIF = b"Exif\0\0"
 
 _ALL_MARKERS = frozenset(range(0xC0, 0x100))
 _SOI, _EOI, _SOS, _COM = 0xD8, 0xD9, 0xDA, 0xFE
-_APP0, _APP15 = 0xE0, 0xEF
+_APP0, _APP14, _APP15 = 0xE0, 0xEE, 0xEF
 
 # What an APPn segment must begin with to be kept: density, colour profile, colour transform.
 _KEPT_SEGMENTS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
+
+# How much of it decoders read; the rest is a preview, whose size is the last two bytes of JFIF.
+_JFIF_BYTES, _ADOBE_BYTES = 14, 12
 
 # Ancillary chunks of a PNG about colours, transparency, the size on paper, and animation.
 _KEPT_CHUNKS = frozenset(
@@ -33,6 +36,9 @@ _KEPT_WEBP = frozenset({b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"
 _WEBP_EXIF, _WEBP_XMP = 0x08, 0x04
 
 _KEPT_BOXES = frozenset({b"JXL ", b"ftyp", b"jxll", b"jxlc", b"jxlp", b"jxli"})
+
+# Extensions of a GIF about the picture: a text that is drawn, transparency and time.
+_GIF_KEPT = (b"\x01", b"\xf9")
 
 # Application extensions of a GIF that say how often it is repeated.
 _GIF_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
@@ -45,6 +51,9 @@ def strip_metadata(data: bytes, format_: str, orientation: int) -> bytes:
         data: the file, whole, with a header that `read_header` accepts.
         format_: see `image_format`; a file in another format stays as it is.
         orientation: of the file, 1 to 8, which is kept; 0 if it has none.
+
+    Raises:
+        CostlyImageError: a JPEG has more markers than any image needs, after its pixels.
 
     >>> strip_metadata(b"\xff\xd8\xff\xfe\x00\x04hi\xff\xd9 more", "jpeg", 0)
     b'\xff\xd8\xff\xd9'
@@ -89,11 +98,23 @@ def _strip_jpeg(data: bytes, orientation: int) -> Iterator[bytes]:
         if marker != _APP0:
             yield tag
             tag = b""
-        yield data[position - 2 : end]
+        yield _segment(data[position - 2 : end], marker)
         if marker == _SOS:
             scan = end
     if scan:
         yield data[scan:]
+
+
+def _segment(segment: bytes, marker: int) -> bytes:
+    """A segment that is kept, without what may follow the fields of JFIF and Adobe."""
+    if marker == _APP0 and len(segment) > 4 + _JFIF_BYTES:
+        # No preview: both of its sides are zero.
+        fields = segment[4 : 2 + _JFIF_BYTES] + bytes(2)
+    elif marker == _APP14 and len(segment) > 4 + _ADOBE_BYTES:
+        fields = segment[4 : 4 + _ADOBE_BYTES]
+    else:
+        return segment
+    return segment[:2] + struct.pack(">H", 2 + len(fields)) + fields
 
 
 def _strip_png(data: bytes, orientation: int) -> Iterator[bytes]:
@@ -122,7 +143,7 @@ def _strip_webp(data: bytes, orientation: int) -> Iterator[bytes]:
         after = position + 8 + length + (length & 1)
         if kind in _KEPT_WEBP:
             part = data[position:after]
-            if kind == b"VP8X":
+            if kind == b"VP8X" and len(part) > 8:
                 flags = part[8] & ~(_WEBP_EXIF | _WEBP_XMP) | (_WEBP_EXIF if orientation else 0)
                 part = part[:8] + bytes([flags]) + part[9:]
             parts.append(part)
@@ -142,9 +163,8 @@ def _strip_gif(data: bytes, orientation: int) -> Iterator[bytes]:
         start, introducer = position, data[position]
         if introducer == 0x21:
             label, position = data[start + 1 : start + 2], _after_blocks(data, start + 2)
-            is_comment = label == b"\xfe"
-            is_other = label == b"\xff" and not data.startswith(_GIF_LOOPS, start + 3)
-            if not is_comment and not is_other:
+            is_loop = label == b"\xff" and data.startswith(_GIF_LOOPS, start + 3)
+            if label in _GIF_KEPT or is_loop:
                 yield data[start:position]
         elif introducer == 0x2C and start + 10 <= len(data):
             position = _after_blocks(data, start + 11 + _color_table(data[start + 9]))

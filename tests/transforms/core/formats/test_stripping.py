@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms, PngImagePlugin
 
 from tests.images import picture, saved, whole_images
+from transforms.core.examples.decoded_image import Decoding, decode_image
+from transforms.core.features.feature_sources import IMAGE
+from transforms.core.features.layouts import Feature
+from transforms.core.formats import stripping
 from transforms.core.formats.exif import orientation_tag
 from transforms.core.formats.headers import BrokenHeaderError, image_format, read_header
 from transforms.core.formats.stripping import strip_metadata
+from transforms.core.images.check import Limits
+from transforms.core.rejections import Reason, RejectedImageError
 
 SECRET = b"Ann Example, 59.3293 N"
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><secret>' + SECRET + b"</secret></x:xmpmeta>"
+FEATURE = Feature("image", IMAGE, "bytes")
 PICTURE = picture("RGB", 40, 60, seed=1)
 
 
@@ -69,8 +76,9 @@ def webp(orientation: int = 6) -> bytes:
 
 def gif() -> bytes:
     data = saved(picture("P", 40, 60), "GIF", comment=SECRET, loop=3, save_all=True)
-    extension = b"\x21\xff\x0bXMP DataXMP" + bytes([len(SECRET)]) + SECRET + b"\0"
-    return data[:-1] + extension + b";" + SECRET
+    block = bytes([len(SECRET)]) + SECRET + b"\0"
+    unknown = b"\x21\x42" + block
+    return data[:-1] + b"\x21\xff\x0bXMP DataXMP" + block + unknown + b";" + SECRET
 
 
 FILES = {"jpeg": jpeg(), "png": png(), "webp": webp()}
@@ -182,3 +190,39 @@ def test_damage_ends_and_adds_nothing(kind: str, data: st.DataObject) -> None:
     changed[data.draw(st.integers(13, cut - 1))] = data.draw(st.integers(0, 255))
     after = strip_metadata(bytes(changed), kind, 3)
     assert len(after) <= len(changed) + 60
+
+
+def test_previews_in_segments_that_stay_are_left_out() -> None:
+    """JFIF may hold one, and what follows the fields of Adobe is not read by any decoder."""
+    plain = saved(picture("CMYK", 16, 24), "JPEG")
+    jfif = b"JFIF\0\1\1\1\0\x48\0\x48"
+    preview = (SECRET * 3)[: 3 * 4 * 5]
+    adobe = plain.index(b"\xff\xee")
+    end = adobe + 2 + int.from_bytes(plain[adobe + 2 : adobe + 4], "big")
+    longer = segment(0xEE, plain[adobe + 4 : end] + SECRET)
+    data = plain[:2] + segment(0xE0, jfif + b"\4\5" + preview) + longer + plain[end:]
+    after = stripped(data)
+    assert SECRET[:12] in data and SECRET[:12] not in after
+    assert after == plain[:2] + segment(0xE0, jfif + b"\0\0") + plain[2:]
+    assert np.array_equal(np.asarray(opened(data)), np.asarray(opened(after)))
+    assert stripped(after) is after
+
+
+def test_a_header_of_a_webp_without_its_flags_is_kept_as_it_is() -> None:
+    data = FILES["webp"][: -len(SECRET)] + b"VP8X\0\0\0\0"
+    data = data[:4] + struct.pack("<I", len(data) - 8) + data[8:]
+    assert read_header(data, "webp")[:3] == ("webp", 40, 60)
+    assert SECRET not in stripped(data) and b"VP8X\0\0\0\0" in stripped(data)
+
+
+def test_markers_after_the_pixels_of_a_jpeg_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The header does not show them, so they reject the image here."""
+    data = saved(PICTURE, "JPEG")
+    monkeypatch.setattr(stripping, "MAX_PARTS", 50)
+    decoding = Decoding(
+        (FEATURE,), Limits(max_bytes=1 << 20, max_pixels=1 << 20), "full", strips=True
+    )
+    assert decode_image(data, decoding).data == data
+    with pytest.raises(RejectedImageError, match="more than 50 markers") as caught:
+        decode_image(data[:-2] + b"\xff\xfe\0\2" * 50 + data[-2:], decoding)
+    assert caught.value.reason is Reason.TOO_COSTLY
