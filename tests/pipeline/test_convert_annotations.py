@@ -320,9 +320,15 @@ def test_yolo(yolo: dict[str, Any], tmp_path: Path) -> None:
 def test_wrong_lines_of_yolo(yolo: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "labels/train/2.txt").write_text("7 0.5 0.5 0.1 0.1\n")
     (tmp_path / "labels/train/0.txt").write_text("0 0.5 0.5 3 0.1\n")
+    # A file that cannot be read is not one without objects.
+    (tmp_path / "labels/train/1.txt").write_bytes("0 .5 .5 1 1 # 개".encode("cp949"))
     dataset = make_dataset(tmp_path / "out", max_rejected="100%", **yolo)
     reasons = {Path(line["path"]).name: line["reason"] for line in dataset.rejected}
-    assert reasons == {"2.jpg": "unknown_label", "0.jpg": "bad_box"}
+    assert reasons == {"2.jpg": "unknown_label", "0.jpg": "bad_box", "1.jpg": "bad_box"}
+    assert any(
+        "'the file is not UTF-8 text' is not a number" in line["detail"]
+        for line in dataset.rejected
+    )
 
 
 def test_yolo_names_stems(yolo: dict[str, Any], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -100,7 +101,7 @@ def coco_rows(binary_file: BinaryIO, categories: Iterable[Category], *, path: st
                 _add_images(images, binary_file, path)
                 without = {each: at for at, each in enumerate(images, 1)}
             number += 1
-            image = _hashable(item.get("image_id"))
+            image = _image_id(item.get("image_id"), images)
             without.pop(image, None)
             yield _row(number, images.get(image), item, names)
     for image, at in without.items():
@@ -214,14 +215,20 @@ def _row(
 ) -> tuple[int, list[str], str]:
     """The row of an annotation; a box of another form rejects its image."""
     if image is None:
-        return number, [], f"its image_id {str(item.get('image_id'))[:40]} is not that of an image"
+        shown = repr(item.get("image_id"))[:40]
+        return number, [], f"its image_id {shown} is not that of an image"
     category = item.get("category_id")
-    label = names.get(_category_id(category), f"category {str(category)[:40]}")
+    label = names.get(_category_id(category), f"category {_plain(str(category)[:40])}")
     box = item.get("bbox")
     sides = box if isinstance(box, list) and len(box) == 4 else [""] * 4
     further = (item.get("area"), item.get("iscrowd"))
-    cells = [image, label, *(value_text(each)[:60] for each in (*sides, *further))]
-    return number, cells, text_problem(cells)
+    cells = [image, label, *(_plain(value_text(each)[:60]) for each in (*sides, *further))]
+    return number, cells, text_problem([image])
+
+
+def _plain(text: str) -> str:
+    """A wrong value as a text that can be shown: a problem of its row would leave out the box."""
+    return ascii(text) if text_problem([text]) else text
 
 
 def _category_id(value: Any) -> int | None:
@@ -232,6 +239,15 @@ def _category_id(value: Any) -> int | None:
     return value if is_id else None
 
 
-def _hashable(value: Any) -> Any:
-    """The id that an annotation names; a list or an object is none."""
-    return value if isinstance(value, int | str | float) else None
+def _image_id(value: Any, images: Mapping[Any, str]) -> Any:
+    """The id of the image that an annotation names, which some tools write as a text there.
+
+    A list or an object is none.
+    """
+    if not isinstance(value, int | str | float):
+        return None
+    if value in images:
+        return value
+    is_number = isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value, re.ASCII)
+    other = int(value) if is_number else str(value)
+    return other if other in images else value

@@ -7,7 +7,7 @@ from typing import BinaryIO, cast
 
 from transforms.core.annotations.coco_json import COCO_COLUMNS, coco_rows, read_coco
 from transforms.core.annotations.voc_xml import VOC_COLUMNS, voc_rows
-from transforms.core.annotations.yolo_text import YOLO_COLUMNS, yolo_rows
+from transforms.core.annotations.yolo_text import YOLO_COLUMNS, unreadable_rows, yolo_rows
 from transforms.core.label_errors import LabelsError
 from transforms.core.tables import csv_rows
 from transforms.core.tables.csv_lines import MAX_ROW, ReadableBytes, Rejoined, read_head
@@ -139,6 +139,8 @@ def annotation_rows(
         columns: the columns of its format.
         path: the file.
     """
+    if isinstance(data, str) and columns.format == YOLO:
+        return label_rows(unreadable_rows(data, path), columns)
     if isinstance(data, str):
         stem = path.rpartition("/")[2].rpartition(".")[0]
         return iter((MalformedRow(1, data, stem),))

@@ -88,7 +88,7 @@ class _Reader:
         self._text.clear()
         if len(self._path) == 1:
             self.root = name
-        elif self._path[1:] == ["object"]:
+        elif len(self._path) == 2 and name == "object":
             self.objects.append((self._parser.CurrentLineNumber, [""] * len(VOC_COLUMNS)))
 
     def _end(self, _: str) -> None:

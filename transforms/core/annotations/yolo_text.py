@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from transforms.core.tables.table_formats import TableRows
 
 YOLO_COLUMNS = ("image", "class", "x_center", "y_center", "width", "height")
@@ -12,7 +14,7 @@ def yolo_rows(data: bytes, path: str) -> TableRows:
     """A row for each line, or one without class and box for an image without objects.
 
     The outline of a segmentation becomes the box around it. Other lines that are not five numbers
-    have a box that rejects the image.
+    have a box that rejects the image, and so has a file that is not text.
 
     Args:
         data: the content of the file.
@@ -27,10 +29,10 @@ def yolo_rows(data: bytes, path: str) -> TableRows:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        yield 1, [image], "the file is not UTF-8 text"
+        yield from unreadable_rows("the file is not UTF-8 text", path)
         return
     if "\0" in text:
-        yield 1, [image], "the file holds a NUL character"
+        yield from unreadable_rows("the file holds a NUL character", path)
         return
     has_objects = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -42,12 +44,27 @@ def yolo_rows(data: bytes, path: str) -> TableRows:
         yield 1, [image, *[""] * 5], ""
 
 
+def unreadable_rows(problem: str, path: str) -> TableRows:
+    """A row whose box is the reason why a file cannot be read, which rejects its image.
+
+    Without any row, it would be an image without objects.
+
+    Args:
+        problem: the reason.
+        path: see `yolo_rows`.
+    """
+    image = path.rpartition("/")[2].rpartition(".")[0]
+    yield 1, [image, "0", *[problem] * 4], ""
+
+
 def _box(numbers: list[str]) -> list[str]:
     """The four cells of a box: center and size."""
     if len(numbers) >= 6 and len(numbers) % 2 == 0:
         try:
             sides = [float(number) for number in numbers]
         except ValueError:
+            sides = [math.nan]
+        if not all(map(math.isfinite, sides)):
             return [" ".join(numbers)[:40]] * 4
         left, right = min(sides[::2]), max(sides[::2])
         top, bottom = min(sides[1::2]), max(sides[1::2])

@@ -42,7 +42,8 @@ _RANGES = {
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 _BOOLEANS = {"true": 1, "false": 0}
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+"""The largest number that a feature of floats holds."""
 
 
 def split_cell(text: str, separator: str) -> list[str]:
@@ -73,7 +74,7 @@ def parse_cell(text: str, type_: str) -> bytes | int | float:
     if dtype == "int64":
         return _parse_integer(text, type_)
     number = float(text) if _FLOAT.fullmatch(text) else math.nan
-    if not abs(number) <= _LARGEST_FLOAT:
+    if not abs(number) <= LARGEST_FLOAT:
         raise ValueError("is not a 32-bit float")
     return number
 

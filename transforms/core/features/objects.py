@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transforms.core.features.boxes import FORMS, SIDES, Box, BoxError, BoxRules, located
+from transforms.core.features.cells import LARGEST_FLOAT
 from transforms.core.features.feature_sources import Role, source_of
 from transforms.core.images.pixel_options import Original
 from transforms.core.rejections import Reason, RejectedImageError
@@ -112,7 +113,7 @@ class ObjectValues:
             area = float(text)
         except ValueError:
             area = math.nan
-        if not 0 <= area < math.inf:
+        if not 0 <= area <= LARGEST_FLOAT:
             raise ValueError("is not an area, a number from 0")
         if self._rules.units == "normalized" and area <= 1:
             return area

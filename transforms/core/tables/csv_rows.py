@@ -208,7 +208,8 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | Malf
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
             key = cells[key_at] if 0 <= key_at < len(cells) else ""
-            yield MalformedRow(line, problem, key[:MAX_KEY])
+            # JSON can hold halves of surrogate pairs, which no file can.
+            yield MalformedRow(line, problem, key[:MAX_KEY].encode(errors="replace").decode())
         else:
             label = "" if label_at is None else label_text(cells[label_at])
             kept = tuple([_cell(cells, at) for at in columns.cells]) if columns.cells else ()

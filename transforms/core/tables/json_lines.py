@@ -10,7 +10,7 @@ from typing import Any
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.keys import nfc
 from transforms.core.tables.cell_texts import list_text, text_problem, value_text
-from transforms.core.tables.csv_lines import ReadableBytes, read_lines
+from transforms.core.tables.csv_lines import MAX_ROW, ReadableBytes, read_lines
 from transforms.core.tables.table_formats import Table, TableRows
 
 # Lines that are searched for the names of columns.
@@ -20,8 +20,8 @@ _FIRST_LINES = 1000
 def json_lines_start(binary_file: ReadableBytes, separator: str, *, path: str) -> Table:
     """The columns of a file, and its first rows.
 
-    The columns are the members of the first 1,000 objects; one with a text among their values has
-    texts, however they read, and one with a list has lists.
+    The columns are the members of the first 1,000 objects, or of fewer long ones; one with a text
+    among their values has texts, however they read, and one with a list has lists.
 
     Args:
         binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
@@ -31,7 +31,8 @@ def json_lines_start(binary_file: ReadableBytes, separator: str, *, path: str) -
     Raises:
         LabelsError: no line is an object, or the text cannot be decoded.
     """
-    first = list(itertools.islice(_objects(binary_file, path), _FIRST_LINES))
+    lines = _first_lines(read_lines(binary_file, path=path, what="JSONL"))
+    first = list(itertools.islice(_objects(lines), _FIRST_LINES))
     values: dict[str, list[Any]] = {}
     for _, row, _ in first:
         for name, value in (row or {}).items():
@@ -40,6 +41,9 @@ def json_lines_start(binary_file: ReadableBytes, separator: str, *, path: str) -
         problem = first[0][2] if first else "it is empty"
         raise LabelsError(f"{path}: {problem}: write one JSON object per line")
     names = tuple(values)
+    for name in names:
+        if text_problem([name]):
+            raise LabelsError(f"{path}: the column name {name[:60]!r} is no text: rename it")
     types = tuple(_type_of(values[name]) for name in names)
     return Table(names, _rows(iter(first), names, separator, is_start=True), types)
 
@@ -58,14 +62,23 @@ def json_lines_table(
     Raises:
         LabelsError: the text cannot be decoded.
     """
-    return Table(tuple(names), _rows(_objects(binary_file, path), names, separator))
+    lines = read_lines(binary_file, path=path, what="JSONL")
+    return Table(tuple(names), _rows(_objects(lines), names, separator))
 
 
-def _objects(
-    binary_file: ReadableBytes, path: str
-) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
+def _first_lines(lines: Iterator[str]) -> Iterator[str]:
+    """The lines up to about the length of the longest one, since they are held in memory."""
+    held = 0
+    for line in lines:
+        yield line
+        held += len(line)
+        if held > MAX_ROW:
+            break
+
+
+def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
     """The objects with their lines, or what is wrong with a line."""
-    for number, line in enumerate(read_lines(binary_file, path=path, what="JSONL"), 1):
+    for number, line in enumerate(lines, 1):
         if line.isspace():
             continue
         try:

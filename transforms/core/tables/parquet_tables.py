@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from transforms.core.label_errors import LabelsError
+from transforms.core.shown_text import first_line
 from transforms.core.tables.cell_texts import list_text, text_problem, value_text
 from transforms.core.tables.csv_rows import header_names
 from transforms.core.tables.table_formats import Table, TableRows
@@ -41,7 +42,10 @@ def parquet_table(
     with _damage(path):
         file = pq.ParquetFile(binary_file, pre_buffer=False)
     schema = file.schema_arrow
-    names = header_names(schema.names)
+    try:
+        names = header_names(schema.names)
+    except UnicodeDecodeError as error:
+        raise LabelsError(f"{path}: the name of a column is not UTF-8: rename it") from error
     kept = [at for at, name in enumerate(names) if wanted is None or name in wanted]
     types = tuple(_type_of(schema.field(at).type) for at in kept)
     for at, type_ in zip(kept, types, strict=True):
@@ -55,17 +59,36 @@ def parquet_table(
     columns = [schema.names[at] for at, type_ in zip(kept, types, strict=True) if type_ is not None]
     return Table(
         tuple(names[at] for at in kept),
-        _rows(file, [schema.names[at] for at in kept], columns, separator, path),
+        _rows(
+            file,
+            [schema.names[at] for at in kept],
+            columns,
+            separator,
+            path,
+            is_start=wanted is None,
+        ),
         tuple(type_ or "" for type_ in types),
     )
 
 
-def _rows(file: Any, names: list[str], columns: list[str], separator: str, path: str) -> TableRows:
+def _rows(
+    file: Any, names: list[str], columns: list[str], separator: str, path: str, *, is_start: bool
+) -> TableRows:
     number = 0
     with _damage(path):
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
-            texts = {name: _texts(batch.column(name), separator) for name in columns}
             nothing = [""] * batch.num_rows
+            texts = {}
+            for name in columns:
+                try:
+                    texts[name] = _texts(batch.column(name), separator)
+                except (ValueError, OverflowError, LookupError) as error:
+                    # Not UTF-8, the year 10000, or an unknown time zone.
+                    if not is_start:
+                        raise LabelsError(
+                            f"{path}: the column {name!r} has a value that is no text "
+                            f"({first_line(error)}): correct it, or name other columns"
+                        ) from error
             for cells in zip(*(texts.get(name, nothing) for name in names), strict=True):
                 number += 1
                 yield number, list(cells), text_problem(cells)

@@ -121,7 +121,7 @@ def is_yolo(path: str, head: bytes) -> bool:
     """
     if not path.lower().endswith(".txt"):
         return False
-    lines = head.decode("utf-8", "replace").splitlines()
+    lines = head.decode("utf-8-sig", "replace").splitlines()
     if len(head) >= HEAD_BYTES:
         lines = lines[:-1]
     return all(_YOLO_LINE.fullmatch(line.strip()) for line in lines if line.strip())

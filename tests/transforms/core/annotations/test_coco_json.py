@@ -78,6 +78,8 @@ def test_what_becomes_no_feature_is_counted() -> None:
         ({"category_id": [18]}, "category [18]", ["1", "2.5", "3", "4"]),
         ({"bbox": [1, 2, 3]}, "dog", [""] * 4),
         ({"bbox": None}, "dog", [""] * 4),
+        ({"bbox": [1, 2, 3, "\0"]}, "dog", ["1", "2", "3", "'\\x00'"]),
+        ({"category_id": "\ud800"}, "category '\\ud800'", ["1", "2.5", "3", "4"]),
         ({"bbox": [1, None, float("nan"), "x"]}, "dog", ["1", "", "", "x"]),
     ],
 )
@@ -87,6 +89,18 @@ def test_a_wrong_annotation_keeps_its_image(
     """So that the image is rejected, not stored without an object."""
     (_, cells, problem), *_ = rows(document(annotations=[{**BOX, **changed}, BOX]))
     assert (cells[:6], problem) == (["a.jpg", label, *box], "")
+
+
+@pytest.mark.parametrize(("of_image", "of_box"), [(1, "1"), ("1", 1)])
+def test_ids_of_images_may_be_texts_in_one_place(of_image: Any, of_box: Any) -> None:
+    images = [{"id": of_image, "file_name": "a.jpg"}]
+    found = rows(document(images=images, annotations=[{**BOX, "image_id": of_box}]))
+    assert [cells[:2] for _, cells, _ in found] == [["a.jpg", "dog"]]
+
+
+def test_an_id_that_is_no_text_can_be_shown() -> None:
+    [(_, _, problem), *_] = rows(document(annotations=[{**BOX, "image_id": "\ud800"}]))
+    assert problem == "its image_id '\\ud800' is not that of an image"
 
 
 def test_an_annotation_without_an_image() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.core.annotations import voc_xml
 from transforms.core.annotations.voc_xml import VOC_COLUMNS, voc_rows
 
 # In the form of the files of VOC2007: elements, their order and indentation.
@@ -106,3 +109,19 @@ def test_files_that_are_refused(data: bytes, says: str) -> None:
 def test_any_bytes_are_rows_or_one_problem(data: bytes, at: int) -> None:
     for _, cells, problem in voc_rows(VOC2007[:at] + data + VOC2007[at + 1 :], "1.xml"):
         assert len(cells) == (1 if problem else len(VOC_COLUMNS))
+
+
+def test_deep_nesting_takes_steps_by_its_depth_alone() -> None:
+    """The path of an element is not copied for each element below it."""
+    copied: list[int] = []
+
+    class Path(list[str]):
+        def __getitem__(self, at: Any) -> Any:
+            found = super().__getitem__(at)
+            copied.append(len(found) if isinstance(at, slice) else 0)
+            return found
+
+    reader = voc_xml._Reader()
+    reader._path = Path()
+    reader.read(b"<a>" * 2_000 + b"</a>" * 2_000)
+    assert sum(copied) < 20_000

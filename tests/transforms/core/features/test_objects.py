@@ -102,6 +102,7 @@ def test_what_pascal_voc_says_of_an_object() -> None:
     [
         ("0,0,8,6,x,0,0,0", "a.csv:2, column 'area': 'x' is not an area, a number from 0"),
         ("0,0,8,6,-1,0,0,0", "a.csv:2, column 'area': '-1' is not an area, a number from 0"),
+        ("0,0,8,6,1e300,0,0,0", "a.csv:2, column 'area': '1e300' is not an area, a number from 0"),
         ("0,0,8,6,1,2,0,0", "a.csv:2, column 'iscrowd': '2' is neither 0 nor 1"),
     ],
 )

@@ -131,9 +131,33 @@ def test_lines_that_are_refused(line: str, says: str) -> None:
     assert second == LabelRow("a.jpg", "cat", 2, cells=("1.5",))
 
 
+def test_a_key_that_is_no_text_can_be_written() -> None:
+    """Its rejection is a line of a file."""
+    [row] = read(jsonl(['{"id": "\\ud800.jpg", "label": "cat"}']), JSONL)
+    assert isinstance(row, MalformedRow) and row.key == "?.jpg"
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (pa.array([b"\xff"]).view(pa.string()), "'utf-8' codec can't decode"),
+        (pa.array([2**55], pa.timestamp("ms")), ""),
+        (pa.array([1], pa.timestamp("s", "Mars/Crater")), ""),
+    ],
+)
+def test_values_that_are_no_texts(values: pa.Array, says: str) -> None:
+    table = pa.table({"id": ["a"], "label": ["cat"], "x": values})
+    first = first_rows(parquet(table), 1, path="a.parquet")
+    assert first.rows[1] == ("a", "cat", "")
+    with pytest.raises(LabelsError, match=r"a.parquet: the column 'x' has a value") as caught:
+        read(parquet(table), PARQUET)
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("data", "path", "says"),
     [
+        (b'{"\\ud800": 1}', "a.jsonl", "a.jsonl: the column name '\\ud800' is no text"),
         (b"PAR1 and nothing else PAR1", "a.parquet", "a.parquet is not Parquet, or is damaged: "),
         (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
         (b"id,label\n", "a.jsonl", "a.jsonl: it is not JSON (Expecting value): write one JSON"),
@@ -168,6 +192,12 @@ def test_other_columns_and_row_groups_are_not_read_ahead() -> None:
     for _ in rows:
         pass
     assert start < size / 10 and counted.read_bytes < size / 5
+
+
+def test_few_long_lines_are_held_at_first() -> None:
+    file = Counting(jsonl([{"id": "x" * 100_000}] * 80).getvalue())
+    assert len(first_rows(file, 20, path="a.jsonl").rows) == 21
+    assert file.read_bytes < 5_000_000
 
 
 class Counting(io.BytesIO):
