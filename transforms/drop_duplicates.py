@@ -141,11 +141,12 @@ class DropDuplicates(beam.PTransform):
         """
         super().__init__()
         self._holdouts = holdouts
+        self._sources = sources
         self._max_bytes = max_bytes
         # The sizes of files say nothing of images that a dataset has changed.
         self._by_content = root == RECORDS
-        # An image of another storage has no checksum, and may equal one that has.
-        is_ours = not (waits or holdouts)
+        # An image of another storage or in a record has no checksum, and may equal one that has.
+        is_ours = not (waits or holdouts or sources)
         self._has_checksums = is_ours and storage_of(root).lists_checksums
         self._hash = _HashFn(
             root, max_bytes, waits=waits, sources=sources, has_holdouts=bool(holdouts)
@@ -184,7 +185,7 @@ class DropDuplicates(beam.PTransform):
     def _name(self, characters: int) -> beam.DoFn:
         """What names groups of images that may be equal."""
         if self._by_content:
-            return _NameContentFn(has_holdouts=bool(self._holdouts))
+            return _NameContentFn(self._sources, has_holdouts=bool(self._holdouts))
         return _NameSizeFn(characters)
 
 
@@ -231,21 +232,26 @@ class _NameSizeFn(beam.DoFn):
 
 
 class _NameContentFn(beam.DoFn):
-    """Names groups of records by the hashes of their images, if these are known.
+    """Names groups of records by the hashes of their images, if these are known for all.
 
-    Holdouts have those of the originals.
+    Holdouts have those of the originals, and so have records that are stored as they are: see
+    `_HashFn`, which compares the images of a group.
     """
 
-    def __init__(self, *, has_holdouts: bool) -> None:
-        self._has_holdouts = has_holdouts
+    def __init__(self, sources: Sequence[Source], *, has_holdouts: bool) -> None:
+        self._are_known = all(source.has_hashes for source in sources)
+        self._are_final = [source.is_final and has_holdouts for source in sources]
 
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
-        if is_held_image(image):
+        if not self._are_known:
+            yield "", image
+        elif is_held_image(image):
             yield held_place(image)[2], image
-            return
-        stored = SourceRecord.of_text(image.stored).stored
-        yield stored.source_content if self._has_holdouts else stored.content, image
+        else:
+            stored = SourceRecord.of_text(image.stored).stored
+            is_final = self._are_final[stored.base]
+            yield stored.source_content if is_final else stored.content, image
 
 
 class _PickFn(beam.DoFn):

@@ -28,6 +28,12 @@ from transforms.written_index import read_listed_index
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# What is compared, and what an image is described by.
+_COLUMNS = (
+    *("record", "length", "key", "path", "size", "split", "label"),
+    *("content", "source_content", "perceptual_hash"),
+)
+
 
 class HoldoutFingerprints(beam.PTransform):
     """The fingerprints of the images of holdouts, as those of shards with names of their own.
@@ -130,7 +136,7 @@ def checked_index(folder: str, entry: Mapping[str, Any]) -> pa.Table:
         RecordIndexError: they have none, or it is damaged.
         OSError: it cannot be read.
     """
-    table = read_listed_index(folder, entry)
+    table = read_listed_index(folder, entry, _COLUMNS)
     if table.column("content").null_count:
         raise RecordIndexError("its images have no hashes, since it was made with --dedupe off")
     return table

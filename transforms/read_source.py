@@ -42,6 +42,7 @@ class Source(NamedTuple):
         feature: the name of the feature that holds the image.
         names: the feature of each source, see `Feature.source`.
         is_final: whether its images were made under the pixel options of this run.
+        has_hashes: whether its index has their hashes, as far as the run needs to know.
     """
 
     folder: str
@@ -49,6 +50,7 @@ class Source(NamedTuple):
     feature: str
     names: Mapping[str, str]
     is_final: bool
+    has_hashes: bool = True
 
 
 class SourceReader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.config import ConvertConfig
@@ -210,16 +210,7 @@ def sample_records(
     """
     keys: set[str] = set()
     for source in sources:
-        try:
-            rows = itertools.islice(record_rows(source.folder, source.manifest), _SAMPLE)
-            keys.update(row["key"] for row, _ in rows)
-        except RecordIndexError as error:
-            message = f"--images {source.folder}: {first_line(error)}; see `verify`"
-            raise UsageError(message) from error
-        except OSError as error:
-            raise input_error(
-                f"cannot read the index of --images {source.folder}", error
-            ) from error
+        keys.update(row["key"] for row in _first_rows(source, _SAMPLE))
     sizes = [source.size for source in sources]
     is_all = all(size.images <= _SAMPLE for size in sizes)
     if files is None:
@@ -237,12 +228,26 @@ def sample_records(
     )
 
 
+def _first_rows(source: SourceDataset, count: int) -> Iterator[dict[str, Any]]:
+    try:
+        for row, _ in itertools.islice(record_rows(source.folder, source.manifest), count):
+            yield row
+    except RecordIndexError as error:
+        message = f"--images {source.folder}: {first_line(error)}; see `verify`"
+        raise UsageError(message) from error
+    except OSError as error:
+        raise input_error(f"cannot read the index of --images {source.folder}", error) from error
+
+
 def source_reader(sources: Sequence[SourceDataset], config: ConvertConfig) -> SourceReader | None:
     """What lists the records in the job; None without datasets.
 
     Args:
         sources: the datasets.
         config: of the run, which says whether their images are final.
+
+    Raises:
+        UsageError: an index is damaged or cannot be read.
     """
     if not sources:
         return None
@@ -265,6 +270,8 @@ def _source(source: SourceDataset, config: ConvertConfig) -> Source:
         feature,
         {name: each.name for name, each in source.features.items()},
         is_final=not computes and not other_pixel_option(manifest, config),
+        # All images of a dataset have them, or none.
+        has_hashes=config.dedupe != "drop" or all(row["content"] for row in _first_rows(source, 1)),
     )
 
 

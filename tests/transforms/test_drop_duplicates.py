@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,17 @@ from apache_beam.testing.util import assert_that
 
 from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.core.index.tables import IndexedImage, index_of
+from tests.transforms.core.index.test_stored_images import ROW
 from transforms import choose_images, drop_duplicates
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
 from transforms.core.duplicates.fingerprints import content_hash, fingerprint_batches, md5_hash
 from transforms.core.duplicates.resolve_duplicates import part_of
+from transforms.core.index.source_records import SourceRecord, source_side
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
+from transforms.read_source import Source
+from transforms.source_images import FoundImage
 from transforms.storage.local.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
@@ -93,13 +97,15 @@ def listed(folder: Path) -> Iterator[LabelledImage]:
         yield LabelledImage("train", order, name, *file, label, 1, "", known)
 
 
-def chosen(images: list[LabelledImage], folder: Path) -> dict[str, list[Any]]:
+def chosen(
+    images: list[LabelledImage], folder: Path, sources: Sequence[Source] = ()
+) -> dict[str, list[Any]]:
     """The outputs of the step; groups and counts added up."""
     outputs = collect(
         lambda pipeline: (
             pipeline
             | "Images" >> beam.Create(images).with_output_types(LabelledImage)
-            | "Drop" >> DropDuplicates(str(folder), max_bytes=100)
+            | "Drop" >> DropDuplicates(str(folder), max_bytes=100, sources=sources)
         )._asdict()
     )
     return {
@@ -143,6 +149,63 @@ def test_a_file_without_a_checksum_may_equal_an_object_that_has_one(
     outputs = chosen(images, tmp_path)
     assert sorted(image.key for image in outputs["images"]) == ["130"]
     assert outputs["counts"] == [1]
+
+
+CHANGED = Source("out", "", "image/encoded", {}, False)
+FINAL = CHANGED._replace(is_final=True)
+
+
+def in_record(image: LabelledImage, **more: Any) -> LabelledImage:
+    """The image as the record of a dataset."""
+    row = {**ROW, "path": image.path, "split": "train", "label": "cat", "label_id": 0, **more}
+    side = source_side(0, row, shard_crc32c="00000000", with_values=False, is_final=False)
+    return image._replace(checksum="", stored=f"{side.where}\n")
+
+
+class PairRecords:
+    """Stands for `SourceImages`: each record holds the image of the content `pair`."""
+
+    def __init__(self, sources: Sequence[Source], images: Sequence[LabelledImage]) -> None:
+        self._sources = sources
+
+    def read(self, image: LabelledImage) -> FoundImage:
+        record = SourceRecord.of_text(image.stored)
+        return FoundImage(self._sources[record.stored.base], record, b"pair", {})
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_record_may_equal_an_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
+) -> None:
+    """No listing gives a record a checksum."""
+    monkeypatch.setattr(LocalStorage, "lists_checksums", True)
+    monkeypatch.setattr(drop_duplicates, "SourceImages", PairRecords)
+    for module in (drop_duplicates, choose_images):
+        monkeypatch.setattr(module, "runs_in_process", lambda _: in_process)
+    one, other = (image for image in listed(tmp_path) if image.key in ("130", "131"))
+    outputs = chosen([one, in_record(other)], tmp_path, [CHANGED])
+    assert [image.key for image in outputs["images"]] == ["130"]
+
+
+@pytest.mark.parametrize(
+    ("source", "has_holdouts", "name"),
+    [
+        (FINAL, True, "source"),
+        # What is changed again was not an original of that dataset, but is one of this run.
+        (CHANGED, True, "stored"),
+        (FINAL, False, "stored"),
+        # Any image may equal one whose hash is not known before it is read.
+        (FINAL._replace(has_hashes=False), True, ""),
+    ],
+)
+def test_records_are_named_by_the_hash_that_is_compared(
+    source: Source, has_holdouts: bool, name: str
+) -> None:
+    hashes = {"stored": b"s" * 16, "source": b"o" * 16, "": b""}
+    image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
+    image = in_record(image, content=hashes["stored"], source_content=hashes["source"])
+    fn = drop_duplicates._NameContentFn([source], has_holdouts=has_holdouts)
+    assert list(fn.process(image)) == [(hashes[name].hex(), image)]
 
 
 def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
