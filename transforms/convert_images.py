@@ -194,7 +194,9 @@ class ImageConverter:
                 return checked
             turn = 1 if found.is_final else checked.original.orientation
             stored = checked.info.height, checked.info.width
-            values = self._kept.of(image.cells, found.kept, turn=turn, stored=stored)
+            label = image.label_id, image.label
+            kept = found.kept
+            values = self._kept.of(image.cells, kept, label=label, turn=turn, stored=stored)
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
         return checked._replace(values=values)

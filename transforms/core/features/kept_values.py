@@ -39,13 +39,20 @@ class KeptValues:
         self._features = tuple(feature for feature in features if feature.from_rows)
 
     def of(
-        self, cells: str, kept: Kept, *, turn: int = 1, stored: tuple[int, int] | None = None
+        self,
+        cells: str,
+        kept: Kept,
+        *,
+        label: tuple[int, str] = (0, ""),
+        turn: int = 1,
+        stored: tuple[int, int] | None = None,
     ) -> dict[str, Any]:
         """The values by the names of features.
 
         Args:
             cells: the labels of the image with their ids in this dataset, see `row_cells`.
             kept: the record.
+            label: the only label of the image with its id, if the layout holds no others.
             turn: the EXIF orientation that was applied to its image now, 1 for none.
             stored: height and width of the new image; None for those of the record's.
 
@@ -57,6 +64,8 @@ class KeptValues:
             for _, labels, _ in (parsed_rows(cells) if cells else ())
             for class_id, text in labels
         }
+        if label[1]:
+            classes[label[1]] = label[0]
         made: dict[str, list[Any]] = {
             "label.ids": list(classes.values()),
             "label.texts": [text.encode() for text in classes],

@@ -51,6 +51,14 @@ def test_objects_get_the_ids_of_this_dataset() -> None:
     assert values(kept(), cells="")["image/object/class/label"] == []
 
 
+def test_objects_of_a_layout_with_one_label_have_it() -> None:
+    ids = Feature.of_source("ids", "object.ids")
+    features = [Feature.of_source("label", "label.id"), ids]
+    cats = kept(**{"image/object/class/text": np.array([b"cat", b"cat"], object)})
+    assert KeptValues(features).of("", cats, label=(2, "cat")) == {"ids": [2, 2]}
+    assert KeptValues(features).of("", cats, label=(0, "cat")) == {"ids": [0, 0]}
+
+
 def test_boxes_turn_and_areas_grow_with_the_pixels() -> None:
     found = values(kept(), turn=6, stored=(40, 20))
     assert found["xmin"] == [0.5, 0]
