@@ -43,8 +43,9 @@ _SIDE = "[1-9][0-9]{0,4}"
 
 
 def _holdout(config: ConvertConfig) -> object:
-    named = [f"{each.folder}:{each.split}".rstrip(":") for each in config.holdouts]
-    return sorted(named) if named else NOT_RECORDED
+    # A dataset that replaced one under its name has another digest.
+    named = {f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in config.holdouts}
+    return dict(sorted(named.items())) if named else NOT_RECORDED
 
 
 def _model(config: ConvertConfig) -> object:

@@ -79,7 +79,11 @@ def test_equal_and_near_images_are_reported(
     config = tmp_path / "out" / "manifest.json"
     assert "up to date" in convert(output=tmp_path / "out", config=config).out
     other = convert(output=tmp_path / "out", **flags)
-    assert "--holdout is" in other.error()
+    assert "--holdout is not given, was" in other.error()
+    shutil.rmtree(bench.folder)
+    make_dataset(bench.folder, **flags)
+    replaced = convert(output=tmp_path / "out", holdout=bench.folder, **flags)
+    assert f"--holdout is {bench.folder}=" in replaced.error()
 
 
 def test_drop_leaves_out_exact_ones_of_a_split(
@@ -104,6 +108,15 @@ def test_drop_leaves_out_exact_ones_of_a_split(
     assert {name: each for name, each in digests(again.folder).items() if "tfrecord" in name} == {
         name: each for name, each in digests(made.folder).items() if "tfrecord" in name
     }
+
+
+def test_records_without_hashes_are_read(
+    bench: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    off = make_dataset(tmp_path / "off", dedupe="off", **flags)
+    given = {"images": off.folder, "holdout": bench.folder, "dedupe": "drop"}
+    made = make_dataset(tmp_path / "out", **given)
+    assert [line["key"] for line in made.rejected] == ["cat/one.jpg", "cat/two.jpg"]
 
 
 def test_what_cannot_be_compared_is_refused(

@@ -118,9 +118,12 @@ def as_written(value: Any) -> str:
 
     >>> as_written({"train": 0.9, "test": 0.1}), as_written(None)
     ('train=0.9,test=0.1', 'not given')
+    >>> as_written({"out/photos:test": "4f53cda1"})
+    'out/photos:test=4f53cda1'
     """
     if isinstance(value, dict):
-        return ",".join(f"{name}={share:.12g}" for name, share in value.items())
+        texts = (each if isinstance(each, str) else f"{each:.12g}" for each in value.values())
+        return ",".join(map("=".join, zip(value, texts, strict=True)))
     if isinstance(value, list):
         return ",".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
     return "not given" if value is None else str(value)
