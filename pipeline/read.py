@@ -93,7 +93,7 @@ def load(
             so that each class of the split or slice counts the same; with `as_supervised`.
         sample_by_class: whether to repeat records of rare classes and leave out some of frequent
             ones at random, so that an epoch has about as many records, equally many of each class;
-            with `shuffle`.
+            with `shuffle`, without `class_weights`.
 
     Returns:
         a `tf.data.Dataset` of dicts by feature name.
@@ -114,6 +114,10 @@ def load(
         raise ValueError("class_weights is the third part of a pair: give as_supervised=True, too")
     if truth("sample_by_class", sample_by_class) and not shuffle:
         raise ValueError("sample_by_class draws records at random: give shuffle=True, too")
+    if class_weights and sample_by_class:
+        raise ValueError(
+            "class_weights and sample_by_class both make classes count the same: give one of them"
+        )
     seed_number(seed)
     buffer = _shuffle_buffer(shuffle, shuffle_buffer)
     manifest = open_dataset(output)

@@ -94,6 +94,9 @@ def test_what_has_no_effect_is_refused(rare: Dataset, tmp_path: Path) -> None:
         load(rare.folder, "train", class_weights=True)
     with pytest.raises(ValueError, match="give shuffle=True, too"):
         load(rare.folder, "train", sample_by_class=True)
+    balanced = {"class_weights": True, "sample_by_class": True}
+    with pytest.raises(ValueError, match="class_weights and sample_by_class both"):
+        load(rare.folder, "train", as_supervised=True, shuffle=True, **balanced)
     with pytest.raises(TypeError, match="sample_by_class"):
         load(rare.folder, "train", sample_by_class="yes")  # type: ignore[arg-type]
     damaged = tmp_path / "damaged"
