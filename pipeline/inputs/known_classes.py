@@ -83,6 +83,8 @@ class KnownClasses(NamedTuple):
         }
         hints = [hint for hint, other in others.items() if self._are_ids_of(other)]
         hint = "only ids of --layout detection begin at 1: use the same layout"
+        if max(self.ids.values()) - min(self.ids.values()) >= len(self.ids):
+            hint = "there are gaps between them, which only the categories of COCO labels give"
         name = next(name for name, class_id in self.ids.items() if now.get(name) != class_id)
         raise UsageError(
             f"{_FLAG} {self.source}: its class ids cannot be kept: {name[:40]!r} is "

@@ -88,6 +88,7 @@ def test_labels_are_names_if_the_classes_of_a_dataset_are(
         ({"7": 7}, LabelRules("text"), "leave out --label_kind text"),
         ({"cat": 0}, LabelRules(first_id=1), "only ids of --layout detection begin at 1"),
         ({"cat": 1}, LabelRules(), "only ids of --layout detection begin at 1"),
+        ({"cat": 1, "dog": 3}, LabelRules(first_id=1), "there are gaps between them, which only"),
     ],
 )
 def test_ids_that_cannot_be_kept(ids: dict[str, int], rules: LabelRules, hint: str) -> None:
