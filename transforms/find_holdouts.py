@@ -11,6 +11,7 @@ from transforms.core.dataset.manifest import ManifestError, check_digest, manife
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.duplicates.fingerprints import fingerprint_batches
 from transforms.core.duplicates.holdouts import Holdout, held_file, held_image
+from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import shard_of_index
 from transforms.core.index.record_index import (
     RecordIndexError,
@@ -23,6 +24,7 @@ from transforms.core.records import FingerprintBatch, LabelledImage
 from transforms.core.shown_text import first_line
 from transforms.name_inputs import NameInputs
 from transforms.storage.files import join, read_manifest
+from transforms.storage.lineage import report_source
 from transforms.written_index import read_listed_index
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ class _FingerprintFn(beam.DoFn):
         self._buckets = buckets
 
     def process(self, number: int) -> Iterator[tuple[int, FingerprintBatch]]:
+        report_source(self._holdouts[number].folder)
         for file, index in holdout_indexes(self._holdouts[number]):
             yield from fingerprint_batches(index, held_file(number, file), self._buckets)
 
@@ -104,8 +107,8 @@ def holdout_indexes(holdout: Holdout, only: str = "") -> Iterator[tuple[str, pa.
         only: the one shard whose index is read; empty for all.
 
     Raises:
-        LabelsError: the dataset was replaced since the run began, or is damaged.
-        OSError: it cannot be read.
+        LabelsError: the dataset was replaced since the run began, is damaged or cannot be read.
+        TransientError: a temporary failure.
     """
     try:
         manifest = read_manifest(join(holdout.folder, MANIFEST))
@@ -118,6 +121,9 @@ def holdout_indexes(holdout: Holdout, only: str = "") -> Iterator[tuple[str, pa.
                 yield file, checked_index(holdout.folder, entry)
     except (RecordIndexError, ManifestError) as error:
         raise LabelsError(f"--holdout {holdout.folder}: {first_line(error)}") from error
+    except OSError as error:
+        check_final(error, holdout.folder)
+        raise LabelsError(f"cannot read --holdout {holdout.folder}: {first_line(error)}") from error
 
 
 def holdout_entries(manifest: Mapping[str, Any], split: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from transforms.core.dataset.manifest import (
     manifest_shards,
 )
 from transforms.core.dataset.output_names import MANIFEST, index_file
+from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import index_places
 from transforms.core.index.record_index import FRAME_BYTES, RecordIndexError
 from transforms.core.index.source_records import SOURCE_COLUMNS, source_side
@@ -81,8 +82,9 @@ class SourceReader:
         """Yields every record with its key, their number, and counts of their labels.
 
         Raises:
-            LabelsError: the dataset was replaced since the run began, or is damaged.
-            OSError: it cannot be read.
+            LabelsError: the dataset was replaced since the run began, is damaged or cannot be
+                read.
+            TransientError: a temporary failure.
         """
         number = [source.folder for source in self.sources].index(folder)
         labels, found = LabelCounter(), 0
@@ -96,6 +98,9 @@ class SourceReader:
                 yield row["key"], self._side(number, row, crc32c, labels)
         except (RecordIndexError, ManifestError) as error:
             raise LabelsError(f"--images {folder}: {first_line(error)}") from error
+        except OSError as error:
+            check_final(error, folder)
+            raise LabelsError(f"cannot read --images {folder}: {first_line(error)}") from error
         yield Count("images_found", found)
         yield labels.counted()
 

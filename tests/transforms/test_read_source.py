@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from tests.transforms.test_read_base import COLUMNS, SHARD
 from transforms import read_source
 from transforms.core.dataset.manifest import content_digest
 from transforms.core.dataset.output_names import index_file
+from transforms.core.file_errors import TransientError
 from transforms.core.index.record_index import read_index
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells
@@ -57,6 +59,21 @@ def test_labels_that_are_not_used_are_not_counted(
     *images, _, cells = read(monkeypatch, label_from=label_from)
     assert cells == LabelCells()
     assert images[0][1].cells == ('["7"]' if label_from == "csv" else "[]")
+
+
+def test_an_index_that_is_gone_ends_the_run_unless_it_may_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(read_source, "record_rows", fail)
+    error = FileNotFoundError(errno.ENOENT, "No such file or directory", "out/index/x")
+    with pytest.raises(LabelsError, match=r"^cannot read --images out: .*'out/index/x'$"):
+        read(monkeypatch)
+    error = OSError(errno.ETIMEDOUT, "timed out", "out/index/x")
+    with pytest.raises(TransientError):
+        read(monkeypatch)
 
 
 @pytest.mark.parametrize(
