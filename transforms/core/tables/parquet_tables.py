@@ -39,10 +39,10 @@ def parquet_table(
     import pyarrow.parquet as pq
 
     binary_file.seek(0)
-    with _damage(path):
-        file = pq.ParquetFile(binary_file, pre_buffer=False)
-    schema = file.schema_arrow
     try:
+        with _damage(path):
+            file = pq.ParquetFile(binary_file, pre_buffer=False)
+        schema = file.schema_arrow
         names = header_names(schema.names)
     except UnicodeDecodeError as error:
         raise LabelsError(f"{path}: the name of a column is not UTF-8: rename it") from error

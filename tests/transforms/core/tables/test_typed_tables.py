@@ -171,6 +171,12 @@ def test_files_that_are_refused(data: bytes, path: str, says: str) -> None:
     assert str(caught.value).startswith(says) and "\n" not in str(caught.value)
 
 
+def test_a_column_of_parquet_whose_name_is_no_text() -> None:
+    data = parquet([{"column": 1}]).getvalue().replace(b"column", b"co\xffumn")
+    with pytest.raises(LabelsError, match="the name of a column is not UTF-8"):
+        first_rows(io.BytesIO(data), 1, path="a.parquet")
+
+
 def test_damage_inside_of_a_parquet_file() -> None:
     data = bytearray(parquet([ROW] * 1000).getvalue())
     data[4:200] = bytes(196)
