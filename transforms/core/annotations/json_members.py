@@ -34,7 +34,8 @@ def read_members(text: TextIO, *, path: str) -> Iterator[tuple[str, bool, Any]]:
         and each of its items is yielded.
 
     Raises:
-        LabelsError: the text is not JSON, not an object, ends too early, or an item is too long.
+        LabelsError: the text is not JSON, not an object, has a name twice, ends too early, or an
+            item is too long.
 
     >>> import io
     >>> list(read_members(io.StringIO('{"a": [1, {"b": 2}], "c": null}'), path="a.json"))
@@ -43,6 +44,7 @@ def read_members(text: TextIO, *, path: str) -> Iterator[tuple[str, bool, Any]]:
     reader = _Reader(text, path)
     reader.expect("{")
     separator = ""
+    names: set[str] = set()
     while reader.next_character() != "}":
         if separator:
             reader.expect(separator)
@@ -50,6 +52,9 @@ def read_members(text: TextIO, *, path: str) -> Iterator[tuple[str, bool, Any]]:
         name = reader.value()
         if not isinstance(name, str):
             raise reader.error("a name is expected")
+        if name in names:
+            raise reader.error(f"a second {name[:40]!r}")
+        names.add(name)
         reader.expect(":")
         if reader.next_character() == "[":
             yield from ((name, True, item) for item in reader.items())

@@ -66,6 +66,21 @@ def json_lines_table(
     return Table(tuple(names), _rows(_objects(lines), names, separator))
 
 
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object, with the names of columns.
+
+    Raises:
+        ValueError: there are two with one name.
+    """
+    members = {nfc(name.strip()): value for name, value in pairs}
+    if len(members) < len(pairs):
+        raise ValueError("two members have one name")
+    return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)
+
+
 def _first_lines(lines: Iterator[str]) -> Iterator[str]:
     """The lines up to about the length of the longest one, since they are held in memory."""
     held = 0
@@ -82,14 +97,14 @@ def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None,
         if line.isspace():
             continue
         try:
-            row = json.loads(line)
+            row = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
             yield number, None, f"it is not JSON ({str(error).partition(': line')[0]})"
             continue
         if not isinstance(row, dict):
             yield number, None, "it is not a JSON object"
             continue
-        yield number, {nfc(name.strip()): value for name, value in row.items()}, ""
+        yield number, row, ""
 
 
 def _rows(

@@ -52,6 +52,7 @@ def test_equal_to_the_decoder_of_whole_files(
         ('{"a": [1 2]}', "character 10: ',' is expected"),
         ('{"a": 1} 2', "character 10: the object has ended, but the file has not"),
         ('{"a" 1}', "character 6: ':' is expected"),
+        ('{"a": [], "a": []}', "a second 'a'"),
         ("{1: 1}", "character 3: a name is expected"),
         ('{"a": "\n' + " " * 99 + '"}', "character 8: Invalid control character at"),
         ('{"a": ' + "[" * 10**5, "maximum recursion depth"),

@@ -116,6 +116,7 @@ def test_both_formats_have_the_same_cells(values: list[tuple[Any, ...]]) -> None
     [
         ("{", "it is not JSON (Expecting property name enclosed in double quotes)"),
         ("[1]", "it is not a JSON object"),
+        ('{"id": "a", "label": "b", " label": "c"}', "it is not JSON (two members have one name)"),
         ("[" * 10**5, "it is not JSON (maximum recursion depth"),
         ('{"id": ' + "9" * 5000 + "}", "it is not JSON (Exceeds the limit"),
         ('{"id": "a", "label": "\\ud800"}', "a cell holds half of a surrogate pair"),
