@@ -29,6 +29,9 @@ from transforms.core.tables.table_formats import CSV
 
 _BY_NUMBER = "for a CSV without a header give --label_key N and --label_column N, counted from 1"
 
+OTHER_COLUMN = "the other of two columns"
+"""The evidence for a column whose name says nothing."""
+
 # What `name_of` calls a column of a CSV without a header.
 _UNNAMED = re.compile(r"column ([1-9][0-9]*)")
 
@@ -229,7 +232,7 @@ class _Finder:
 
     def _only(self, found: list[int], other: int | None, flag: str, because: str) -> FoundColumn:
         if not found and len(self.names) == 2 and other is not None:
-            return FoundColumn(1 - other, "the other of two columns")
+            return FoundColumn(1 - other, OTHER_COLUMN)
         if len(found) == 1:
             return FoundColumn(found[0], because)
         which = quote_names([self.names[at] for at in found] or self.names)

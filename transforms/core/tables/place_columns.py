@@ -5,7 +5,7 @@ from __future__ import annotations
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.splits import is_split_name, split_text
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows, find_column, header_names
-from transforms.core.tables.label_columns import find_further
+from transforms.core.tables.label_columns import OTHER_COLUMN, find_further
 
 # The default name of the column with the split.
 _SPLIT_COLUMN = "split"
@@ -35,6 +35,11 @@ def with_place_columns(
     """
     if split_from == "csv" or split_column is not None:
         at = _split_column(columns, first, split_column, path)
+        if at == columns.label and columns.because[1] == OTHER_COLUMN:
+            raise LabelsError(
+                f"{path} has no column of labels, only keys and the splits of --split_column: add "
+                "one, which --label_column names"
+            )
         _check_cells(columns, first, at, path)
         columns = columns._replace(split=at, split_name=_column_name(columns, first, at))
     if group_by is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from transforms.core.label_errors import LabelsError
 from transforms.core.tables.csv_rows import CsvColumns, first_rows
+from transforms.core.tables.label_columns import resolve_columns
 from transforms.core.tables.place_columns import with_place_columns
 
 ROWS = b"id,label,split,who\n1,cat,train,a\n2,dog,,b\n"
@@ -41,3 +42,13 @@ def test_columns_are_found_by_name_number_or_by_themselves() -> None:
 def test_columns_that_are_none(rows: bytes, asked: dict[str, Any], says: str) -> None:
     with pytest.raises(LabelsError, match=says):
         place(rows, **asked)
+
+
+def test_the_only_other_column_is_not_both_the_split_and_the_label() -> None:
+    first = first_rows(io.BytesIO(b"id,split\na,test\n"), 5, encoding="utf-8", path="a.csv")
+    columns = resolve_columns(first, key=None, label=None, path="a.csv")
+    asked: dict[str, Any] = {"split_from": None, "group_by": None, "path": "a.csv"}
+    with pytest.raises(LabelsError, match=r"^a.csv has no column of labels, only keys and"):
+        with_place_columns(columns, first, split_column="split", **asked)
+    given = resolve_columns(first, key=None, label="split", path="a.csv")
+    assert with_place_columns(given, first, split_column="split", **asked).split == 1
