@@ -182,8 +182,10 @@ def test_other_kinds_of_folders_are_refused(images: Path, tmp_path: Path) -> Non
     ):
         ran = convert(images=base, output=tmp_path / "made", **flags)
         assert (ran.code, problem in ran.error()) == (2, True), ran.err
-    ran = convert(images=base, output=base, overwrite=True)
-    assert "is also --output" in ran.error()
+    (tmp_path / "current").symlink_to(base)
+    for name in (base, tmp_path / "current"):
+        ran = convert(images=name, output=base, overwrite=True)
+        assert "is also --output" in ran.error()
 
 
 @pytest.mark.slow

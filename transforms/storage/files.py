@@ -59,8 +59,8 @@ def join(directory: str, *names: str) -> str:
 
 
 def is_same_path(one: str, other: str) -> bool:
-    """Whether two paths name the same file or folder; links are not followed."""
-    return len({storage_of(each).absolute(each).rstrip("/") for each in (one, other)}) == 1
+    """Whether two paths name the same file or folder, maybe through links."""
+    return len({storage_of(each).resolved(each).rstrip("/") for each in (one, other)}) == 1
 
 
 def sidecar_path(output: str, shard: str, recipe: str) -> str:

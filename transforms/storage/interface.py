@@ -272,6 +272,10 @@ class Storage(OutputFolders):
         """A path that does not depend on the working directory."""
         return path
 
+    def resolved(self, path: str) -> str:
+        """An absolute path without links, of a file or folder that may be missing."""
+        return self.absolute(path)
+
     def spellings(self, path: str) -> list[str]:
         """The spellings of a path that listings may use, beginning with the path itself."""
         return [path]

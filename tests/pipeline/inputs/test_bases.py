@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.config import ConvertConfig
+from pipeline.errors import UsageError
 from pipeline.inputs import bases
 from pipeline.inputs.bases import read_bases, same_spelling
 from tests.transforms.beam import make_config
@@ -72,6 +73,17 @@ def test_a_base_that_is_replaced_in_a_bucket_may_end_with_a_slash(
     assert len(read_bases(["gs://b/out/"], config)) == 1
     is_there = "gs://b/other/manifest.json".__eq__
     assert read_bases(["gs://b/out/"], config) == ()
+
+
+def test_a_base_that_is_replaced_may_be_named_by_a_link(tmp_path: Path) -> None:
+    """The run that replaces it was killed; the same command must resume it."""
+    config = make_config(tmp_path / "in", tmp_path / "out")
+    (tmp_path / "out" / ".staging").mkdir(parents=True)
+    (tmp_path / "current").symlink_to("out")
+    folder = str(tmp_path / "current")
+    assert read_bases([folder], dataclasses.replace(config, overwrite=True)) == ()
+    with pytest.raises(UsageError, match="holds no dataset"):
+        read_bases([folder], config)
 
 
 def test_a_manifest_without_a_digest_is_left_to_the_reader(

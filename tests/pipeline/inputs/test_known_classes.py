@@ -112,6 +112,9 @@ def test_folders_whose_classes_cannot_be_used(tmp_path: Path) -> None:
         known_classes(folder)
     with pytest.raises(UsageError, match=f"^--class_names {folder}/ is also --output, whose"):
         known_classes(f"{folder}/", replaced=folder)
+    (tmp_path / "current").symlink_to(folder)
+    with pytest.raises(UsageError, match="/current is also --output, whose"):
+        known_classes(str(tmp_path / "current"), replaced=folder)
     Path(folder, "labels.txt").write_text("dog\n")
     with pytest.raises(UsageError, match=f"^--class_names: {folder}/labels.txt was changed"):
         known_classes(folder)

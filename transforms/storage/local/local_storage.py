@@ -172,6 +172,13 @@ class LocalStorage(LocalFolders, Storage):
     def absolute(self, path: str) -> str:
         return os.path.abspath(path)
 
+    def resolved(self, path: str) -> str:
+        try:
+            return os.path.realpath(path)
+        except ValueError:
+            # No file can have such a name.
+            return self.absolute(path)
+
     def spellings(self, path: str) -> list[str]:
         relative = os.path.relpath(path)
         return [path, os.path.abspath(path), relative, f"./{relative}"]
