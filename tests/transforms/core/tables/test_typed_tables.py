@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -170,6 +171,18 @@ def test_files_that_are_refused(data: bytes, path: str, says: str) -> None:
     with pytest.raises(LabelsError) as caught:
         first_rows(io.BytesIO(data), 5, path=path)
     assert str(caught.value).startswith(says) and "\n" not in str(caught.value)
+
+
+def test_a_long_text_in_every_row_takes_little_memory() -> None:
+    table = pa.table({"id": ["x" * 100_000] * 500})
+    file = parquet(table)
+    assert file.getbuffer().nbytes < 100_000
+    rows = parquet_table(file, ["id"], ";", path="a.parquet").rows
+    tracemalloc.start()
+    assert sum(1 for _ in rows) == 500
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
 
 
 def test_a_column_of_parquet_whose_name_is_no_text() -> None:
