@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transforms.core.annotations import label_tables
 from transforms.core.annotations.yolo_text import YOLO_COLUMNS
-from transforms.core.tables.csv_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.core.tables.csv_rows import CsvColumns, LabelRow
 from transforms.core.tables.table_formats import YOLO
 from transforms.open_labels import open_labels
 
@@ -14,12 +14,15 @@ COLUMNS = CsvColumns(",", True, 0, 1, "image", "class", len(YOLO_COLUMNS), forma
 
 
 def test_files_of_a_glob(tmp_path: Path) -> None:
-    """The list of the classes is no label file, and one that is too large is a rejected row."""
+    """The list of the classes is no label file, and one that is too large is a wrong box."""
     (tmp_path / "a.txt").write_text("3 .5 .5 1 1\n")
     (tmp_path / "b.txt").write_bytes(bytes(label_tables.MAX_ANNOTATION + 1))
     (tmp_path / "classes.txt").write_text("cat\n")
-    found = {path: list(rows) for path, rows in open_labels(f"{tmp_path}/*.txt", COLUMNS, "utf-8")}
+    columns = COLUMNS._replace(cell_names=YOLO_COLUMNS[2:3], cells=(2,))
+    found = {path: list(rows) for path, rows in open_labels(f"{tmp_path}/*.txt", columns, "utf-8")}
     assert found == {
-        f"{tmp_path}/a.txt": [LabelRow("a", "3", 1)],
-        f"{tmp_path}/b.txt": [MalformedRow(1, "the file has more than 4194304 bytes", "b")],
+        f"{tmp_path}/a.txt": [LabelRow("a", "3", 1, cells=(".5",))],
+        f"{tmp_path}/b.txt": [
+            LabelRow("b", "0", 1, cells=("the file has more than 4194304 bytes",))
+        ],
     }

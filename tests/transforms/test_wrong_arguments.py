@@ -47,7 +47,7 @@ LOADED = "out/chosen"
             FindImages,
             (GLOB,),
             {"label_from": "folders"},
-            "label_from is one of 'directory', 'regex', 'none'",
+            "label_from is one of 'directory', 'regex', 'webdataset', 'none'",
         ),
         (FindImages, (GLOB,), {"label_from": "none", "labels": "labels.csv"}, "without labels"),
         (FindImages, (GLOB,), {"label_regex": "(a)", "labels": "labels.csv"}, "without labels"),
