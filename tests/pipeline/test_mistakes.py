@@ -81,7 +81,7 @@ VALUES = {
     "convert @ --key filename": "did you mean name?",
     "convert @ --label_from folder": "did you mean directory?",
     "convert @ --label_from folders": "did you mean directory?",
-    "convert @ --label_from JSON": "is not one of csv, directory, regex, webdataset, records, none;",
+    "convert @ --label_from JSON": "is not one of csv, directory, regex, webdataset, records, none",
     "convert @ --transcode jpg": "did you mean jpeg?",
     "convert @ --color greyscale": "did you mean gray?",
     "convert @ --check false": "--check 'false' is not one of full, header; see --help",
