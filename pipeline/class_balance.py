@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.errors import UsageError
 from pipeline.random_access import index_error, index_of
 from transforms.core.dataset.split_slices import ShardRange
-from transforms.core.features.feature_sources import Role
+from transforms.core.dataset.tfds_metadata import single_class_ids
 from transforms.core.features.layouts import Feature
 from transforms.core.index.record_index import RecordIndexError
 
@@ -48,7 +48,7 @@ def class_id_feature(output: str, features: Sequence[Feature]) -> str:
     Raises:
         UsageError: the records have none, or several.
     """
-    names = [f.name for f in features if f.role is Role.CLASS_ID and not f.is_list]
+    names = single_class_ids(features)
     if len(names) != 1:
         raise UsageError(
             f"the records of {output} do not have exactly one class id: leave out class_weights "

@@ -157,10 +157,15 @@ def supervised_keys(features: Sequence[Feature]) -> tuple[str, str] | None:
     ('image/encoded', 'image/class/label')
     """
     seen = [f.name for f in features if f.role in (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)]
-    learnt = [f.name for f in features if f.role is Role.CLASS_ID and not f.is_list]
+    learnt = single_class_ids(features)
     if len(seen) != 1 or len(learnt) != 1:
         return None
     return seen[0], learnt[0]
+
+
+def single_class_ids(features: Sequence[Feature]) -> list[str]:
+    """The names of the features that hold one class id of a record."""
+    return [f.name for f in features if f.role is Role.CLASS_ID and not f.is_list]
 
 
 def _to_bytes(content: Mapping[str, Any]) -> bytes:
