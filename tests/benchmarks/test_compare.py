@@ -100,6 +100,8 @@ def test_targets_are_ratios_of_the_same_round(results: dict[str, jobs.Result]) -
     assert found["nothing to do: times import apache_beam"].value == pytest.approx(0.8)
     assert found["planning: us a name"].value == pytest.approx(40)
     assert found["planning: bytes a name"].value == pytest.approx(700)
+    relative = found["planning a million names: times import apache_beam"]
+    assert relative.value == pytest.approx(40 / 1.5)
     assert [target.text for target in found.values() if not target.holds] == [
         "one image: times import apache_beam",
         "planning: us a name",
