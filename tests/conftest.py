@@ -84,6 +84,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def pytest_collection_finish() -> None:
+    """What was imported stays until the end: the garbage collector need not visit it each time."""
+    collector.collect()
+    collector.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_wait_for_disks() -> Iterator[None]:
+    """What tests of this process write need not outlive the machine.
+
+    A conversion waits for a disk 30 times, which takes longer than the rest of a small one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        # It fails for what is no open file, too.
+        patch.setattr(os, "fsync", os.fstat)
+        yield
+
+
 def draw(path: Path, *, seed: int = 0) -> None:
     """Draws a JPEG of a few hundred bytes; another seed is another picture."""
     path.parent.mkdir(parents=True, exist_ok=True)
