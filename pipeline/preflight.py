@@ -163,7 +163,7 @@ def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
         storage.make_directory(inner)
         if owner and storage.could_write(inner):
             return
-        storage.write_whole(probe, b"")
+        storage.write_whole(probe, b"", is_synced=False)
         storage.remove(probe)
     except (OSError, ValueError) as error:
         raise input_error(f"cannot write to {flag} {folder}", error) from error

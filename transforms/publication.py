@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
 
     Attributes:
         puts: files to move first, in any order.
-        small: files to move then, in this order: the manifest last.
+        small: files to move then: the last one, the manifest, after all others.
     """
 
     puts: list[Put]
@@ -89,8 +89,8 @@ class Publication:
             Put(f"{STAGING}/{waiting_file(attempt, number)}", name, *content_summary(content))
             for number, (name, content) in enumerate(small_files.items())
         ]
-        for put in small:
-            self._stage(put, small_files[put.target])
+        for _ in storage.for_each(lambda put: self._stage(put, small_files[put.target]), small):
+            pass
         ours = {(shard.file, shard.recipe) for shard in shards}
         # The folder was named before it was known whether an image would be changed.
         ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
@@ -121,7 +121,8 @@ class Publication:
 
     def _stage(self, put: Put, content: FileContent) -> None:
         try:
-            write_content(self._output, put.source, content)
+            # The list of these files follows, and puts the names of all on disk.
+            write_content(self._output, put.source, content, is_synced=False)
         except FileNotFoundError:
             # Its parts are removed after it is in place.
             target = join(self._output, put.target)
@@ -180,9 +181,9 @@ class Publication:
         if not changes.has_content(prepared.small[-1]):
             self._check_unpublished(changes)
         changes.check_placed(prepared.puts)
-        for put in changes.find_staged(prepared.small):
-            if put.source != put.target:
-                changes.move(put.source, put.target)
+        *others, manifest = changes.find_staged(prepared.small)
+        changes.move_all(others)
+        changes.move_all([manifest])
         report_sink(self._output)
         return _left(changes)
 
@@ -211,27 +212,28 @@ def _attempt(small_files: Mapping[str, FileContent]) -> str:
     return digest.hexdigest()
 
 
-def write_content(output: str, name: str, content: FileContent) -> None:
+def write_content(output: str, name: str, content: FileContent, *, is_synced: bool = True) -> None:
     """Writes a file of an output folder; parts are joined, and never held as a whole.
 
     Args:
         output: the folder.
         name: of the file, below the folder.
         content: its bytes, or its parts in the staging folder.
+        is_synced: whether its name is on disk, too, when this returns.
 
     Raises:
         OSError: a part is missing or was changed.
     """
     path, storage = join(output, name), storage_of(output)
     if isinstance(content, bytes):
-        storage.write_whole(path, content)
+        storage.write_whole(path, content, is_synced=is_synced)
         return
     # In a bucket a stream makes a new object only.
     storage.remove(path + PARTIAL)
     with storage.open_writer(path + PARTIAL) as stream:
         for part in content.parts:
             _copy_part(join(output, STAGING, part.name), part, stream)
-    storage.rename(path + PARTIAL, path)
+    storage.rename(path + PARTIAL, path, is_synced=is_synced)
 
 
 def _copy_part(path: str, part: RejectedPart, target: Any) -> None:

@@ -326,3 +326,28 @@ def test_a_dataset_stays_while_it_is_replaced_by_itself(make: Make) -> None:
         assert world.there().items() >= {"report.html": b"of this dataset"}.items()
         assert "manifest.json" in world.there()
     assert world.there() == {**world.files, "report.html": b"of this dataset"}
+
+
+def test_a_folder_is_synced_before_its_manifest_and_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def noted(name: str) -> None:
+        original = getattr(LocalStorage, name)
+
+        def call(self: LocalStorage, path: str, *rest: Any, **keywords: Any) -> None:
+            done.append(Path(rest[0]).name if rest else f"sync {Path(path).name}")
+            original(self, path, *rest, **keywords)
+
+        monkeypatch.setattr(LocalStorage, name, call)
+
+    world = World(str(tmp_path / "out"), "mine", 3)
+    world.stage()
+    noted("rename")
+    noted("sync_folder")
+    world.run_all()
+    assert world.there() == world.files
+    assert done[-5:] == ["labels.txt", "rejected.jsonl", "sync out", "manifest.json", "sync out"]
+    # The names of all staged small files reach the disk with the list of them.
+    assert done.count("sync .staging") == 1

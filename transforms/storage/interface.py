@@ -151,7 +151,9 @@ class Storage(OutputFolders):
         """
         return False
 
-    def write_whole(self, path: str, data: bytes, *, generation: int | None = None) -> int:
+    def write_whole(
+        self, path: str, data: bytes, *, generation: int | None = None, is_synced: bool = True
+    ) -> int:
         """Writes a file so that a reader sees all of it or nothing.
 
         Args:
@@ -159,6 +161,7 @@ class Storage(OutputFolders):
             data: its content.
             generation: of the file that it replaces, 0 for a new one, None for any; used only
                 where there are generations.
+            is_synced: see `rename`.
 
         Returns:
             the generation that was written, 0 where there are no generations.
@@ -168,7 +171,7 @@ class Storage(OutputFolders):
         """
         with self.open_writer(path + PARTIAL) as file:
             file.write(data)
-        self.rename(path + PARTIAL, path)
+        self.rename(path + PARTIAL, path, is_synced=is_synced)
         return 0
 
     def read_bytes(

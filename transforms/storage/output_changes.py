@@ -83,6 +83,18 @@ class OutputChanges:
         ends = (join(self.output, source), join(self.output, target))
         self._storage.rename(*ends, is_synced=is_synced)
 
+    def move_all(self, puts: Sequence[Put]) -> None:
+        """Gives files their final names, in any order; those that have them stay.
+
+        Args:
+            puts: results of `find_staged`. Their names are on disk when this returns.
+        """
+
+        def place(put: Put) -> None:
+            self.move(put.source, put.target, is_synced=False)
+
+        self._each_synced(place, (put for put in puts if put.source != put.target))
+
     def missing(self, sizes: Mapping[str, int]) -> list[str]:
         """The files, of these with their sizes, that are not there or have another size."""
 
@@ -138,12 +150,20 @@ class OutputChanges:
             count: called for each file once it is in place.
         """
 
-        def place(put: Put) -> str:
+        def place(put: Put) -> None:
             self._place(put)
             count()
+
+        self._each_synced(place, puts)
+
+    def _each_synced(self, place: Callable[[Put], None], puts: Iterable[Put]) -> None:
+        """Calls a function for each file, then puts their names on disk."""
+
+        def placed(put: Put) -> str:
+            place(put)
             return os.path.dirname(join(self.output, put.target))
 
-        for changed in sorted(set(self._storage.for_each(place, puts))):
+        for changed in sorted(set(self._storage.for_each(placed, puts))):
             self._storage.sync_folder(changed)
 
     def _place(self, put: Put) -> None:
@@ -247,6 +267,10 @@ class BucketChanges(OutputChanges):
         generation = self._objects.move(*ends, moved, self._there.get(target))
         self._there.pop(source)
         self._there[target] = moved._replace(version=generation)
+
+    def move_all(self, puts: Sequence[Put]) -> None:
+        with throttling_counted():
+            super().move_all(puts)
 
     def _remove(self, name: str) -> None:
         if (there := self._there.pop(name, None)) is not None:

@@ -194,7 +194,9 @@ class GcsStorage(Storage):
                 stream.terminate()
                 raise
 
-    def write_whole(self, path: str, data: bytes, *, generation: int | None = None) -> int:
+    def write_whole(
+        self, path: str, data: bytes, *, generation: int | None = None, is_synced: bool = True
+    ) -> int:
         blob = blob_of(path)
         try:
             with translate_errors(path):
