@@ -35,7 +35,11 @@ INSTALL_REQUIRES = [
     "xxhash>=3.5,<5",
 ]
 
+# pi-heif, which has no encoder, is discontinued: its last release has libheif 1.23.0.
+HEIC_REQUIRES = ["pillow-heif>=1.8,<2"]
+
 TEST_REQUIRES = [
+    *HEIC_REQUIRES,
     "aiohttp>=3.10,<4",
     "build>=1.2,<2",
     "cryptography>=49,<51",
@@ -123,5 +127,5 @@ setup(
     },
     entry_points={"console_scripts": ["image-tfrecords=pipeline.command_line:main"]},
     install_requires=INSTALL_REQUIRES,
-    extras_require={"test": TEST_REQUIRES},
+    extras_require={"heic": HEIC_REQUIRES, "test": TEST_REQUIRES},
 )

@@ -29,8 +29,13 @@ def requirements() -> list[str]:
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("_REQUIRES")
     ]
-    assert len(lists) == 2
-    return [requirement for each in lists for requirement in ast.literal_eval(each)]
+    assert len(lists) == 3
+    return [
+        requirement.value
+        for each in lists
+        for requirement in ast.walk(each)
+        if isinstance(requirement, ast.Constant)
+    ]
 
 
 def test_the_versions_are_the_same_everywhere() -> None:

@@ -80,7 +80,7 @@ def test_no_module_of_core_brings_beam_or_tensorflow() -> None:
 import importlib, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
-    for heavy in ("apache_beam", "tensorflow"):
+    for heavy in ("apache_beam", "tensorflow", "pillow_heif"):
         assert heavy not in sys.modules, f"{name} imports {heavy}"
 """
     names = [name_of(path) for path in CORE]

@@ -24,7 +24,13 @@ from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.index.source_records import is_source_record, reusable_record
 from transforms.core.index.stored_images import StoredImage
 from transforms.core.planning.keys import full_uri
-from transforms.core.planning.recipes import MODEL_LIBRARIES, PIXEL_LIBRARIES, Libraries, Recipes
+from transforms.core.planning.recipes import (
+    HEIC_LIBRARIES,
+    MODEL_LIBRARIES,
+    PIXEL_LIBRARIES,
+    Libraries,
+    Recipes,
+)
 from transforms.core.planning.row_cells import has_rows
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -110,8 +116,13 @@ class ImageConverter:
             always = MODEL_LIBRARIES
         elif self._decoding.stores_pixels:
             always = PIXEL_LIBRARIES
-        may_change = not self._decoding.pixels.changes_nothing
-        return Libraries(always, PIXEL_LIBRARIES if may_change and not always else ())
+        pixels = self._decoding.pixels
+        may_change = not pixels.changes_nothing
+        return Libraries(
+            always,
+            PIXEL_LIBRARIES if may_change and not always else (),
+            heic=() if pixels.transcode == "keep" else HEIC_LIBRARIES,
+        )
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from transforms.core.dataset.manifest import manifest_shards
 from transforms.core.dataset.output_names import MANIFEST, REJECTED
 from transforms.core.images.checked_image import CheckedImage
-from transforms.core.rejections import Reason, Rejection
+from transforms.core.rejections import RETRIED, Rejection
 from transforms.shard_converter import Planned
 from transforms.storage.files import join, read_manifest
-from transforms.stored_records import unreadable_keys
+from transforms.stored_records import retried_keys
 
 _NONE: Mapping[str, Mapping[str, Any]] = {}
 
@@ -22,31 +22,31 @@ class PublishedShards(NamedTuple):
     Attributes:
         recipes: of all shards.
         shards: their entries by name; empty for single-image files, of which it lists every one.
-        unreadable: keys of the images that were left out because they were unreadable.
+        retried: keys of the images that were left out for one of the reasons `RETRIED`.
     """
 
     recipes: Set[str] = frozenset()
     shards: Mapping[str, Mapping[str, Any]] = _NONE
-    unreadable: Set[str] = frozenset()
+    retried: Set[str] = frozenset()
 
     def has_become_readable(
         self,
         images: Iterable[Planned],
         load: Callable[[Iterable[Planned]], Iterable[CheckedImage | Rejection]],
     ) -> bool:
-        """Whether an image that was unreadable for the dataset can be read now.
+        """Whether an image that could not be read for the dataset can be read now.
 
-        A permission that was granted since changes no version, and so no recipe.
+        A permission that was granted since, or a decoder that was installed, changes no recipe.
 
         Args:
             images: of a planned shard.
             load: reads images.
         """
-        if not self.unreadable:
+        if not self.retried:
             return False
-        missed = (image for image in images if image.key in self.unreadable)
+        missed = (image for image in images if image.key in self.retried)
         return any(
-            isinstance(result, CheckedImage) or result.reason != Reason.UNREADABLE
+            isinstance(result, CheckedImage) or result.reason not in RETRIED
             for result in load(missed)
         )
 
@@ -67,9 +67,9 @@ def read_published(output: str, *, per_image: bool) -> PublishedShards:
     shards = manifest_shards(manifest)
     rejected = manifest["files"].get(REJECTED, {"bytes": 0})
     # The lines of other rejections may be gigabytes.
-    has_unreadable = manifest["rejected"].get(Reason.UNREADABLE.value, 0) > 0
+    has_retried = any(manifest["rejected"].get(reason) for reason in RETRIED)
     return PublishedShards(
         {shard["recipe"] for shard in shards},
         {} if per_image else {shard["file"]: shard for shard in shards},
-        unreadable_keys(output, rejected["bytes"]) if has_unreadable else frozenset(),
+        retried_keys(output, rejected["bytes"]) if has_retried else frozenset(),
     )

@@ -162,8 +162,12 @@ class BaseReader:
         """The records of an index that may be reused."""
         number = [base.folder for base in self.bases].index(part.folder)
         files = json.loads(part.text)[1]
-        here = RecipeMaker("", self._libraries).versions(is_changed=True).encode()
-        are_ours = (table.schema.metadata or {}).get(LIBRARIES, b"") == here
+        maker = RecipeMaker("", self._libraries)
+        here = {
+            maker.versions(is_changed=True, has_heic=has_heic).encode()
+            for has_heic in (False, True)
+        }
+        are_ours = (table.schema.metadata or {}).get(LIBRARIES, b"") in here
         base = self.bases[number]
         # Pixels always depend on libraries, image files only if they were changed.
         depend = len(table) if base.is_pixels else len(table) - table.column("changes").null_count

@@ -11,8 +11,9 @@ from typing import Any
 from transforms.core.dataset.image_statistics import Sample, Statistics
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import UNTOUCHED
+from transforms.core.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.core.index.index_rows import IndexRows
+from transforms.core.planning.recipes import Recipes
 from transforms.core.planning.row_cells import class_texts
 from transforms.core.rejections import Rejection
 from transforms.metrics import PROGRESS, counter, distribution
@@ -49,6 +50,15 @@ class ShardCounter:
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
     reused: int = 0
     is_changed: bool = False
+
+    @property
+    def has_heic(self) -> bool:
+        """Whether some image was a HEIC."""
+        return FROM_HEIC in self.pixels
+
+    def recipe(self, recipes: Recipes) -> str:
+        """The recipe of the shard, after all of its images are counted."""
+        return recipes.of(is_changed=self.is_changed, has_heic=self.has_heic)
 
     def observe(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""

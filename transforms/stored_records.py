@@ -13,11 +13,12 @@ import google_crc32c
 from transforms.core.dataset.output_names import REJECTED
 from transforms.core.examples.tfrecord import LARGEST_RECORD, read_records
 from transforms.core.json_text import parse_json
-from transforms.core.rejections import Reason
+from transforms.core.rejections import RETRIED
 from transforms.storage.files import join, storage_of
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+_RETRIED_MARKERS = tuple(f'"{reason}"'.encode() for reason in sorted(RETRIED))
 
 
 class ChecksummedReader:
@@ -114,8 +115,8 @@ def open_records(
         yield stored_records(stored, max_bytes=max_bytes)
 
 
-def unreadable_keys(output: str, size: int) -> frozenset[str]:
-    """The keys of the images that a published dataset left out because they were unreadable.
+def retried_keys(output: str, size: int) -> frozenset[str]:
+    """The keys of the images that a published dataset left out for one of the reasons `RETRIED`.
 
     Args:
         output: its folder.
@@ -126,12 +127,12 @@ def unreadable_keys(output: str, size: int) -> frozenset[str]:
         return frozenset()
     keys = set()
     for line in stored_lines(path, size):
-        # Only unreadable images are kept: they are few, unlike rows without an image.
-        if f'"{Reason.UNREADABLE.value}"'.encode() not in line:
+        # Only these are parsed: they are few, unlike rows without an image.
+        if not any(marker in line for marker in _RETRIED_MARKERS):
             continue
         with contextlib.suppress(ValueError, TypeError, KeyError):
             entry = parse_json(line)
-            if entry["reason"] == Reason.UNREADABLE:
+            if entry["reason"] in RETRIED:
                 keys.add(str(entry["key"]))
     return frozenset(keys)
 

@@ -32,7 +32,7 @@ from transforms.core.index.record_index import index_bytes
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
-from transforms.core.rejections import Reason
+from transforms.core.rejections import RETRIED
 from transforms.metrics import PROGRESS, counter
 from transforms.published_shards import PublishedShards, read_published
 from transforms.record_stream import RecordStream, write_records
@@ -225,10 +225,10 @@ class _WriteShardFn(beam.DoFn):
     def _finished(self, name: str, recipe: str) -> _Finished | None:
         """A complete shard that a former run wrote with this recipe, or None."""
         summary = read_sidecar(sidecar_path(self._output, name, recipe))
-        # Unreadable images may be readable again.
+        # Images may have become readable.
         if summary is None or not summary.is_of(name, recipe):
             return None
-        if any(r.reason == Reason.UNREADABLE for r in summary.rejections):
+        if any(r.reason in RETRIED for r in summary.rejections):
             return None
         index = read_written_index(self._output, summary)
         if index is None or not is_whole(self._output, summary):
@@ -311,7 +311,9 @@ class _WriteShardFn(beam.DoFn):
             many_labels=self._converter.many_labels,
             has_offsets=not name.gzip,
             is_per_image=self._per_image,
-            libraries=self._recipes.versions(is_changed=shard_counter.is_changed),
+            libraries=self._recipes.versions(
+                is_changed=shard_counter.is_changed, has_heic=shard_counter.has_heic
+            ),
         )
 
     def _stage(
@@ -334,7 +336,7 @@ class _WriteShardFn(beam.DoFn):
         yield
         stream.write(examples)
         file = stream.close()
-        recipe = recipes.changed if shard_counter.is_changed else recipes.unchanged
+        recipe = shard_counter.recipe(recipes)
         return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
 
     def _name_staged(self, partial: str, summary: ShardSummary) -> None:
@@ -381,7 +383,7 @@ class _WriteImagesFn(_WriteShardFn):
         yield
         return ShardSummary(
             file=name,
-            recipe=recipes.changed if shard_counter.is_changed else recipes.unchanged,
+            recipe=shard_counter.recipe(recipes),
             bytes=sum(file.bytes for file in written),
             files=tuple(
                 ImageFile(key, file.bytes, file.crc32c)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from pipeline.check_dataset import check_dataset
 from tests.foreign_images import exif, laid
+from tests.heic_images import heic
 from tests.images import bmp_file, picture, saved, webp_animation
 from tests.marks import rest_slow
 from tests.pipeline.commands import (
@@ -246,3 +248,35 @@ def test_statistics_count_each_orientation_that_apply_applies(tmp_path: Path) ->
         statistics = json.loads((dataset.folder / "statistics.json").read_text())
         assert statistics["orientations"] == {"3": 1, "6": 1, "8": 1}
         assert dataset.manifest["pixels"].get("turned") == turned
+
+
+def test_a_heic_is_converted_once_its_decoder_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From an archive, like any other image."""
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        archive.writestr("dog/photo.heic", heic(picture("RGB")))
+        archive.writestr("dog/photo.jpg", FILES["photo.jpg"])
+    flags = {
+        "images": f"{tmp_path}/photos.zip!/*/*",
+        "label_from": "directory",
+        "transcode": "auto",
+        "max_rejected": "50%",
+    }
+    with monkeypatch.context() as patch:
+        for name in ("pillow_heif", "pi_heif"):
+            patch.setitem(sys.modules, name, None)
+        missing = make_dataset(tmp_path / "out", **flags)
+    [line] = missing.rejected
+    assert line["reason"] == "no_decoder" and "[heic]" in line["detail"]
+    assert "pillow-heif" not in missing.manifest["versions"]
+    # The file is the same, but it can be read now.
+    again = convert(output=tmp_path / "out", **flags)
+    assert again.code == 2 and "have become readable" in again.error()
+    dataset = make_dataset(tmp_path / "out", "--overwrite", **flags)
+    assert dataset.rejected == []
+    assert dataset.manifest["pixels"] == {"from_heic": 1, "transcoded": 1, "untouched": 1}
+    assert dataset.manifest["versions"]["pillow-heif"]
+    assert by_name(dataset)["photo.heic"]["image/format"] == b"jpeg"
+    assert convert(output=tmp_path / "out", **flags).out.startswith("up to date")
+    assert not list(check_dataset(str(dataset.folder), dataset.manifest)[0])

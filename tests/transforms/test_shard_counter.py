@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.transforms.core.checked_images import checked
-from transforms.core.images.pixel_options import UNTOUCHED
+from transforms.core.images.pixel_options import FROM_HEIC, UNTOUCHED
+from transforms.core.planning.recipes import Recipes
 from transforms.shard_counter import ShardCounter
 
+RECIPES = Recipes("unchanged", "changed", "from HEIC")
 TURNED = ("turned", "reencoded")
 
 
@@ -28,3 +30,11 @@ def test_one_changed_image_changes_the_shard(
     assert list(counter.observe(images)) == images
     assert counter.is_changed is is_changed
     assert counter.pixels["untouched"] == changes.count(UNTOUCHED)
+    assert counter.recipe(RECIPES) == ("changed" if is_changed else "unchanged")
+
+
+def test_a_heic_brings_the_version_of_its_decoder_into_the_recipe() -> None:
+    counter = ShardCounter("train-00000-of-00001.tfrecord", of_images=True)
+    images = [checked()._replace(changes=each) for each in (("transcoded", FROM_HEIC), UNTOUCHED)]
+    assert list(counter.observe(images)) == images
+    assert counter.has_heic and counter.recipe(RECIPES) == "from HEIC"

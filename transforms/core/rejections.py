@@ -34,6 +34,7 @@ class Reason(enum.StrEnum):
     CORRUPT_IMAGE = "corrupt_image"
     DECODER_CRASH = "decoder_crash"
     UNSUPPORTED_IMAGE = "unsupported_image"
+    NO_DECODER = "no_decoder"
     BAD_SHAPE = "bad_shape"
     NAME_NOT_UTF8 = "name_not_utf8"
     # images: joining
@@ -70,11 +71,12 @@ HELP: dict[Reason, str] = {
     Reason.TOO_COSTLY: "decoding it takes too much time or memory, see detail; re-encode it",
     Reason.NOT_AN_IMAGE: (
         "not a JPEG, PNG, GIF, BMP, WebP or JPEG XL; "
-        "--transcode auto reads TIFF, AVIF, JPEG 2000, not HEIC"
+        "--transcode auto reads TIFF, AVIF, HEIC, JPEG 2000"
     ),
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.DECODER_CRASH: "it crashes an image decoder; re-encode it, and report the bug",
     Reason.UNSUPPORTED_IMAGE: "it cannot be converted as requested, see detail; convert it first",
+    Reason.NO_DECODER: "the package that decodes it is not installed, see detail; install it",
     Reason.BAD_SHAPE: "its shape is not that of the layout; set it with --resize WxH and --color",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
     Reason.NO_LABEL: "no row, folder or path gives it a label; see detail",
@@ -96,8 +98,11 @@ HELP: dict[Reason, str] = {
     Reason.KEY_NOT_FOUND: "no image has this key of --keys; correct it, or try another --key",
 }
 
+RETRIED = frozenset({Reason.UNREADABLE.value, Reason.NO_DECODER.value})
+"""Reasons that may be gone in the next run, although the file is the same."""
+
 # Advice for the reasons where it depends on the options.
-_CONVERTED = "in a format that --transcode cannot read, such as HEIC; convert it to JPEG"
+_CONVERTED = "in a format that --transcode cannot read, such as PSD; convert it to JPEG"
 _SAME_PATH = "several file names differ only in Unicode normalisation; rename them"
 _SAME_STEM = "several images have this key; --key path tells them apart if the rows hold paths"
 _SAME_STEM_NO_ROWS = "several images have this key; --key path tells them apart"

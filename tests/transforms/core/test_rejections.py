@@ -22,9 +22,9 @@ def test_there_is_help_for_every_reason() -> None:
 @pytest.mark.parametrize(
     ("reason", "options", "says", "never"),
     [
-        ("not_an_image", {"transcode": "keep"}, "JPEG 2000, not HEIC", "yourself"),
-        ("not_an_image", {"transcode": "auto"}, "such as HEIC; convert it to JPEG", "auto"),
-        ("not_an_image", {"transcode": "png"}, "such as HEIC; convert it to JPEG", "auto"),
+        ("not_an_image", {"transcode": "keep"}, "TIFF, AVIF, HEIC, JPEG 2000", "not HEIC"),
+        ("not_an_image", {"transcode": "auto"}, "such as PSD; convert it to JPEG", "auto"),
+        ("not_an_image", {"transcode": "png"}, "such as PSD; convert it to JPEG", "auto"),
         ("duplicate_key", {"key": "stem", "label_key": "id"}, "if the rows hold paths", "rename"),
         ("duplicate_key", {"key": "name", "label_key": None}, "--key path tells", "if the rows"),
         ("duplicate_key", {"key": "path"}, "rename them", "--key"),
@@ -56,6 +56,7 @@ def test_reasons_are_stable() -> None:
         "corrupt_image",
         "decoder_crash",
         "unsupported_image",
+        "no_decoder",
         "bad_shape",
         "name_not_utf8",
         "no_label",

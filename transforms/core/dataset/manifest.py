@@ -21,8 +21,9 @@ from transforms.core.dataset.output_names import index_file
 from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.decisions import Decision
 from transforms.core.features.layouts import Feature
+from transforms.core.images.pixel_options import FROM_HEIC
 from transforms.core.json_text import parse_json
-from transforms.core.planning.recipes import distribution_version
+from transforms.core.planning.recipes import recorded_versions
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import RejectedPart
 
@@ -40,7 +41,6 @@ _VERSIONED = (
     "pillow",
     "pyarrow",
 )
-
 
 # The polynomial of CRC32C, its bits reversed; bit 31 is the coefficient of 1.
 _POLYNOMIAL = 0x82F63B78
@@ -300,7 +300,7 @@ def build_manifest(
         "options": dict(sorted(dataset.options.items())),
         "inputs": dict(dataset.inputs),
         "root": dataset.root,
-        "versions": {name: distribution_version(name) for name in _VERSIONED},
+        "versions": recorded_versions(_VERSIONED, has_heic=FROM_HEIC in changes),
         "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
         "decided": decisions.to_manifest(dataset.decisions),

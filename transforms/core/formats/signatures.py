@@ -8,15 +8,18 @@ import re
 _START = 64
 
 _READ = ", which --transcode auto reads"
-_HEIC = "HEIC: convert it to JPEG, for example with heif-convert"
+_HEIC = "HEIC" + _READ + " after pip install 'image-tfrecords[heic]'"
+
+# Some files begin with a brand of both formats, so the brand of AVIF is searched for.
+_AVIF_START = rb".{4}ftyp(?=.*avi[fs])"
+_HEIC_START = rb".{4}ftyp(?!.*avi[fs])(hei[cxms]|hev[cxms]|mif1|msf1)"
 
 _SIGNATURES = [
     (re.compile(pattern, re.DOTALL | re.IGNORECASE), name)
     for pattern, name in (
         (rb"II\*\0|MM\0\*", "TIFF" + _READ),
-        # Some files begin with a brand of both formats, so the brand of AVIF is searched for.
-        (rb".{4}ftyp(?=.*avi[fs])", "AVIF" + _READ),
-        (rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)", _HEIC),
+        (_AVIF_START, "AVIF" + _READ),
+        (_HEIC_START, _HEIC),
         (rb".{4}ftyp", "a video of the MP4 family"),
         (rb"\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51", "JPEG 2000" + _READ),
         (rb"8BPS", "PSD: export it as PNG"),
@@ -28,6 +31,12 @@ _SIGNATURES = [
         (rb"version https://git-lfs", "a pointer of Git LFS: run git lfs pull"),
     )
 ]
+_HEIC_PATTERN = re.compile(_HEIC_START, re.DOTALL)
+
+
+def is_heic(data: bytes) -> bool:
+    """Whether a file begins like a HEIC, not like an AVIF, which has the same container."""
+    return _HEIC_PATTERN.match(data[:_START]) is not None
 
 
 def describe_start(data: bytes) -> str:

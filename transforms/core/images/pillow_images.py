@@ -29,15 +29,16 @@ from transforms.core.formats.portable_maps import (
     decode_scaled,
     is_scaled,
 )
-from transforms.core.formats.signatures import describe_start
+from transforms.core.formats.signatures import describe_start, is_heic
 from transforms.core.formats.tiff import MAGIC as TIFF_MAGIC
 from transforms.core.formats.tiff import ORIENTATION, check_tiff
 from transforms.core.images.check import Limits
+from transforms.core.images.heic import HEIC, check_heic, register_heic
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import shown_size
 
 # TGA has no signature: it comes last.
-FOREIGN = ("TIFF", "AVIF", "JPEG2000", "ICO", "PPM", "TGA")
+FOREIGN = ("TIFF", "AVIF", HEIC, "JPEG2000", "ICO", "PPM", "TGA")
 
 # How to rotate pixels upright, by EXIF orientation.
 TURNS = {
@@ -57,8 +58,8 @@ _SIDEWAYS = (5, 6, 7, 8)
 _SUBFILE_TYPE = 0x00FE
 _THUMBNAIL = 1
 
-# The entry of an AVIF that marks an item as EXIF. Its orientation is not used: that of the
-# image is a separate property (`irot` and `imir`).
+# The entry of an AVIF or a HEIC that marks an item as EXIF. Its orientation is not used: that of
+# the image is a separate property (`irot` and `imir`).
 _AVIF_EXIF = re.compile(rb"(infe[\x02\x03].{3}(?:.{4}|.{6}))Exif", re.DOTALL)
 # The beginning of a JPEG segment with EXIF.
 _JPEG_EXIF = re.compile(rb"(\xff\xe1..)Exif", re.DOTALL)
@@ -98,8 +99,15 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
 
     Raises:
         RejectedImageError: with reason `NOT_AN_IMAGE`, `UNSUPPORTED_IMAGE`, `CORRUPT_IMAGE`,
-            `TOO_MANY_PIXELS` or `TOO_COSTLY`.
+            `TOO_MANY_PIXELS`, `TOO_COSTLY` or `NO_DECODER`.
     """
+    if HEIC in formats:
+        # Pillow knows the format only after its package was imported.
+        formats = (HEIC,) if is_heic(data) else tuple(each for each in formats if each != HEIC)
+    if formats == (HEIC,):
+        register_heic()
+        with _rejecting():
+            check_heic(data, limits)
     if "ICO" in formats and data.startswith(b"\0\0\1\0"):
         _check_pixels(*_largest_icon(data), limits)
     with _rejecting():
@@ -151,6 +159,8 @@ def orientation_of(image: ImageFile.ImageFile) -> int:
         tag = image.tag_v2.get(ORIENTATION)
         if tag is not None:
             return tag if tag in TURNS else 1
+    if image.format == HEIC:
+        return 1
     exif, xmp = image.info.get("exif", b""), image.info.get("xmp", b"")
     return orientation_in(bytes(exif), xmp if isinstance(xmp, bytes) else b"") or 1
 

@@ -12,6 +12,9 @@ TRANSCODINGS = ("keep", "auto", "jpeg", "png")
 COLORS = ("keep", "rgb", "gray")
 ORIENTATIONS = ("keep", "apply")
 
+FROM_HEIC = "from_heic"
+"""The change of an image whose pixels libheif decoded."""
+
 # The kinds of changes that are counted; `untouched` excludes the others.
 CHANGES = (
     "untouched",
@@ -22,6 +25,7 @@ CHANGES = (
     "recolored",
     "flattened",
     "first_frame",
+    FROM_HEIC,
 )
 
 DEFAULT_QUALITY = 95

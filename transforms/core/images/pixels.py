@@ -30,12 +30,12 @@ from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.encode import encode_image
 from transforms.core.images.perceptual_hash import hash_of_pixels
 from transforms.core.images.pillow_images import TURNS, open_image
-from transforms.core.images.pixel_options import UNTOUCHED, Original, PixelOptions
+from transforms.core.images.pixel_options import FROM_HEIC, UNTOUCHED, Original, PixelOptions
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import shown_size
 
 # Formats whose files are nearly always lossy: as PNG they would be several times as large.
-_PHOTO_FORMATS = ("jpeg", "webp", "avif", "jpeg2000", "jxl")
+_PHOTO_FORMATS = ("jpeg", "webp", "avif", "heif", "jpeg2000", "jxl")
 
 # Reasons for which TensorFlow refuses a header but Pillow may still read it.
 _SECOND_CHANCE = {"": pillow_images.FOREIGN, "bmp": ("BMP",), "webp": ("WEBP",)}
@@ -244,6 +244,7 @@ def _was_done(
         "recolored": options.color != "keep" and len(final.getbands()) != channels,
         "flattened": _has_alpha(image) and not _has_alpha(final),
         "first_frame": header.frames > 1,
+        FROM_HEIC: header.format == "heif",
     }
 
 

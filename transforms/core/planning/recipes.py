@@ -19,6 +19,9 @@ from transforms.core.records import ShardImage, ShardRow
 PIXEL_LIBRARIES = ("pillow", "simplejpeg", "tensorflow")
 """Distributions that decode and encode pixels."""
 
+HEIC_LIBRARIES = ("pillow-heif", "pi-heif")
+"""Distributions of which one decodes HEIC."""
+
 MODEL_LIBRARIES = (*PIXEL_LIBRARIES, "keras", "numpy")
 """Distributions that affect the output of a model."""
 
@@ -26,16 +29,32 @@ MODEL_LIBRARIES = (*PIXEL_LIBRARIES, "keras", "numpy")
 _PILLOW_PARTS = ("jpg", "jpg_2000", "zlib", "libtiff", "webp", "avif")
 
 
+_UNKNOWN = "unknown"
+
+
 class Recipes(NamedTuple):
-    """The two recipes that a shard may have.
+    """The recipes that a shard may have.
 
     Attributes:
         unchanged: if all of its images are stored unchanged.
         changed: if one is not; the same as `unchanged` if no library matters.
+        from_heic: if one was a HEIC; the same as `changed` if no decoder of HEIC is installed.
     """
 
     unchanged: str
     changed: str
+    from_heic: str
+
+    def of(self, *, is_changed: bool, has_heic: bool) -> str:
+        """The recipe of a shard.
+
+        Args:
+            is_changed: whether one of its images is not stored unchanged.
+            has_heic: whether one of them was a HEIC.
+        """
+        if has_heic:
+            return self.from_heic
+        return self.changed if is_changed else self.unchanged
 
 
 class Libraries(NamedTuple):
@@ -45,11 +64,13 @@ class Libraries(NamedTuple):
         always: for every record.
         changed: for records with changed pixels.
         gzip: whether zlib compresses the shards.
+        heic: of which the installed ones are for records made of a HEIC.
     """
 
     always: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gzip: bool = False
+    heic: tuple[str, ...] = ()
 
 
 class RecipeMaker:
@@ -68,22 +89,23 @@ class RecipeMaker:
         self._digest = f"{options_digest}{_as_text(always)}"
         self._always = _as_text(library_versions(libraries.always))
         self._changed = _as_text(library_versions(libraries.changed))
+        self._heic = _as_text(installed_versions(libraries.heic))
 
-    def versions(self, *, is_changed: bool) -> str:
+    def versions(self, *, is_changed: bool, has_heic: bool) -> str:
         """The library versions on which the images of a shard depend, a line for each.
 
         Args:
             is_changed: whether one of them is not stored unchanged.
+            has_heic: whether one of them was a HEIC.
         """
-        return (self._always + (self._changed if is_changed else "")).strip()
+        changed = self._changed if is_changed else ""
+        return (self._always + changed + (self._heic if has_heic else "")).strip()
 
     def recipes(self, name: str, images: Iterable[ShardImage | ShardRow]) -> Recipes:
         """The recipes of one shard; see `shard_recipe`."""
         unchanged = shard_recipe(self._digest, name, images)
-        if not self._changed:
-            return Recipes(unchanged, unchanged)
-        text = f"{unchanged}{self._changed}".encode()
-        return Recipes(unchanged, hashlib.blake2b(text, digest_size=16).hexdigest())
+        changed = _depending(unchanged, self._changed)
+        return Recipes(unchanged, changed, _depending(changed, self._heic))
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
@@ -97,12 +119,24 @@ def library_versions(names: Iterable[str]) -> dict[str, str]:
     return versions
 
 
+def installed_versions(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those distributions that are installed."""
+    versions = {name: distribution_version(name) for name in names}
+    return {name: version for name, version in versions.items() if version != _UNKNOWN}
+
+
+def recorded_versions(names: Iterable[str], *, has_heic: bool) -> dict[str, str]:
+    """The versions of these distributions, and of what decodes HEIC if an image was one."""
+    versions = {name: distribution_version(name) for name in names}
+    return versions | (installed_versions(HEIC_LIBRARIES) if has_heic else {})
+
+
 def changed_libraries(manifest: Mapping[str, Any]) -> list[str]:
     """The pixel libraries whose versions differ from those of a dataset, with both versions."""
     versions = manifest["versions"]
     return [
         f"{name} {versions[name]}, here {now}"
-        for name in PIXEL_LIBRARIES
+        for name in (*PIXEL_LIBRARIES, *HEIC_LIBRARIES)
         if (now := distribution_version(name)) != versions.get(name, now)
     ]
 
@@ -113,7 +147,14 @@ def distribution_version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         # Running from a source tree that is not installed.
-        return "unknown"
+        return _UNKNOWN
+
+
+def _depending(recipe: str, versions: str) -> str:
+    """The recipe of what also depends on library versions; the same if there are none."""
+    if not versions:
+        return recipe
+    return hashlib.blake2b(f"{recipe}{versions}".encode(), digest_size=16).hexdigest()
 
 
 def _as_text(versions: Mapping[str, str]) -> str:

@@ -17,8 +17,8 @@ LIMITS = Limits(10_000, 1 << 20)
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        (HEIC, ": HEIC: convert it to JPEG, for example with heif-convert"),
-        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1heic" + bytes(100), ": HEIC: convert it to JPEG"),
+        (HEIC, ": HEIC, which --transcode auto reads after pip install 'image-tfrecords[heic]'"),
+        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
         (b"\0\0\0\x1cftypmif1\0\0\0\0avifmif1" + bytes(100), ": AVIF, which --transcode auto"),
         (saved(picture("RGB"), "AVIF"), ": AVIF, which --transcode auto reads"),
         (saved(picture("RGB"), "TIFF"), ": TIFF, which --transcode auto reads"),
@@ -41,11 +41,12 @@ def test_names(data: bytes, name: str) -> None:
     assert ":" in name or ":" not in found
 
 
-def test_both_decoders_name_a_heic() -> None:
+def test_both_decoders_name_a_format() -> None:
+    photoshop = b"8BPS\0\1" + bytes(100)
     for read in (
-        lambda: check_image(HEIC, limits=LIMITS, mode="full"),
-        lambda: open_image(HEIC, FOREIGN, LIMITS),
+        lambda: check_image(photoshop, limits=LIMITS, mode="full"),
+        lambda: open_image(photoshop, FOREIGN, LIMITS),
     ):
-        with pytest.raises(RejectedImageError, match="HEIC: convert it to JPEG") as caught:
+        with pytest.raises(RejectedImageError, match="PSD: export it as PNG") as caught:
             read()
         assert caught.value.reason is Reason.NOT_AN_IMAGE
