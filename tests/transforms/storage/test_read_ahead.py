@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.storage.local.local_storage import LocalStorage
@@ -90,7 +90,6 @@ def test_bytes_that_were_taken_make_room() -> None:
     assert ahead[:36] == [5] * 36  # four in flight, and one is drawn and not yet begun
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 40), max_size=40), st.integers(1, 60))
 def test_only_so_many_bytes_are_held(sizes: list[int], max_bytes: int) -> None:
     lock = threading.Lock()

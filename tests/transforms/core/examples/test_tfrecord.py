@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lazy import lazy_module
@@ -63,7 +63,6 @@ def test_masked_checksum() -> None:
     assert masked_crc32c(b"abc") == int.from_bytes(GOLDEN[15:19], "little")
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.binary(max_size=200), max_size=8))
 def test_what_tensorflow_writes_is_read(payloads: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:

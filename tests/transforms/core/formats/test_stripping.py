@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms, PngImagePlugin
 
@@ -181,7 +181,6 @@ def test_the_colour_transform_of_a_cmyk_jpeg_is_kept() -> None:
     assert np.array_equal(np.asarray(opened(before)), np.asarray(opened(after)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_damage_ends_and_adds_nothing(kind: str, data: st.DataObject) -> None:
     whole = FILES[kind]

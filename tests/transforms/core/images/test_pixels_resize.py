@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import simplejpeg
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -75,7 +75,6 @@ class TestResize:
             changed(data, PixelOptions("png", Resize("shorter", side, side)))
             assert decoded[-1].shape[0] == height
 
-    @settings(max_examples=60, deadline=None)
     @given(
         st.integers(1, 70),
         st.integers(1, 70),

@@ -9,7 +9,7 @@ import tarfile
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.images.packed import tarred
@@ -186,7 +186,6 @@ def test_the_texts_of_labels_are_not_kept() -> None:
     assert members[0].label == "1" and peak < 3_000_000
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(min_size=1, max_size=12), st.integers(0, len(WHOLE) - 1), st.booleans())
 def test_any_damage_is_one_line_or_none(noise: bytes, at: int, is_valid: bool) -> None:
     changed = bytearray(WHOLE)

@@ -7,7 +7,7 @@ import random
 import zipfile
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.images.packed import damaged, with_flag, with_size, zipped
@@ -223,7 +223,6 @@ def test_a_directory_that_claims_to_be_huge_is_not_read() -> None:
         file.read(MAX_READ + 1)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=400), st.sampled_from([STORED, DEFLATED]), st.booleans(), st.data())
 def test_no_damage_gives_other_bytes(
     plain: bytes, method: int, streamed: bool, data: st.DataObject
