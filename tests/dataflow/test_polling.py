@@ -33,7 +33,7 @@ def result_of(url: str) -> Any:
 
 
 def wait_for(stage: Stage) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while stage not in PROGRESS.stages():
         assert time.monotonic() < deadline, f"{stage} is not in {PROGRESS.stages()}"
         threading.Event().wait(0.01)

@@ -27,6 +27,7 @@ PROJECT = "test-project"
 CLOSED_PORT = f"http://{HOST}:9"
 START_SECONDS = 60
 STOP_SECONDS = 5
+ATTEMPTS = 3
 LOG_LINES = 20
 ROOT = Path(__file__).parents[2]
 
@@ -279,6 +280,21 @@ def emulator() -> Path:
 @contextmanager
 def serve_gcs(directory: Path) -> Iterator[GcsServer]:
     """Runs a server with an empty memory. `directory` takes its logs and credentials."""
+    for attempts_left in reversed(range(ATTEMPTS)):
+        with ExitStack() as running:
+            try:
+                server = running.enter_context(_serve_gcs(directory))
+            except GcsError as error:
+                # Until it listens, any connection of this machine may get a port that was free.
+                if attempts_left and "address already in use" in str(error).lower():
+                    continue
+                raise
+            yield server
+            return
+
+
+@contextmanager
+def _serve_gcs(directory: Path) -> Iterator[GcsServer]:
     program = emulator()
     credentials = directory / "credentials.json"
     credentials.write_text(json.dumps(CREDENTIALS), "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ def answers(port: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_both_processes_end_with_the_server(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), serve_gcs(tmp_path) as server:
         assert answers(server.port) and answers(server.upstream_port)
@@ -32,6 +34,7 @@ def test_both_processes_end_with_the_server(tmp_path: Path) -> None:
             os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_both_processes_end_with_tests_that_are_killed(
     gcs_server: GcsServer, tmp_path: Path
 ) -> None:
@@ -49,7 +52,7 @@ with serve_gcs(pathlib.Path(sys.argv[1])) as server:
         assert all(answers(port) for port in ports)
         process.kill()
     assert process.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while any(answers(port) for port in ports) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(ports) == 2
@@ -63,6 +66,21 @@ def test_a_server_that_does_not_start_says_why(
     with pytest.raises(GcsError, match="fake-gcs-server ended with 1:\n.*port 70000"):
         with serve_gcs(tmp_path):
             pass
+
+
+@pytest.mark.slow
+def test_a_port_that_was_taken_meanwhile_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free_ports = gcs_module.free_ports
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        offered = [[*free_ports(1), taken.getsockname()[1]]]
+        monkeypatch.setattr(
+            gcs_module, "free_ports", lambda count: offered.pop() if offered else free_ports(count)
+        )
+        with serve_gcs(tmp_path) as server:
+            assert not offered and answers(server.port) and answers(server.upstream_port)
 
 
 def test_platforms_without_a_program_skip(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,7 +257,7 @@ def test_images_that_are_too_large_do_not_hold_what_their_neighbours_read(
 def test_what_a_base_rejected_is_read_several_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = Barrier(2, timeout=20)
+    together = Barrier(2, timeout=60)
 
     def find(*_: Any, load: Any, **__: Any) -> list[Any]:
         return [*load([planned("1.jpg", 5), planned("2.jpg", 5)])]

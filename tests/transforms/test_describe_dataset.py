@@ -35,7 +35,7 @@ def test_the_hashes_of_objects_are_computed_together(monkeypatch: pytest.MonkeyP
     """Each reads an object: one after the other, a hundred take seconds."""
     describer = DatasetDescriber.__new__(DatasetDescriber)
     describer._root = "gs://photos"
-    together = threading.Barrier(3, timeout=20)
+    together = threading.Barrier(3, timeout=60)
 
     def wait(_: DatasetDescriber, image: dict[str, str]) -> str:
         together.wait()

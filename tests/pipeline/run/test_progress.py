@@ -36,7 +36,7 @@ def _run(style: str, written: Callable[[], str]) -> None:
 
 
 def _wait_for(text: str, written: Callable[[], str]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while text not in written():
         assert time.monotonic() < deadline, f"{text!r} is not in {written()!r}"
         threading.Event().wait(0.005)
