@@ -114,6 +114,7 @@ def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
     assert not (reader_folder / "out" / "planned").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reader_folder")
 def test_python_of_the_readme_runs() -> None:
     command = "./run_local.sh --images 'photos/*/*.jpg' --labels labels.csv --output out/photos"

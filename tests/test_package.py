@@ -25,6 +25,9 @@ from tests.pipeline.commands import ROOT
 from tests.pipeline.right_command import right_flags, write_inputs
 from tests.test_dependencies import PYTHONS, requirements
 
+# They build the package, and make an environment for it.
+pytestmark = pytest.mark.slow
+
 ADDRESS = "https://example.org/image-tfrecords"
 
 GENERATED = {"PKG-INFO", "setup.cfg"}
@@ -220,7 +223,6 @@ def test_the_installed_script_prints_its_version(
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"image-tfrecords {__version__}\n", "")
 
 
-@pytest.mark.slow
 def test_the_installed_script_converts(
     installed: Path, hostile_folder: Path, tmp_path: Path
 ) -> None:

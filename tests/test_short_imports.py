@@ -48,6 +48,7 @@ def test_another_name_is_missing(package: Any) -> None:
         _ = package.nix
 
 
+@pytest.mark.slow
 def test_a_package_imports_neither_beam_nor_tensorflow() -> None:
     script = """
 import sys, pipeline, transforms

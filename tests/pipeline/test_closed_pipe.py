@@ -26,6 +26,7 @@ def run_unread(module: str, *words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_show_stops_as_cat_would(photos: Path, tmp_path: Path) -> None:
     dataset = make_dataset(tmp_path / "out", images=f"{photos}/*/*.jpg", label_from="none")
     assert run_unread("pipeline.show", str(dataset.folder)) == (141, "")

@@ -255,6 +255,7 @@ def test_the_entry_point_is_declared() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_command_starts_no_threads_for_linear_algebra() -> None:
     code = (
         "import os, sys\n"

@@ -1,26 +1,32 @@
-"""`--layout embedding`: what a model makes of images, from files to records."""
+"""`--layout embedding`: what a model makes of images, from files to records.
+
+Keras takes seconds, so most of these tests are slow. A quick one of `tests/golden` makes a
+conversion with this layout.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from pipeline.check_dataset import check_dataset
 from tests.conftest import draw
-from tests.marks import rest_slow
+from tests.lazy import Lazy, lazy_module
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
 from transforms.core.images.embeddings import BATCH_IMAGES, read_bfloat16
 from transforms.embed_images import EmbeddingModelHandler
 from transforms.storage.local.local_storage import LocalStorage
+
+tf = lazy_module("tensorflow")
 
 DOCUMENT = (ROOT / "docs" / "embeddings.md").read_text()
 COUNT = BATCH_IMAGES + 3
@@ -79,7 +85,8 @@ def stored(dataset: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.stack([record["Feature"] for record in read(dataset, spec)])
 
 
-@pytest.mark.parametrize("model", rest_slow(["backbone.keras", "saved"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["backbone.keras", "saved"])
 def test_a_keras_file_and_a_saved_model_give_what_the_model_gives(
     model: str, folder: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +141,7 @@ def test_verify_sees_another_shape_and_another_model_is_another_dataset(
     assert ran.code == 2 and "--model is" in ran.error()
 
 
+@pytest.mark.slow
 def test_pictures_of_embeddings_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
     from pipeline.show import main
 
@@ -144,20 +152,28 @@ def test_pictures_of_embeddings_cannot_be_shown(folder: Path, tmp_path: Path) ->
     assert refused.code == 2 and "hold no image" in refused.error()
 
 
-L = KERAS.layers
-UNFIT = {
-    "takes float32 ?x5": [KERAS.Input((5,)), L.Dense(2)],
-    "takes float32 ?x?x?x3": [KERAS.Input((None, None, 3)), L.Conv2D(1, 3)],
-    "takes float32 ?x8x8x4": [KERAS.Input((8, 8, 4)), L.Flatten()],
-    "takes float32 2x8x8x3": [KERAS.Input((8, 8, 3), batch_size=2), L.Flatten()],
-    "does not return floats": [KERAS.Input((8, 8, 3)), L.Discretization(bin_boundaries=[9.0])],
-    "not finite": [KERAS.Input((8, 8, 3)), L.Rescaling(float("inf"))],
+L: Any = Lazy(lambda: KERAS.layers)
+# The shape and the batch that a model takes, and its layer.
+UNFIT: dict[str, tuple[tuple[int | None, ...], int | None, Callable[[], Any]]] = {
+    "takes float32 ?x5": ((5,), None, lambda: L.Dense(2)),
+    "takes float32 ?x?x?x3": ((None, None, 3), None, lambda: L.Conv2D(1, 3)),
+    "takes float32 ?x8x8x4": ((8, 8, 4), None, lambda: L.Flatten()),
+    "takes float32 2x8x8x3": ((8, 8, 3), 2, lambda: L.Flatten()),
+    "does not return floats": (
+        (8, 8, 3),
+        None,
+        lambda: L.Discretization(bin_boundaries=[9.0]),
+    ),
+    "not finite": ((8, 8, 3), None, lambda: L.Rescaling(float("inf"))),
 }
 
 
-@pytest.mark.parametrize("message", rest_slow(UNFIT, 2))
+@pytest.mark.slow
+@pytest.mark.parametrize("message", UNFIT)
 def test_a_model_that_does_not_fit_is_refused(message: str, folder: Path, tmp_path: Path) -> None:
-    path = saved_to(tmp_path / "m.keras", KERAS.Sequential(UNFIT[message]).save)
+    shape, batch, layer = UNFIT[message]
+    model = KERAS.Sequential([KERAS.Input(shape, batch_size=batch), layer()])
+    path = saved_to(tmp_path / "m.keras", model.save)
     ran = convert(**flags(folder, model=path, output=tmp_path / "out"))
     assert ran.code == 2 and message in ran.error()
     assert not (tmp_path / "out").exists()
@@ -174,14 +190,17 @@ def test_a_model_that_does_not_fit_is_refused(message: str, folder: Path, tmp_pa
         ({"model_weights": "b0.weights.h5"}, "is for a name"),
         ({"layout": "slim"}, "--model has no effect with --layout slim"),
         ({"layout": "slim", "model": None, "embed_dtype": "bfloat16"}, "--embed_dtype has no"),
-        ({"model": "photos"}, "cannot be loaded"),
+        pytest.param({"model": "photos"}, "cannot be loaded", marks=pytest.mark.slow),
     ],
 )
 def test_wrong_flags_are_one_line(
-    changes: dict[str, Any], message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
-    ran = convert(**flags(folder, **changes, output="refused"))
+    draw(tmp_path / "photos" / "a" / "0.jpg")
+    for name in ("backbone.keras", "b0.weights.h5"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    ran = convert(**flags(tmp_path, **{**changes, "output": "refused"}))
     assert ran.code == 2 and message in ran.error()
 
 

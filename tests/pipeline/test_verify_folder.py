@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import pipeline.verify
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
 from tests.servers.gcs import GcsServer
 from transforms.core.dataset.manifest import FORMAT_VERSION
@@ -213,7 +212,8 @@ def test_a_cut_and_a_missing_shard_in_a_bucket(in_bucket: GcsServer) -> None:
     assert ran.error().startswith("verify: gs://datasets/out differs from its manifest: ")
 
 
-@pytest.mark.parametrize("command", rest_slow(["verify", "show"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["verify", "show"])
 def test_start_up_brings_neither_tensorflow_nor_the_cloud(dataset: Dataset, command: str) -> None:
     """They would be most of the time that a small dataset takes."""
     code = (

@@ -46,12 +46,15 @@ class Datasets(dict[str, Dataset]):
     """Datasets by name, each converted when it is first needed."""
 
     def __init__(self, folder: Path, flags: Mapping[str, Mapping[str, Any]]) -> None:
-        """Takes the folder they are made in, and the flags of each."""
+        """Takes the folder they are made in, and the flags of each; a model is made when needed."""
         super().__init__()
         self._folder = folder
         self._flags = flags
 
     def __missing__(self, name: str) -> Dataset:
+        model = self._flags[name].get("model")
+        if model is not None and not model.exists():
+            saved_to(model, small_model().save)
         self[name] = make_dataset(self._folder / name, **self._flags[name])
         return self[name]
 
@@ -64,9 +67,8 @@ def datasets(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     (folder / "many.csv").write_text(MANY)
     (folder / "my.yaml").write_text(LAYOUT)
     images = f"{photos}/*/*.jpg"
-    model = saved_to(folder / "small.keras", small_model().save)
     of_classes = {"images": images, "label_from": "directory", "num_shards": 3}
-    of_model = {**of_classes, "layout": "embedding", "model": model}
+    of_model = {**of_classes, "layout": "embedding", "model": folder / "small.keras"}
     of_rows = {"images": images, "max_rejected": "100%"}
     flags = {
         "slim": {**of_classes, "splits": "train=0.7,test=0.3"},

@@ -44,7 +44,14 @@ def written(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 BLOCKS = ("tf.data", "records", "grain", "classes", "info", "tfds", "tfx")
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)), ids=BLOCKS)
+@pytest.mark.parametrize(
+    "number",
+    [
+        # Some packages take seconds to import.
+        pytest.param(at, id=name, marks=[pytest.mark.slow] * (name in ("grain", "tfds", "tfx")))
+        for at, name in enumerate(BLOCKS)
+    ],
+)
 def test_a_block_runs(number: int, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(written)
     found = blocks("python", DOCUMENT)

@@ -196,6 +196,7 @@ def test_its_name_is_the_same_in_every_process(slim: Path) -> None:
     assert repr(pickle.loads(pickle.dumps(records))) == repr(records)
 
 
+@pytest.mark.slow
 def test_it_brings_neither_tensorflow_nor_beam(slim: Path) -> None:
     script = """
 import sys
@@ -209,6 +210,7 @@ print({"tensorflow", "apache_beam"} & set(sys.modules))
     assert (done.returncode, done.stdout, done.stderr) == (0, "set()\n", "")
 
 
+@pytest.mark.slow
 def test_spawned_processes_read_batches(slim: Path) -> None:
     """The protocol of `torch.utils.data.DataLoader(records, batch_size=4, num_workers=2)`."""
     records = Records(slim, "train", decode=True)
@@ -235,6 +237,7 @@ def test_threads_read_at_once(slim: Path) -> None:
     assert read == [found[number] for number in numbers]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_grain_shuffles_all_records_and_resumes_exactly(slim: Path) -> None:
     records = Records(slim, "train", decode=True)

@@ -1,4 +1,7 @@
-"""`tfds.builder_from_directory` over folders as they are; the package itself reads them."""
+"""`tfds.builder_from_directory` over folders as they are; the package itself reads them.
+
+It takes seconds to import. `tests/golden` compares the files that it reads, of every layout.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from pipeline.check_dataset import check_dataset
 from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.lazy import lazy_module
-from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, digests, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
@@ -26,7 +28,7 @@ tf = lazy_module("tensorflow")
 tfds = lazy_module("tensorflow_datasets")
 
 # Its own code, which calls older names of protobuf and NumPy.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 # These have a feature of every type that the others have.
@@ -114,9 +116,7 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize(
-    "layout", rest_slow(["yaml", "detection", "bfloat16", *sorted({*TYPES} - MOST)], 2)
-)
+@pytest.mark.parametrize("layout", ["yaml", "detection", "bfloat16", *sorted({*TYPES} - MOST)])
 def test_every_layout_has_its_features(datasets: dict[str, Dataset], layout: str) -> None:
     dataset = datasets[layout]
     assert types(dataset) == TYPES[layout]
@@ -132,13 +132,11 @@ def test_every_layout_has_its_features(datasets: dict[str, Dataset], layout: str
 
 @pytest.mark.parametrize(
     ("layout", "features", "image"),
-    rest_slow(
-        [
-            ("slim", SLIM, "image/encoded"),
-            ("tutorial", TUTORIAL, "image_raw"),
-            ("landmark", LANDMARK, "image_raw"),
-        ]
-    ),
+    [
+        ("slim", SLIM, "image/encoded"),
+        ("tutorial", TUTORIAL, "image_raw"),
+        ("landmark", LANDMARK, "image_raw"),
+    ],
 )
 def test_records_are_those_of_tensorflow(
     datasets: dict[str, Dataset], layout: str, features: dict[str, Any], image: str
@@ -154,14 +152,12 @@ def test_records_are_those_of_tensorflow(
 
 @pytest.mark.parametrize(
     ("layout", "feature"),
-    rest_slow(
-        [
-            ("slim", "image/class/label"),
-            ("tutorial", "label"),
-            ("landmark", "landmark_id"),
-            ("float32", "Label"),
-        ]
-    ),
+    [
+        ("slim", "image/class/label"),
+        ("tutorial", "label"),
+        ("landmark", "landmark_id"),
+        ("float32", "Label"),
+    ],
 )
 def test_classes_have_their_names(datasets: dict[str, Dataset], layout: str, feature: str) -> None:
     label = builder(datasets[layout]).info.features[feature]
@@ -188,7 +184,7 @@ SLICES = [
 ]
 
 
-@pytest.mark.parametrize("split", rest_slow(SLICES, 2))
+@pytest.mark.parametrize("split", SLICES)
 def test_slices_of_load_are_the_same(datasets: dict[str, Dataset], split: str) -> None:
     theirs = [record["image/filename"] for record in rows(datasets["slim"], split)]
     loaded = load(datasets["slim"].folder, split, decode=False)
@@ -204,7 +200,6 @@ def test_pairs_for_training(datasets: dict[str, Dataset]) -> None:
         assert values.shape == shape and 0 <= label < 3
 
 
-@pytest.mark.slow
 def test_embeddings_of_floats_have_their_shape_and_values(datasets: dict[str, Dataset]) -> None:
     plain = {"Feature": tf.io.FixedLenFeature(SMALL_OUTPUT, tf.float32)}
     for ours, theirs in zip(
@@ -273,7 +268,7 @@ def test_formats_that_it_decodes_are_images(tmp_path: Path) -> None:
         assert record["image/encoded"].shape == (7, 9, 3)
 
 
-@pytest.mark.parametrize("format_", rest_slow(["GIF", "WEBP"]))
+@pytest.mark.parametrize("format_", ["GIF", "WEBP"])
 def test_formats_that_it_decodes_to_another_rank_stay_bytes(format_: str, tmp_path: Path) -> None:
     data = saved(picture("RGB", 7, 9), format_)
     add_photo(tmp_path / "in", "a.jpg")
@@ -292,15 +287,12 @@ def test_images_of_one_size_and_color_say_so(photos: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("ids", "classes"),
-    rest_slow(
-        [
-            (("7", "8", "203"), 204),
-            (("-1", "8", "9"), 0),
-            (("0", "1", "2"), 3),
-            (("7", "8", "203093"), 203094),
-        ],
-        2,
-    ),
+    [
+        (("7", "8", "203"), 204),
+        (("-1", "8", "9"), 0),
+        (("0", "1", "2"), 3),
+        (("7", "8", "203093"), 203094),
+    ],
 )
 def test_integers_are_classes_if_they_can_be_lines(
     photos: Path, tmp_path: Path, ids: tuple[str, ...], classes: int
@@ -329,7 +321,6 @@ def test_an_empty_shard_and_an_empty_split(photos: Path, tmp_path: Path) -> None
     assert len(rows(dataset, "train+test")) == 18
 
 
-@pytest.mark.slow
 def test_a_former_dataset_leaves_none_of_its_files(photos: Path, tmp_path: Path) -> None:
     converted(photos, tmp_path / "out")
     assert (tmp_path / "out" / "image.class.label.labels.txt").exists()
@@ -340,7 +331,6 @@ def test_a_former_dataset_leaves_none_of_its_files(photos: Path, tmp_path: Path)
     assert FEATURES not in names
 
 
-@pytest.mark.slow
 def test_a_long_name_of_a_feature_costs_only_its_class_names(photos: Path, tmp_path: Path) -> None:
     name = "n" * 300
     (tmp_path / "my.yaml").write_text(f"features: {{{name}: label.id, image: image.bytes}}")
@@ -348,7 +338,6 @@ def test_a_long_name_of_a_feature_costs_only_its_class_names(photos: Path, tmp_p
     assert builder(dataset).info.features[name].num_classes == 3
 
 
-@pytest.mark.slow
 def test_the_same_bytes_wherever_they_are(photos: Path, tmp_path: Path) -> None:
     """Nothing in them tells of folder, time or machine."""
     one, other = converted(photos, tmp_path / "one"), converted(photos, tmp_path / "other")

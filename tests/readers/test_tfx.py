@@ -1,4 +1,7 @@
-"""`schema.pbtxt` and the shards through `tfx_bsl.public.tfxio`, as a TFX component reads them."""
+"""`schema.pbtxt` and the shards through `tfx_bsl.public.tfxio`, as a TFX component reads them.
+
+It takes seconds to import. `tests/golden` compares the schema of every layout.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from tests.lazy import lazy_module
-from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset
 from tests.pipeline.reading import TEXT, read
 
 tf = lazy_module("tensorflow")
 tfxio = lazy_module("tfx_bsl.public.tfxio")
+
+pytestmark = pytest.mark.slow
 
 LAYOUTS = [
     "yaml",
@@ -51,7 +55,7 @@ def as_dataset(dataset: Dataset) -> Any:
     return source(dataset).TensorFlowDataset(options)
 
 
-@pytest.mark.parametrize("layout", rest_slow(LAYOUTS))
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_beam_pipeline_reads_it(
     datasets: dict[str, Dataset], layout: str, tmp_path: Path
 ) -> None:
@@ -74,7 +78,7 @@ def test_a_beam_pipeline_reads_it(
     assert all(columns == names for _, columns in batches)
 
 
-@pytest.mark.parametrize("layout", rest_slow(LAYOUTS, 4))
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_trainer_reads_it(datasets: dict[str, Dataset], layout: str) -> None:
     """What every record has is dense and of its shape, lists are sparse."""
     dataset = datasets[layout]
@@ -103,7 +107,6 @@ def test_values_are_those_of_tensorflow(datasets: dict[str, Dataset]) -> None:
     assert sorted(sides.values.numpy().tolist()) == [0.0, 0.25, 0.5]
 
 
-@pytest.mark.slow
 def test_embeddings_have_their_shape(datasets: dict[str, Dataset]) -> None:
     (values, *_) = as_dataset(datasets["float32"])
     assert values["Feature"].shape == (4, *SMALL_OUTPUT)

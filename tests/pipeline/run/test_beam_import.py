@@ -34,6 +34,7 @@ def loaded(arguments: list[str]) -> set[str]:
     return set(out.split())
 
 
+@pytest.mark.slow
 def test_local_files_need_no_optional_package() -> None:
     assert loaded(["--images", "photos/*.jpg", "--output", "out"]) == set()
 

@@ -200,6 +200,7 @@ def test_decode_example_refuses_other_bytes(data: bytes) -> None:
         decode_example(data)
 
 
+@pytest.mark.slow
 def test_the_encoder_needs_neither_tensorflow_nor_beam_nor_arrow() -> None:
     script = (
         "import sys\n"
@@ -238,7 +239,6 @@ _BOUNDS = [2**7, 2**14, 2**21]
     st.text(max_size=200),
     st.sampled_from(["slim", "tutorial", "landmark"]),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_length_of_an_example_shows_the_bytes_of_its_image(
     size: int, key: str, layout: str
 ) -> None:

@@ -105,6 +105,7 @@ def test_header_mode_promises_what_tensorflow_gives_for_whole_images() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_is_beyond_doubt_needs_no_tensorflow() -> None:
     code = """if True:
         import sys, warnings
@@ -288,6 +289,7 @@ def test_an_animated_webp_without_alpha_never_reaches_tensorflow(mode: str) -> N
     assert "without alpha" in rejected.detail
 
 
+@pytest.mark.slow
 def test_real_photos_are_accepted_without_tensorflow() -> None:
     photos = ROOT.parent / "shared" / "data" / "flowers"
     if not photos.is_dir():

@@ -147,6 +147,7 @@ class TestOrientation:
             assert orientation_tag(data, "jpeg") == orientation
 
 
+@pytest.mark.slow
 def test_nothing_is_written_about_odd_files_once_it_is_quiet() -> None:
     code = r"""if True:
         import io, sys

@@ -47,6 +47,7 @@ COMMON = {
 }
 
 
+@pytest.mark.slow
 def test_common_formats_need_no_tensorflow() -> None:
     script = f"""
 import sys

@@ -40,6 +40,7 @@ def test_a_number_that_does_not_fit_is_an_error() -> None:
         to_array([2**31], pa.int32())
 
 
+@pytest.mark.slow
 def test_an_index_is_written_and_read_without_pandas() -> None:
     script = """
 import sys

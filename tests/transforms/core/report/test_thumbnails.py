@@ -124,6 +124,7 @@ def test_a_jpeg_is_what_pillow_makes_of_it(mode: str, size: tuple[int, int]) -> 
     assert abs(seen[0].astype(int) - seen[1]).max() < 24
 
 
+@pytest.mark.slow
 def test_jpegs_need_no_pillow() -> None:
     data = saved(picture("RGB", 300, 400), "JPEG")
     code = (

@@ -280,6 +280,7 @@ def test_a_part_of_an_object_is_one_request(gcs: GcsServer, bucket: str) -> None
         STORAGE.read_range(f"{bucket}/b", 0, 1)
 
 
+@pytest.mark.slow
 def test_a_fork_makes_connections_of_its_own(gcs: GcsServer, bucket: str) -> None:
     """Two processes with one connection would read each other's answers."""
     gcs.put("photos", "a", b"abc")
