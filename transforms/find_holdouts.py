@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +22,11 @@ from transforms.core.index.record_index import (
 )
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import FingerprintBatch, LabelledImage
+from transforms.core.records import FingerprintBatch, HeldPart, LabelledImage
 from transforms.core.shown_text import first_line
 from transforms.name_inputs import NameInputs
+from transforms.runners import runs_in_process
+from transforms.spread_elements import SpreadElements
 from transforms.storage.files import join, read_manifest
 from transforms.storage.lineage import report_source
 from transforms.written_index import read_listed_index
@@ -37,11 +41,13 @@ _COLUMNS = (
 )
 
 
+beam.coders.registry.register_coder(HeldPart, beam.coders.RowCoder)
+
+
 class HoldoutFingerprints(beam.PTransform):
     """The fingerprints of the images of holdouts, as those of shards with names of their own.
 
-    Input: the pipeline's begin. Output: `(bucket, FingerprintBatch)`. One worker reads the indexes
-    of a holdout, one after the other.
+    Input: the pipeline's begin. Output: `(bucket, FingerprintBatch)`.
     """
 
     def __init__(self, holdouts: tuple[Holdout, ...], buckets: int) -> None:
@@ -52,12 +58,12 @@ class HoldoutFingerprints(beam.PTransform):
             buckets: of the fingerprints of the new dataset.
         """
         super().__init__()
+        self._holdouts = holdouts
         self._fn = _FingerprintFn(holdouts, buckets)
-        self._numbers = list(range(len(holdouts)))
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[tuple[int, FingerprintBatch]]:
         read = beam.ParDo(self._fn).with_output_types(tuple[int, FingerprintBatch])
-        return begin | "Name" >> NameInputs(self._numbers) | "Read indexes" >> read
+        return begin | "List indexes" >> HoldoutIndexes(self._holdouts) | "Read indexes" >> read
 
 
 class HoldoutImages(beam.PTransform):
@@ -68,12 +74,44 @@ class HoldoutImages(beam.PTransform):
 
     def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
         super().__init__()
+        self._holdouts = holdouts
         self._fn = _ImageFn(holdouts)
-        self._numbers = list(range(len(holdouts)))
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[LabelledImage]:
         read = beam.ParDo(self._fn).with_output_types(LabelledImage)
-        return begin | "Name" >> NameInputs(self._numbers) | "Read indexes" >> read
+        return begin | "List indexes" >> HoldoutIndexes(self._holdouts) | "Read indexes" >> read
+
+
+class HoldoutIndexes(beam.PTransform):
+    """Lists the indexes of holdouts; on several machines, any worker may read one.
+
+    Input: the pipeline's begin. Output: `HeldPart`. A retry reads one index again.
+    """
+
+    def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
+        super().__init__()
+        self._fn = _ListIndexesFn(holdouts)
+        self._numbers = list(range(len(holdouts)))
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[HeldPart]:
+        listed = (
+            begin
+            | "Name" >> NameInputs(self._numbers)
+            | "List" >> beam.ParDo(self._fn).with_output_types(HeldPart)
+        )
+        if runs_in_process(begin.pipeline):
+            return listed
+        return listed | "Spread indexes" >> SpreadElements()
+
+
+class _ListIndexesFn(beam.DoFn):
+    def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
+        self._holdouts = holdouts
+
+    def process(self, number: int) -> Iterator[HeldPart]:
+        report_source(self._holdouts[number].folder)
+        for entry in listed_indexes(self._holdouts[number]):
+            yield HeldPart(number, json.dumps(entry))
 
 
 class _FingerprintFn(beam.DoFn):
@@ -81,49 +119,56 @@ class _FingerprintFn(beam.DoFn):
         self._holdouts = holdouts
         self._buckets = buckets
 
-    def process(self, number: int) -> Iterator[tuple[int, FingerprintBatch]]:
-        report_source(self._holdouts[number].folder)
-        for file, index in holdout_indexes(self._holdouts[number]):
-            yield from fingerprint_batches(index, held_file(number, file), self._buckets)
+    def process(self, part: HeldPart) -> Iterator[tuple[int, FingerprintBatch]]:
+        entry = json.loads(part.text)
+        index = read_holdout_index(self._holdouts[part.number], entry)
+        file = held_file(part.number, shard_of_index(entry["file"]))
+        yield from fingerprint_batches(index, file, self._buckets)
 
 
 class _ImageFn(beam.DoFn):
     def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
         self._holdouts = holdouts
 
-    def process(self, number: int) -> Iterator[LabelledImage]:
-        holdout = self._holdouts[number]
-        for _, index in holdout_indexes(holdout):
-            contents, classes = source_contents(index), class_lists(index)
-            for row, content, labels in zip(index.to_pylist(), contents, classes, strict=True):
-                yield held_image(holdout.folder, row, content or b"", labels)
+    def process(self, part: HeldPart) -> Iterator[LabelledImage]:
+        holdout = self._holdouts[part.number]
+        index = read_holdout_index(holdout, json.loads(part.text))
+        contents, classes = source_contents(index), class_lists(index)
+        for row, content, labels in zip(index.to_pylist(), contents, classes, strict=True):
+            yield held_image(holdout.folder, row, content or b"", labels)
 
 
-def holdout_indexes(holdout: Holdout, only: str = "") -> Iterator[tuple[str, pa.Table]]:
-    """The indexes of a holdout, each with the name of its shard.
-
-    Args:
-        holdout: the dataset.
-        only: the one shard whose index is read; empty for all.
+def listed_indexes(holdout: Holdout) -> list[dict[str, Any]]:
+    """The entries of the indexes of a holdout, in the order of its manifest.
 
     Raises:
         LabelsError: the dataset was replaced since the run began, is damaged or cannot be read.
         TransientError: a temporary failure.
     """
-    try:
+    with _explained(holdout.folder):
         manifest = read_manifest(join(holdout.folder, MANIFEST))
         if manifest is None or manifest.get("digest", "") != holdout.digest:
             raise RecordIndexError("it was replaced since this run began: start it again")
         check_digest(manifest, holdout.folder)
-        for entry in holdout_entries(manifest, holdout.split):
-            file = shard_of_index(entry["file"])
-            if only in ("", file):
-                yield file, checked_index(holdout.folder, entry)
+        return holdout_entries(manifest, holdout.split)
+
+
+def read_holdout_index(holdout: Holdout, entry: Mapping[str, Any]) -> pa.Table:
+    """One index of a holdout; raises as `listed_indexes` does."""
+    with _explained(holdout.folder):
+        return checked_index(holdout.folder, entry)
+
+
+@contextlib.contextmanager
+def _explained(folder: str) -> Iterator[None]:
+    """Raises what goes wrong with a holdout as one line that names it."""
+    try:
+        yield
     except (RecordIndexError, ManifestError) as error:
-        raise LabelsError(f"--holdout {holdout.folder}: {first_line(error)}") from error
+        raise LabelsError(f"--holdout {folder}: {first_line(error)}") from error
     except OSError as error:
-        check_final(error, holdout.folder)
-        raise LabelsError(f"cannot read --holdout {holdout.folder}: {first_line(error)}") from error
+        check_final(error, folder)
+        raise LabelsError(f"cannot read --holdout {folder}: {first_line(error)}") from error
 
 
 def holdout_entries(manifest: Mapping[str, Any], split: str) -> list[dict[str, Any]]:
@@ -149,5 +194,7 @@ def checked_index(folder: str, entry: Mapping[str, Any]) -> pa.Table:
 
 
 def holdout_index(holdout: Holdout, shard: str) -> pa.Table:
-    """The index of one shard of a holdout; raises as `holdout_indexes` does."""
-    return next(index for file, index in holdout_indexes(holdout, shard) if file == shard)
+    """The index of one shard of a holdout; raises as `listed_indexes` does."""
+    entries = listed_indexes(holdout)
+    [entry] = [entry for entry in entries if shard_of_index(entry["file"]) == shard]
+    return read_holdout_index(holdout, entry)

@@ -19,7 +19,14 @@ from transforms.core.planning.name_ranges import LISTED_NAMES
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
 from transforms.core.planning.selected_keys import join_selected
 from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange
+from transforms.core.records import (
+    Count,
+    IndexPart,
+    JoinSide,
+    LabelledImage,
+    NameRange,
+    SourcePart,
+)
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
 from transforms.look_up_images import LookUpImages
@@ -28,7 +35,7 @@ from transforms.metrics import PROGRESS, counter
 from transforms.name_inputs import NameInputs
 from transforms.pack_names import PackSides
 from transforms.read_base import BaseReader
-from transforms.read_indexes import ReadIndexes
+from transforms.read_indexes import ReadIndexes, ReadSources
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
 from transforms.read_source import SourceReader
@@ -39,7 +46,8 @@ from transforms.storage.lineage import report_source
 
 # The modules of these types have no postponed annotations: RowCoder would pickle every field whose
 # type is only a name, and a runner that is not Python could not read it.
-for _record in (NameRange, IndexPart, JoinSide, LabelledImage, Rejection, Count, LabelCells):
+_SHUFFLED = (NameRange, IndexPart, SourcePart, JoinSide, LabelledImage)
+for _record in (*_SHUFFLED, Rejection, Count, LabelCells):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
 
 _REJECTIONS = "rejections"
@@ -48,9 +56,15 @@ _LABELS = "labels"
 _REST = "rest"
 _ROWS = "rows"
 _INDEXES = "indexes"
+_SOURCES = "sources"
 
 _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
-_FURTHER_TYPES = {_REST: NameRange, _ROWS: tuple[str, JoinSide], _INDEXES: IndexPart}
+_FURTHER_TYPES = {
+    _REST: NameRange,
+    _ROWS: tuple[str, JoinSide],
+    _INDEXES: IndexPart,
+    _SOURCES: SourcePart,
+}
 
 # Where `_ReadInputFn` sends what is not a side with its key.
 _TAGS = {kind: tag for tag, kind in {**_TYPES, **_FURTHER_TYPES}.items()}
@@ -105,7 +119,7 @@ class _ReadInputFn(beam.DoFn):
         keys: KeyReader | None = None,
         bases: BaseReader | None = None,
         sources: SourceReader | None = None,
-        reads_bases: bool = True,
+        reads_indexes: bool = True,
     ) -> None:
         """Sets what to do here.
 
@@ -116,11 +130,11 @@ class _ReadInputFn(beam.DoFn):
             looks_up: whether to look up the images that rows list.
             keys: reads the keys of the images to keep.
             bases: reads the indexes of datasets whose records may be reused.
-            reads_bases: whether to read them, or to hand them on one by one.
             sources: reads the indexes of datasets whose records are images of this run.
+            reads_indexes: whether to read both, or to hand them on one by one.
         """
         self._bases = bases
-        self._reads_bases = reads_bases
+        self._reads_indexes = reads_indexes
         self._sources = sources
         self._finder = finder
         self._reader = reader
@@ -169,7 +183,7 @@ class _ReadInputFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
 
     def _tagged(
-        self, result: NameRange | IndexPart | Rejection | Count | LabelCells
+        self, result: NameRange | IndexPart | SourcePart | Rejection | Count | LabelCells
     ) -> beam.pvalue.TaggedOutput:
         """A result that is not a side with its key."""
         if isinstance(result, Rejection) and result.subject == "image":
@@ -183,10 +197,11 @@ class _ReadInputFn(beam.DoFn):
         if source.is_keys and self._keys:
             return self._keys.read()
         if source.is_base and self._bases:
-            read = self._bases.read if self._reads_bases else self._bases.parts
+            read = self._bases.read if self._reads_indexes else self._bases.parts
             return read(source.part.glob)
         if source.is_source and self._sources:
-            return self._sources.read(source.part.glob)
+            read_source = self._sources.read if self._reads_indexes else self._sources.parts
+            return read_source(source.part.glob)
         if source.is_images or not self._reader:
             return self._finder.find(source.part, self._limit)
         if not self._looks_up:
@@ -202,8 +217,8 @@ class ReadInputs(beam.PTransform):
 
     Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
     up to three rounds (see `name_ranges`), of a local or shared disk folder by folder, and so are
-    rows that list images, and the indexes of bases. In one process all workers share Python's lock,
-    and each step has its price.
+    rows that list images, and the indexes of other datasets. In one process all workers share
+    Python's lock, and each step has its price.
 
     Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
     file, again. On other storages, one worker lists a glob.
@@ -249,9 +264,11 @@ class ReadInputs(beam.PTransform):
             keys=self._keys,
             bases=self._bases,
             sources=self._sources,
-            reads_bases=runs_in_process(begin.pipeline),
+            reads_indexes=runs_in_process(begin.pipeline),
         )
-        indexes = [_INDEXES] if bases and not runs_in_process(begin.pipeline) else []
+        indexes = [*[_INDEXES][: len(bases)], *[_SOURCES][: len(sources)]]
+        if runs_in_process(begin.pipeline):
+            indexes = []
         further = [*[_REST][:limit], *([_ROWS] if images else []), *indexes]
         read = (
             begin
@@ -261,8 +278,10 @@ class ReadInputs(beam.PTransform):
         found = [read]
         if images:
             found.append(read[_ROWS] | "Look up images" >> LookUpImages(images))
-        if indexes and self._bases:
+        if _INDEXES in indexes and self._bases:
             found.append(read[_INDEXES] | "Read indexes" >> ReadIndexes(self._bases))
+        if _SOURCES in indexes and self._sources:
+            found.append(read[_SOURCES] | "Read records" >> ReadSources(self._sources))
         for number, limit in enumerate(limits, 1):
             read = (
                 read[_REST]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +14,14 @@ from transforms.core.dataset.manifest import (
     manifest_indexes,
     manifest_shards,
 )
-from transforms.core.dataset.output_names import MANIFEST, index_file
+from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import index_places
 from transforms.core.index.record_index import FRAME_BYTES, RecordIndexError
 from transforms.core.index.source_records import SOURCE_COLUMNS, source_side
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
-from transforms.core.records import Count, JoinSide
+from transforms.core.records import Count, JoinSide, SourcePart
 from transforms.core.shown_text import first_line
 from transforms.storage.files import join, read_manifest
 from transforms.written_index import read_listed_index
@@ -55,7 +57,7 @@ class Source(NamedTuple):
 
 
 class SourceReader:
-    """Reads the indexes of datasets, one shard after the other. Picklable."""
+    """Reads the indexes of datasets, each alone or all in turn. Picklable."""
 
     def __init__(
         self,
@@ -79,30 +81,40 @@ class SourceReader:
         self._with_values = with_values
 
     def read(self, folder: str) -> Iterator[tuple[str, JoinSide] | Count | LabelCells]:
-        """Yields every record with its key, their number, and counts of their labels.
+        """Yields every record with its key; of each index, the number and counts of its labels.
 
         Raises:
             LabelsError: the dataset was replaced since the run began, is damaged or cannot be
                 read.
             TransientError: a temporary failure.
         """
-        number = [source.folder for source in self.sources].index(folder)
-        labels, found = LabelCounter(), 0
-        try:
+        for part in self.parts(folder):
+            yield from self.read_part(part)
+
+    def parts(self, folder: str) -> Iterator[SourcePart]:
+        """Yields the indexes of a dataset; raises as `read` does."""
+        with _explained(folder):
             manifest = read_manifest(join(folder, MANIFEST))
-            if manifest is None or manifest.get("digest", "") != self.sources[number].digest:
+            if manifest is None or manifest.get("digest", "") != self._source(folder).digest:
                 raise RecordIndexError("it was replaced since this run began: start it again")
             check_digest(manifest, folder)
-            for row, crc32c in record_rows(folder, manifest):
+            yield from source_parts(folder, manifest)
+
+    def read_part(self, part: SourcePart) -> Iterator[tuple[str, JoinSide] | Count | LabelCells]:
+        """Yields the records of one index, their number and counts; raises as `read` does."""
+        # In other processes than the one that made it, its class is one of Beam's.
+        part = SourcePart(*part)
+        number = self.sources.index(self._source(part.folder))
+        labels, found = LabelCounter(), 0
+        with _explained(part.folder):
+            for row, crc32c in part_rows(part):
                 found += 1
                 yield row["key"], self._side(number, row, crc32c, labels)
-        except (RecordIndexError, ManifestError) as error:
-            raise LabelsError(f"--images {folder}: {first_line(error)}") from error
-        except OSError as error:
-            check_final(error, folder)
-            raise LabelsError(f"cannot read --images {folder}: {first_line(error)}") from error
         yield Count("images_found", found)
         yield labels.counted()
+
+    def _source(self, folder: str) -> Source:
+        return next(source for source in self.sources if source.folder == folder)
 
     def _side(
         self, number: int, row: dict[str, Any], crc32c: str, labels: LabelCounter
@@ -125,8 +137,20 @@ class SourceReader:
         return side
 
 
+@contextlib.contextmanager
+def _explained(folder: str) -> Iterator[None]:
+    """Raises what goes wrong with a dataset as one line that names it."""
+    try:
+        yield
+    except (RecordIndexError, ManifestError) as error:
+        raise LabelsError(f"--images {folder}: {first_line(error)}") from error
+    except OSError as error:
+        check_final(error, folder)
+        raise LabelsError(f"cannot read --images {folder}: {first_line(error)}") from error
+
+
 def record_rows(folder: str, manifest: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The row of each record, with the file that holds it as `shard`, and that file's checksum.
+    """The row of each record, see `part_rows`.
 
     Args:
         folder: of the dataset.
@@ -136,27 +160,55 @@ def record_rows(folder: str, manifest: Mapping[str, Any]) -> Iterator[tuple[dict
         RecordIndexError: an index is damaged, or names records that the dataset does not have.
         OSError: one cannot be read.
     """
-    files = {shard["file"]: shard for shard in manifest_shards(manifest)}
-    own_files = {
-        (place.entry["file"], place.first): file
-        for file, place in index_places(manifest).items()
-        if "/" in file
-    }
+    for part in source_parts(folder, manifest):
+        yield from part_rows(part)
+
+
+def source_parts(folder: str, manifest: Mapping[str, Any]) -> Iterator[SourcePart]:
+    """The indexes of a dataset, in the order of its manifest, each with the files of its records.
+
+    Args:
+        folder: of the dataset.
+        manifest: of the dataset.
+    """
+    files: defaultdict[str, dict[str, tuple[int, str]]] = defaultdict(dict)
+    singles: defaultdict[str, list[str]] = defaultdict(list)
+    places = index_places(manifest)
+    for shard in manifest_shards(manifest):
+        name = shard["file"]
+        if (place := places.get(name)) is not None:
+            index = place.entry["file"]
+            files[index][name] = shard["bytes"], shard["crc32c"]
+            # Those of an index follow each other in the order of its rows.
+            if "/" in name:
+                singles[index].append(name)
     for entry in manifest_indexes(manifest):
-        table = _table(folder, entry)
-        for number, row in enumerate(table.to_pylist()):
-            name = own_files.get((entry["file"], number), row["shard"])
-            # Names and places that are read back are untrusted.
-            is_ours = "/" in name or index_file(name) == entry["file"]
-            end = row["offset"] + row["length"] + FRAME_BYTES
-            if (
-                not is_ours
-                or not 0 <= row["offset"] < end <= files.get(name, {"bytes": 0})["bytes"]
-            ):
-                path = join(folder, entry["file"])
-                raise RecordIndexError(f"{path} names records that the dataset does not have")
-            row["shard"] = name
-            yield row, files[name]["crc32c"]
+        index = entry["file"]
+        yield SourcePart(folder, json.dumps([entry, files[index], singles[index]]))
+
+
+def part_rows(part: SourcePart) -> Iterator[tuple[dict[str, Any], str]]:
+    """The row of each record, with the file that holds it as `shard`, and that file's checksum.
+
+    Args:
+        part: an index.
+
+    Raises:
+        RecordIndexError: it is damaged, or names records that the dataset does not have.
+        OSError: it cannot be read.
+    """
+    entry, files, singles = json.loads(part.text)
+    table = _table(part.folder, entry)
+    for number, row in enumerate(table.to_pylist()):
+        name = singles[number] if number < len(singles) else row["shard"]
+        # Names and places that are read back are untrusted.
+        size, crc32c = files.get(name, (0, ""))
+        end = row["offset"] + row["length"] + FRAME_BYTES
+        if not 0 <= row["offset"] < end <= size:
+            path = join(part.folder, entry["file"])
+            raise RecordIndexError(f"{path} names records that the dataset does not have")
+        row["shard"] = name
+        yield row, crc32c
 
 
 def _table(folder: str, entry: Mapping[str, Any]) -> pa.Table:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.manifest import content_digest, crc32c_hex
 from transforms.core.dataset.output_names import index_file
 from transforms.core.dataset.split_slices import ShardRange
 from transforms.core.examples.tfrecord import masked_crc32c
@@ -68,6 +68,34 @@ def write_shards(folder: Path, shards: Shards = SHARDS) -> dict[str, Any]:
         "index": indexes,
         "splits": {"train": {"shards": listed}},
     }
+
+
+def write_dataset(folder: Path, indexes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Writes the indexes of a dataset without records.
+
+    Args:
+        folder: of the dataset.
+        indexes: the columns of each; `key` has a value for each record.
+
+    Returns:
+        its manifest; all shards are of the split `train`.
+    """
+    (folder / "index").mkdir(parents=True)
+    listed, entries = [], []
+    for number, columns in enumerate(indexes):
+        name = f"train-{number:05d}-of-{len(indexes):05d}.tfrecord"
+        records = len(columns["key"])
+        each = {
+            key: value if isinstance(value, list) else [value] * records
+            for key, value in {**columns, "shard": name}.items()
+        }
+        index = table({"record": range(records), **each}, records)
+        (folder / index_file(name)).write_bytes(index)
+        shard = {"file": name, "records": records, "bytes": 1000, "crc32c": f"{number:08x}"}
+        listed.append(shard)
+        entries.append(entry(index_file(name), index, records))
+    manifest: dict[str, Any] = {"index": entries, "splits": {"train": {"shards": listed}}}
+    return {**manifest, "digest": content_digest(manifest)}
 
 
 def entry(name: str, data: bytes, records: int) -> dict[str, Any]:

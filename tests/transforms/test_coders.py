@@ -7,6 +7,7 @@ import pytest
 from apache_beam.portability.api import schema_pb2
 
 import transforms.drop_duplicates
+import transforms.find_holdouts
 import transforms.join_labels
 import transforms.list_rejections
 import transforms.plan_shards
@@ -18,11 +19,14 @@ from transforms.core.records import (
     Count,
     FileBatch,
     FingerprintBatch,
+    HeldPart,
+    IndexPart,
     JoinSide,
     LabelledImage,
     NameRange,
     RejectedPart,
     ShardImage,
+    SourcePart,
 )
 from transforms.core.rejections import Rejection
 
@@ -33,6 +37,8 @@ from transforms.core.rejections import Rejection
         Count,
         BucketDuplicates,
         FileBatch,
+        HeldPart,
+        IndexPart,
         JoinSide,
         LabelCells,
         LabelledImage,
@@ -41,6 +47,7 @@ from transforms.core.rejections import Rejection
         RejectedPart,
         Rejection,
         ShardImage,
+        SourcePart,
     ],
 )
 def test_fields_are_texts_whole_numbers_and_truth_values(record: type) -> None:

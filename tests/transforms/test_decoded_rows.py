@@ -21,6 +21,7 @@ from transforms import (
     add_totals,
     choose_images,
     drop_duplicates,
+    find_holdouts,
     join_labels,
     plan_shards,
     publish_dataset,
@@ -116,8 +117,8 @@ def elsewhere(inputs: Path, output: Path) -> Ran:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (
-            *(add_totals, choose_images, drop_duplicates, dry_run, join_labels, plan_shards),
-            *(publish_dataset, verify_shards, write_shards),
+            *(add_totals, choose_images, drop_duplicates, dry_run, find_holdouts, join_labels),
+            *(plan_shards, publish_dataset, verify_shards, write_shards),
         ):
             patch.setattr(module, "runs_in_process", lambda _: False)
         # As a bucket does, whose listing may lack some of them.
@@ -126,6 +127,7 @@ def elsewhere(inputs: Path, output: Path) -> Ran:
             unique_of_a_list(inputs, output),
             verify(output),
             plan_of_rows(inputs, output / "planned"),
+            plan(images=inputs / "base", output=output / "records"),
             unique(inputs, output / "unique"),
             reused(inputs, output / "reused", output / "unique"),
         )

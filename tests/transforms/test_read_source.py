@@ -67,7 +67,7 @@ def test_an_index_that_is_gone_ends_the_run_unless_it_may_come_back(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(read_source, "record_rows", fail)
+    monkeypatch.setattr(read_source, "part_rows", fail)
     error = FileNotFoundError(errno.ENOENT, "No such file or directory", "out/index/x")
     with pytest.raises(LabelsError, match=r"^cannot read --images out: .*'out/index/x'$"):
         read(monkeypatch)

@@ -148,6 +148,31 @@ class IndexPart(NamedTuple):
     text: str
 
 
+class SourcePart(NamedTuple):
+    """An index of a dataset whose records are images of this run.
+
+    Attributes:
+        folder: of the dataset.
+        text: its entry in the manifest; name, bytes and checksum of each file of its records; and
+            of files of single images those that have rows, in order; as JSON.
+    """
+
+    folder: str
+    text: str
+
+
+class HeldPart(NamedTuple):
+    """An index of a dataset that is held out.
+
+    Attributes:
+        number: of the holdout.
+        text: its entry in the manifest, as JSON.
+    """
+
+    number: int
+    text: str
+
+
 class FingerprintBatch(NamedTuple):
     """Fingerprints of those records of a shard that fall into one bucket.
 

@@ -1,0 +1,71 @@
+"""Indexes of other datasets are read one by one on several machines, with the same results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.transforms.beam import collect
+from tests.transforms.indexed_shards import write_dataset
+from tests.transforms.test_read_base import COLUMNS
+from transforms import join_labels, read_source
+from transforms.core.labels.label_kinds import merge_cells
+from transforms.core.labels.path_labels import PathRules
+from transforms.find_images import ImageFinder
+from transforms.join_labels import ReadInputs
+from transforms.read_source import Source, SourceReader
+
+INDEXES = [
+    {
+        **COLUMNS,
+        "key": [f"{shard}-{record}" for record in range(3)],
+        "path": [f"{9 - shard}-{record}.jpg" for record in range(3)],
+        "split": "train",
+        "label": ["7", "b", "c"],
+        "label_id": 0,
+    }
+    for shard in range(4)
+]
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SourceReader:
+    """Reads a dataset with four indexes of three records."""
+    manifest = write_dataset(tmp_path, INDEXES)
+    monkeypatch.setattr(read_source, "read_manifest", lambda _: manifest)
+    source = Source(str(tmp_path), manifest["digest"], "image", {}, is_final=False)
+    return SourceReader((source,), label_from="records", keeps_splits=True, with_values=False)
+
+
+def read(reader: SourceReader) -> tuple[list[Any], int, Any]:
+    """The sides, the number of records and what is counted of the labels, of all workers."""
+    finder = ImageFinder(root="", key="path", rules=PathRules())
+    inputs = ReadInputs([], finder, [], None, sources=reader)
+    found = collect(lambda pipeline: (pipeline | "Read" >> inputs)._asdict())
+    return found["sides"], sum(each.value for each in found["counts"]), merge_cells(found["labels"])
+
+
+def test_a_dataset_is_read_index_by_index(
+    reader: SourceReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [folder] = [source.folder for source in reader.sources]
+    parts = list(reader.parts(folder))
+    assert len(parts) == len(INDEXES)
+    here = read(reader)
+    assert len(here[0]) == here[1] == 12
+    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: False)
+    # No worker reads the whole dataset.
+    monkeypatch.delattr(SourceReader, "read")
+    assert read(reader) == here
+
+
+def test_an_index_that_is_replaced_after_it_was_listed_ends_the_run(
+    reader: SourceReader, tmp_path: Path
+) -> None:
+    part = list(reader.parts(str(tmp_path)))[2]
+    [index] = (tmp_path / "index").glob("train-00002-*")
+    index.write_bytes(index.read_bytes()[:-1] + b"x")
+    with pytest.raises(read_source.LabelsError, match=r"--images .*00002.* was changed since"):
+        list(reader.read_part(part))
