@@ -96,7 +96,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
     there = set(storage_of(output).names_below(output))
     missing = [s["file"] for s in manifest_shards(manifest) if s["file"] not in there]
     statistics = _read_statistics(output, manifest, notes)
-    rejections = _read_rejections(output, manifest, notes)
+    rejections = read_rejections(output, manifest, notes)
     with ThreadPoolExecutor(2) as pool:
         # Runs in another process, while this one reads the shards.
         rejected = pool.submit(picture_rejected, rejections, manifest["root"])
@@ -167,12 +167,18 @@ def _rejection(fields: Any) -> Rejection:
     return rejection
 
 
-def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) -> list[Rejection]:
+def read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) -> list[Rejection]:
     """The first lines of each reason; the file may have one for every image.
 
     An edited file is not used, because the files that it lists are opened for thumbnails.
+
+    Args:
+        output: the dataset's folder.
+        manifest: of the dataset.
+        notes: takes what cannot be read.
     """
     wanted = {reason: min(count, MAX_LISTED) for reason, count in manifest["rejected"].items()}
+    words = {reason: f'"{reason}"'.encode() for reason in wanted}
     left = sum(wanted.values())
     found: list[Rejection] = []
     if not left:
@@ -187,6 +193,9 @@ def _read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str])
             )
             return found
         for line in stored_lines(path, listed["bytes"]):
+            # Millions of lines may have a reason of which enough are found.
+            if not any(word in line for reason, word in words.items() if wanted[reason]):
+                continue
             rejection = _rejection(parse_json(line))
             if wanted.get(rejection.reason, 0):
                 wanted[rejection.reason] -= 1

@@ -8,6 +8,8 @@ import logging
 import os
 import random
 import shutil
+from collections import Counter
+from json import loads
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from transforms.core.dataset.manifest import content_digest, crc32c_hex, manifes
 from transforms.core.dataset.output_names import STATISTICS
 from transforms.core.guard.decoding_child import DecodingChild
 from transforms.core.rejections import Reason, Rejection
+from transforms.core.report.report_tables import MAX_LISTED
 from transforms.report_images import picture_records, picture_rejected
 from transforms.storage.local.local_storage import LocalStorage
 from transforms.write_report import make_report
@@ -242,6 +245,26 @@ def test_only_so_many_rejected_files_are_read(tmp_path: Path) -> None:
     make_images(tmp_path, names)
     found = picture_rejected((reject(tmp_path / name) for name in names), str(tmp_path))
     assert list(found) == [str(tmp_path / name) for name in names[:8]]
+
+
+def test_lines_of_a_reason_that_are_not_shown_are_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong key may cost a line for each of millions of rows."""
+    reasons = ["no_label"] * 3000 + ["unreadable"] * 2
+    lines = [Rejection("image", reason, '"unreadable"', "a", "a").to_json() for reason in reasons]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    (tmp_path / "rejected.jsonl").write_bytes(data)
+    listed = {"bytes": len(data), "crc32c": crc32c_hex(data)}
+    manifest: dict[str, Any] = {"files": {"rejected.jsonl": listed}, "rejected": Counter(reasons)}
+    manifest["digest"] = content_digest(manifest)
+    parsed: list[bytes] = []
+    monkeypatch.setattr(write_report, "parse_json", lambda line: parsed.append(line) or loads(line))
+    notes: list[str] = []
+    found = write_report.read_rejections(str(tmp_path), manifest, notes)
+    assert Counter(each.reason for each in found) == {"no_label": MAX_LISTED, "unreadable": 2}
+    assert len(parsed) == len(found)
+    assert notes == []
 
 
 def test_a_crash_costs_its_picture_and_nothing_else(
