@@ -13,7 +13,7 @@ from transforms.core.dataset.manifest import (
     FileContent,
     build_manifest,
     in_parts,
-    to_text,
+    to_bytes,
 )
 from transforms.core.dataset.output_names import (
     LABEL_MAP,
@@ -104,7 +104,7 @@ class DatasetFiles:
             label_kind=kind if any(labels) else "none",
             files=files,
         )
-        return {**files, MANIFEST: to_text(manifest).encode()}
+        return {**files, MANIFEST: to_bytes(manifest)}
 
     def _small_files(
         self,

@@ -14,7 +14,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import FileContent, content_summary
@@ -31,14 +31,15 @@ from transforms.core.dataset.output_names import (
 )
 from transforms.core.records import RejectedPart
 from transforms.staging import check_output, staged_files
-from transforms.storage.files import join, read_manifest, storage_of
+from transforms.storage.files import join, read_dataset_file, read_manifest, storage_of
 from transforms.storage.lineage import report_sink
 from transforms.storage.output_changes import Leftover, OutputChanges, Put, changes_of
-from transforms.stored_records import open_stored
+from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 _LOGGER = logging.getLogger(__name__)
 
-_CHUNK = 1 << 20
+JOINED_AHEAD = 16 << 20
+"""Bytes of parts that are read while others are written."""
 
 
 class Prepared(NamedTuple):
@@ -164,11 +165,12 @@ class Publication:
         """
         changes_of(self._output, self._run).put_in_place(puts, count)
 
-    def finish(self, prepared: Prepared) -> list[Leftover]:
+    def finish(self, puts: Iterable[Put], small: Sequence[Put]) -> list[Leftover]:
         """Checks the files that were moved, and moves the small ones, the manifest last.
 
         Args:
-            prepared: the result of `prepare`, after `put_in_place` for all its `puts`.
+            puts: of `Prepared`, after `put_in_place` for all of them.
+            small: of `Prepared`.
 
         Returns:
             staged files that are left, for `remove`.
@@ -178,10 +180,10 @@ class Publication:
         """
         changes = changes_of(self._output, self._run)
         changes.begin()
-        if not changes.has_content(prepared.small[-1]):
+        if not changes.has_content(small[-1]):
             self._check_unpublished(changes)
-        changes.check_placed(prepared.puts)
-        *others, manifest = changes.find_staged(prepared.small)
+        changes.check_placed(puts)
+        *others, manifest = changes.find_staged(small)
         changes.move_all(others)
         changes.move_all([manifest])
         report_sink(self._output)
@@ -230,15 +232,20 @@ def write_content(output: str, name: str, content: FileContent, *, is_synced: bo
         return
     # In a bucket a stream makes a new object only.
     storage.remove(path + PARTIAL)
+    ahead = ReadAhead(max_bytes=JOINED_AHEAD, threads=reading_threads(output))
     with storage.open_writer(path + PARTIAL) as stream:
-        for part in content.parts:
-            _copy_part(join(output, STAGING, part.name), part, stream)
+        for data in ahead.map(partial(_read_part, output), content.parts, size=_part_bytes):
+            stream.write(data)
     storage.rename(path + PARTIAL, path, is_synced=is_synced)
 
 
-def _copy_part(path: str, part: RejectedPart, target: Any) -> None:
-    with open_stored(path, follow_links=False) as stored:
-        while chunk := stored.read(_CHUNK):
-            target.write(chunk)
-    if (stored.bytes, stored.crc32c) != (part.bytes, part.crc32c):
+def _read_part(output: str, part: RejectedPart) -> bytes:
+    path = join(output, STAGING, part.name)
+    data = read_dataset_file(path, part._asdict())
+    if data is None:
         raise OSError(f"{path} was changed meanwhile: run the command again")
+    return data
+
+
+def _part_bytes(part: RejectedPart) -> int:
+    return part.bytes

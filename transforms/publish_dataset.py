@@ -181,10 +181,10 @@ class _PublishFn(beam.DoFn):
     def process(self, everything: Everything) -> Iterator[str]:
         decided, publication = self._publisher.decide(everything), self._publisher.publication
         if decided.prepared is not None:
-            puts = decided.prepared.puts
+            puts, small = decided.prepared
             PROGRESS.begin("publishing", len(puts))
             publication.put_in_place(puts, count=lambda: PROGRESS.count("publishing"))
-            publication.remove(publication.finish(decided.prepared))
+            publication.remove(publication.finish(puts, small))
         yield decided.status
 
 
@@ -195,11 +195,10 @@ class _PrepareFn(beam.DoFn):
     def process(self, everything: Everything) -> Iterator[_Part | beam.pvalue.TaggedOutput]:
         status, prepared = self._publisher.decide(everything)
         puts = prepared.puts if prepared else []
-        batches = list(_batches(puts))
         small = prepared.small if prepared else []
-        last = {"status": status, "batches": len(batches), "small": small}
+        last = {"status": status, "batches": -(-len(puts) // _BATCH), "small": small}
         yield _ONE_KEY, FileBatch(_LAST_STEP, json.dumps(last))
-        for batch in batches:
+        for batch in _batches(puts):
             yield beam.pvalue.TaggedOutput(_PUTS, batch)
 
 
@@ -225,9 +224,10 @@ class _FinishFn(beam.DoFn):
         if sorted(batches) != list(range(last["batches"])):
             raise RuntimeError(f"{len(batches)} of {last['batches']} batches of files were moved")
         if last["small"]:
-            puts = [put for batch in batches.values() for put in _puts(batch)]
+            # One by one: there are two for each shard.
+            puts = (put for batch in batches.values() for put in _puts(batch))
             small = [Put(*each) for each in last["small"]]
-            for batch in _batches(self._publication.finish(Prepared(puts, small))):
+            for batch in _batches(self._publication.finish(puts, small)):
                 yield beam.pvalue.TaggedOutput(_LEFTOVERS, batch)
         yield last["status"]
 

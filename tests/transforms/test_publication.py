@@ -104,7 +104,7 @@ class World:
         if part <= MOVERS:
             publication.put_in_place(self._prepared.puts[part - 1 :: MOVERS], count=lambda: None)
         else:
-            publication.remove(publication.finish(self._prepared))
+            publication.remove(publication.finish(*self._prepared))
 
     def run_all(self, begin: int = 0) -> None:
         for part in range(begin, PARTS):
@@ -294,7 +294,7 @@ def test_a_worker_moves_a_file_with_two_requests(bucket: Make, gcs: GcsServer) -
     assert gcs.counts() == {"POST rewrite": 3, "DELETE object": 3}
     publication = Publication(world.output, overwrite=True, run="")
     assert world._prepared is not None
-    leftovers = publication.finish(world._prepared)
+    leftovers = publication.finish(*world._prepared)
     gcs.reset()
     publication.remove(leftovers)
     # The sidecars, the parts of a small file, the names of these, and the former manifest.

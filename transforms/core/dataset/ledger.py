@@ -86,9 +86,9 @@ class PlanTotals:
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ShardSummary:
-    """The content of one shard file.
+    """The content of one shard file. The worker that publishes holds those of all shards.
 
     Attributes:
         file: its name.

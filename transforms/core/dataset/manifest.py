@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -331,8 +332,19 @@ def _split(
 
 def to_text(manifest: Mapping[str, Any]) -> str:
     """The manifest as the text of its file, with a digest of its content."""
+    return to_bytes(manifest).decode()
+
+
+def to_bytes(manifest: Mapping[str, Any]) -> bytes:
+    """The text of `to_text`, encoded piece by piece: that of many shards is held once."""
     sealed = {**manifest, "digest": content_digest(manifest)}
-    return json.dumps(sealed, indent=1, ensure_ascii=False) + "\n"
+    data = io.BytesIO()
+    with io.TextIOWrapper(data, "utf-8", newline="") as text:
+        # `dumps` would hold each name and each value of all files as a text of its own.
+        json.dump(sealed, text, indent=1, ensure_ascii=False)
+        text.write("\n")
+        text.flush()
+        return data.getvalue()
 
 
 def content_digest(manifest: Mapping[str, Any]) -> str:
@@ -340,13 +352,18 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
 
     Empty if it cannot be computed.
     """
-    content = {name: value for name, value in manifest.items() if name != "digest"}
+    digest, before = hashlib.blake2b(b"{", digest_size=16), ""
     try:
-        text = json.dumps(content, sort_keys=True)
+        # The text of the whole, entry by entry.
+        for name in sorted(manifest.keys() - {"digest"}):
+            digest.update(f"{before}{json.dumps(name)}: ".encode())
+            digest.update(json.dumps(manifest[name], sort_keys=True).encode())
+            before = ", "
     except RecursionError:
         # Nested as deeply as can just be read: only an edited file is like that.
         return ""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    digest.update(b"}")
+    return digest.hexdigest()
 
 
 def parse_manifest(text: str, path: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from typing import Any
 
@@ -153,6 +154,14 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     parsed = parse_manifest(text, "manifest.json")
     assert parsed == {**manifest(), "digest": content_digest(manifest())}
     assert to_text(parse_manifest(text, "manifest.json")) == text
+
+
+def test_the_digest_is_that_of_the_whole_text() -> None:
+    content = {**manifest(), "a": {"z": 1, "b": ["한강"]}, "z": None}
+    for each in (content, {}):
+        whole = json.dumps(each, sort_keys=True).encode()
+        digest = hashlib.blake2b(whole, digest_size=16).hexdigest()
+        assert content_digest({**each, "digest": "x"}) == content_digest(each) == digest
 
 
 @pytest.mark.parametrize(
