@@ -10,10 +10,12 @@ import copy
 import functools
 import types
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import core, userstate
+from apache_beam.typehints import decorators
 
 _Specs = tuple[set[Any], set[Any]]
 
@@ -25,6 +27,9 @@ def remember() -> None:
     core._check_fn_use_yield_and_return = _of_code(core._check_fn_use_yield_and_return)
     userstate.get_dofn_specs = _of_classes(userstate.get_dofn_specs)
     PipelineOptions.__init__ = _of_flags(PipelineOptions.__init__)
+    decorators.IOTypeHints.from_callable = _of_annotations(decorators.IOTypeHints.from_callable)
+    # Reads the metadata of a distribution again for each manifest.
+    metadata.version = functools.cache(metadata.version)
 
 
 def _of_signatures(inspected: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -42,6 +47,24 @@ def _of_signatures(inspected: Callable[[Any], Any]) -> Callable[[Any], Any]:
             found[key] = inspected(f)
         names, defaults = found[key]
         return list(names), list(defaults)
+
+    return remembered
+
+
+def _of_annotations(inspected: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Type hints, which nobody changes, of functions that a module or a class has for good."""
+    found: dict[tuple[Any, bool], Any] = {}
+
+    @functools.wraps(inspected)
+    def remembered(fn: Any) -> Any:
+        is_bound = isinstance(fn, types.MethodType)
+        function = fn.__func__ if is_bound else fn
+        if not isinstance(function, types.FunctionType) or function.__closure__:
+            return inspected(fn)
+        key = (function, is_bound)
+        if key not in found:
+            found[key] = inspected(fn)
+        return found[key]
 
     return remembered
 

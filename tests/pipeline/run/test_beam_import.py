@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+# Each imports Beam in a process of its own.
+pytestmark = pytest.mark.slow
+
 OPTIONAL = (
     *("pandas", "pyarrow", "pymongo", "google.cloud.storage", "google.cloud.bigquery", "apitools"),
     *("apache_beam.io.gcp.bigquery", "beartype", "google.auth", "requests"),
@@ -34,12 +37,10 @@ def loaded(arguments: list[str]) -> set[str]:
     return set(out.split())
 
 
-@pytest.mark.slow
 def test_local_files_need_no_optional_package() -> None:
     assert loaded(["--images", "photos/*.jpg", "--output", "out"]) == set()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("url", ["gs://bucket/*.jpg", "s3://bucket/*.jpg"])
 def test_a_url_brings_the_cloud_packages(url: str) -> None:
     there = loaded([f"--images={url}"])
@@ -47,7 +48,6 @@ def test_a_url_brings_the_cloud_packages(url: str) -> None:
     assert not there & {"beartype", "pandas", "pyarrow", "pymongo"}
 
 
-@pytest.mark.slow
 def test_what_was_left_out_can_be_imported_afterwards() -> None:
     out = run(
         "import gc, logging\n"
@@ -126,7 +126,6 @@ def test_a_stage_does_not_wait_for_the_next_sample_of_its_steps() -> None:
     assert out.splitlines() == ["5", "300"]
 
 
-@pytest.mark.slow
 def test_reading_options_of_beam_does_not_set_up_logging() -> None:
     # With a handler, every warning of a package is a line on stderr next to our own.
     out = run(
@@ -142,7 +141,6 @@ def test_reading_options_of_beam_does_not_set_up_logging() -> None:
     assert out == "['--temp_location=t'] []\n"
 
 
-@pytest.mark.slow
 def test_beam_that_is_imported_stays_as_it_is() -> None:
     out = run(
         "import sys, apache_beam\n"
