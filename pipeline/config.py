@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.flags.option_table import recorded_options
 from pipeline.inputs.job_size import JobSize
+from transforms.core.card.dataset_card import Card
 from transforms.core.dataset.dataset_warnings import DatasetWarning
 from transforms.core.dataset.manifest import Dataset
 from transforms.core.decisions import Decision
@@ -90,6 +91,7 @@ class ConvertConfig:
         bases: datasets whose records may be reused.
         sources: lists the records of the datasets in `images`; None without them.
         holdouts: datasets whose images are reported like duplicates.
+        card: name of the dataset and what is said about it; None without a name.
     """
 
     images: tuple[str, ...]
@@ -142,6 +144,7 @@ class ConvertConfig:
     bases: tuple[Base, ...] = ()
     sources: SourceReader | None = None
     holdouts: tuple[Holdout, ...] = ()
+    card: Card | None = None
 
     @property
     def globs(self) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
         beam_flags: options of Beam.
         started: the time at which the command began, of `time.monotonic`.
     """
+    from pipeline.card_summary import card_lines
     from pipeline.preflight import check_flags
     from pipeline.run.launch import convert
     from pipeline.summary import FINAL, convert_lines
@@ -92,6 +93,7 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     if counters:
         counted = ", ".join(f"{name} {count}" for name, count in counters.items())
         lines.append(f"metrics  {counted}")
+    lines += card_lines(manifest, config.output)
     lines.append(f"next     {runnable('show', config.output)}")
     final = [line for line in lines if line.startswith(FINAL)]
     for line in final if flags.quiet else lines:

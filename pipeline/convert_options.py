@@ -59,6 +59,14 @@ class ConvertOptions(TypedDict, total=False):
     files: Literal["sharded", "per_image"] | None
     compression: Literal["none", "gzip"] | None
     overwrite: bool
+    # description
+    name: str | None
+    dataset_version: str | None
+    description: str | None
+    citation: str | None
+    license: str | None
+    homepage: str | None
+    croissant: str | None
     # pixels
     transcode: Literal["keep", "auto", "jpeg", "png"] | None
     resize: str | None

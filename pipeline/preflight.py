@@ -15,9 +15,17 @@ from pipeline.resolve.image_flags import image_config
 from pipeline.resolve.path_flags import check_path
 from pipeline.resolve.root_flags import check_same_root
 from pipeline.resolve.table_flags import is_table, table_config
+from transforms.core.card.dataset_card import card_options
 from transforms.core.dataset.dataset_warnings import strict_message
 from transforms.core.dataset.manifest import ManifestError
-from transforms.core.dataset.output_names import MANIFEST, PROBE, STAGING, ForeignNameError
+from transforms.core.dataset.output_names import (
+    CARD,
+    CROISSANT,
+    MANIFEST,
+    PROBE,
+    STAGING,
+    ForeignNameError,
+)
 from transforms.core.features.layouts import is_layout_file
 from transforms.core.label_errors import LabelsError
 from transforms.core.shown_text import as_written
@@ -69,12 +77,25 @@ def _check_listing(flags: argparse.Namespace) -> None:
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
     former = _read_former(config.output)
+    if config.card is not None:
+        _check_replaced(config.output, former)
     if former is None:
         _check_foreign(config.output)
     elif config.overwrite:
         check_same_root(flags, config, former)
     else:
         _check_same_options(config, former)
+
+
+def _check_replaced(output: str, former: dict[str, Any] | None) -> None:
+    """Refuses a folder in which a user wrote the files that `--name` adds."""
+    ours = check_output(output, former, ()).names
+    for name in (CARD, CROISSANT):
+        if name not in ours and storage_of(output).exists(join(output, name)):
+            raise UsageError(
+                f"--output {output} holds a {name} that no run wrote, and --name would replace it: "
+                "move it to another folder, or leave --name out"
+            )
 
 
 def check_former(config: ConvertConfig) -> bool:
@@ -115,9 +136,10 @@ def _check_foreign(output: str) -> None:
 
 
 def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
-    if former["options_digest"] == config.dataset.digest:
-        return
     was, now = former["options"], config.options
+    is_same = former["options_digest"] == config.dataset.digest
+    if is_same and card_options(was) == card_options(now):
+        return
     changed = [
         f"--{name} is {as_written(now.get(name))}, was {as_written(was.get(name))}"
         for name in sorted({*was, *now})

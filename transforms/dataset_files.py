@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from transforms.card_files import card_files
+from transforms.core.card.dataset_card import card_of
 from transforms.core.dataset.label_map import label_map
 from transforms.core.dataset.ledger import count_reasons
 from transforms.core.dataset.manifest import (
@@ -115,6 +117,7 @@ class DatasetFiles:
     ) -> dict[str, FileContent]:
         """The files next to the shards and the manifest, by name."""
         features, names = self.dataset.features, vocabulary.id_names
+        card = card_of(self.dataset.options)
         small_files: dict[str, FileContent] = {
             LABELS: vocabulary.labels_text().encode(),
             REJECTED: self.rejected(gathered),
@@ -132,8 +135,12 @@ class DatasetFiles:
                 id_count=vocabulary.id_count,
                 formats=gathered.written.statistics.formats,
                 image_shape=stored_shape(self.dataset.options),
+                card=card,
             ),
         }
+        if card is not None:
+            labels = vocabulary.labels_text().encode()
+            small_files |= card_files(card, self.dataset, gathered, data=data, labels=labels)
         if self.rules.first_id:
             ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
             small_files[LABEL_MAP] = label_map(ids).encode()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import apache_beam as beam
 
 from transforms.copy_rejected import CopyRejected
+from transforms.core.card.dataset_card import card_of
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.dataset.manifest import Dataset
 from transforms.core.duplicates.holdouts import Holdout
@@ -215,6 +216,7 @@ class WritePlan(beam.PTransform):
             overwrite=target.overwrite,
             gzip=target.plan.gzip,
             per_image=target.per_image,
+            with_sha256=card_of(target.dataset.options) is not None,
         )
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:

@@ -7,21 +7,22 @@ from typing import Any
 
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 
-from transforms.storage.checksummed_file import ChecksummedFile, Writable
+from transforms.storage.checksummed_file import ChecksummedFile, Sha256File, Writable
 
 
 class RecordStream:
     """Writes records with Beam's own sink."""
 
-    def __init__(self, sink: Any, file: Writable) -> None:
+    def __init__(self, sink: Any, file: Writable, *, with_sha256: bool = False) -> None:
         """Begins a file.
 
         Args:
             sink: frames the records, and says whether they are compressed.
             file: gets the bytes; it is not closed.
+            with_sha256: whether to compute the SHA-256 of the file.
         """
         self._sink = sink
-        self._file = ChecksummedFile(file)
+        self._file = (Sha256File if with_sha256 else ChecksummedFile)(file)
         self._stream: Any = self._file
         if sink.compression_type == CompressionTypes.GZIP:
             self._stream = CompressedFile(self._file, CompressionTypes.GZIP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 from collections.abc import Iterator
 from typing import BinaryIO, cast
@@ -76,6 +77,19 @@ def open_stored(path: str, *, follow_links: bool = True) -> Iterator[Checksummed
     """
     with storage_of(path).open_reader(path, follow_links=follow_links) as file:
         yield ChecksummedReader(file)
+
+
+def stored_sha256(path: str) -> str:
+    """The SHA-256 of a file, 64 hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open_stored(path, follow_links=False) as stored:
+        while chunk := stored.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def stored_records(

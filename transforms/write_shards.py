@@ -19,8 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.arguments import path_text
 from transforms.core.dataset.image_file_names import ImageFile
-from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.ledger import ShardSummary, with_index
 from transforms.core.dataset.output_names import MANIFEST, STAGING
 from transforms.core.duplicates.fingerprints import (
     BUCKETS,
@@ -45,6 +44,7 @@ from transforms.storage.checksummed_file import ChecksummedFile
 from transforms.storage.files import join, read_sidecar, sidecar_path, storage_of
 from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead, files_ahead
+from transforms.stored_records import stored_sha256
 from transforms.whole_shards import copy_whole
 from transforms.written_index import read_written_index
 
@@ -90,6 +90,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         overwrite: bool,
         gzip: bool = False,
         per_image: bool = False,
+        with_sha256: bool = False,
     ) -> None:
         output = path_text("output", output)
         compression = CompressionTypes.GZIP if gzip else CompressionTypes.UNCOMPRESSED
@@ -101,6 +102,7 @@ class WriteShards(beam.io.WriteToTFRecord):
             options_digest=options_digest,
             libraries=converter.libraries._replace(gzip=gzip),
             overwrite=overwrite,
+            with_sha256=with_sha256,
         )
 
     def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
@@ -124,6 +126,7 @@ class _WriteShardFn(beam.DoFn):
         options_digest: str,
         libraries: Libraries,
         overwrite: bool,
+        with_sha256: bool,
     ) -> None:
         self._output = output
         self._staging = join(output, STAGING)
@@ -132,6 +135,7 @@ class _WriteShardFn(beam.DoFn):
         self._options_digest = options_digest
         self._libraries = libraries
         self._overwrite = overwrite
+        self._with_sha256 = with_sha256
 
     def setup(self) -> None:
         self._converter.setup()
@@ -225,10 +229,11 @@ class _WriteShardFn(beam.DoFn):
     def _finished(self, name: str, recipe: str) -> _Finished | None:
         """A complete shard that a former run wrote with this recipe, or None."""
         summary = read_sidecar(sidecar_path(self._output, name, recipe))
-        # Images may have become readable.
         if summary is None or not summary.is_of(name, recipe):
             return None
-        if any(r.reason in RETRIED for r in summary.rejections):
+        # A run without a name computes no SHA-256, and images may have become readable.
+        lacks_sha256 = self._with_sha256 and not summary.index_sha256
+        if lacks_sha256 or any(r.reason in RETRIED for r in summary.rejections):
             return None
         index = read_written_index(self._output, summary)
         if index is None or not is_whole(self._output, summary):
@@ -279,7 +284,8 @@ class _WriteShardFn(beam.DoFn):
         counter("shards_copied").inc()
         shard_counter.observe_copied(whole.images, whole.lengths)
         _, size, crc32c, recipe = whole.entry
-        return ShardSummary(file=name, recipe=recipe, bytes=size, crc32c=crc32c)
+        sha256 = stored_sha256(self._staged(name, recipe)) if self._with_sha256 else ""
+        return ShardSummary(file=name, recipe=recipe, bytes=size, crc32c=crc32c, sha256=sha256)
 
     def _finish(
         self,
@@ -291,7 +297,7 @@ class _WriteShardFn(beam.DoFn):
         """Makes a written shard one that a rerun finds, in another thread."""
         index = self._index(summary, shard_counter)
         data = index_bytes(index)
-        summary = dataclasses.replace(summary, index_bytes=len(data), index_crc32c=crc32c_hex(data))
+        summary = with_index(summary, data, with_sha256=self._with_sha256)
         files.close()
         # A copied shard has its name.
         if partial:
@@ -331,13 +337,13 @@ class _WriteShardFn(beam.DoFn):
         Pauses after `first` records.
         """
         writer = files.enter_context(storage_of(partial).open_writer(partial))
-        stream = RecordStream(self._sink, writer)
+        stream = RecordStream(self._sink, writer, with_sha256=self._with_sha256)
         stream.write(itertools.islice(examples, first))
         yield
         stream.write(examples)
         file = stream.close()
         recipe = shard_counter.recipe(recipes)
-        return ShardSummary(file=name, recipe=recipe, bytes=file.bytes, crc32c=file.crc32c)
+        return ShardSummary(name, recipe, 0, file.bytes, file.crc32c, sha256=file.sha256)
 
     def _name_staged(self, partial: str, summary: ShardSummary) -> None:
         """Renames the shard to its staging name."""

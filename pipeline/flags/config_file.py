@@ -30,7 +30,7 @@ from transforms.core.tables.table_formats import CSV, FORMATS
 _OPTIONS = {name: option for option in OPTIONS.values() for name in (option.name, *option.aliases)}
 
 # They say what the command line is, not what to convert.
-_OF_THE_COMMAND_LINE = ("config", "help", "version")
+_OF_THE_COMMAND_LINE = ("config", "help")
 
 _BOOL, _NULL = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"
 _TRUE = ("true", "yes", "on")
@@ -160,6 +160,8 @@ def _of_yaml(root: yaml.Node, path: str) -> Iterator[_Entry]:
         if not re.fullmatch(r"\w[\w-]*", name):
             raise UsageError(f"{where}: {name!r} is not the name of an option: write OPTION: VALUE")
         name = name.replace("-", "_")
+        if name == "version":
+            raise UsageError(f"{where}: the version of the dataset is called dataset_version")
         if name in _OF_THE_COMMAND_LINE:
             raise UsageError(f"{where}: {name} is only possible on the command line")
         first = lines.setdefault(_canonical(f"--{name}"), line)

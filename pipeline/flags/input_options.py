@@ -1,9 +1,19 @@
-"""Options about images, labels and boxes: one half of the table in `option_table.py`."""
+"""Options about images, labels, boxes and the dataset itself: one half of `option_table.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from pipeline.flags.flag_values import label_regex, not_blank, not_empty
 from pipeline.flags.option import NOT_RECORDED, Conflict, Need, Option, Parameter
+from transforms.core.card.dataset_card import (
+    DEFAULT_VERSION,
+    check_homepage,
+    check_name,
+    check_text,
+    check_version,
+)
 from transforms.core.features.box_columns import parse_box_columns
 from transforms.core.features.boxes import FORMS, ORIENTATIONS, UNITS
 from transforms.core.labels.label_kinds import LABEL_KINDS
@@ -11,6 +21,9 @@ from transforms.core.labels.vocabulary import NEW_CLASSES
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.tables.csv_starts import delimiter_text, parse_delimiter
 from transforms.core.tables.key_cells import KEY_CELLS
+
+if TYPE_CHECKING:
+    from pipeline.config import ConvertConfig
 
 LABELS = Need("--labels CSV")
 
@@ -255,5 +268,83 @@ BOXES = (
         of_images=True,
         recorded=lambda config: config.boxes.orientation if config.boxes else None,
         parameter=Parameter("Orientation of boxes"),
+    ),
+)
+
+_NAME = Need("--name NAME")
+_NUMBER = "(0|[1-9][0-9]*)"
+# Also of several lines, which a point would not match.
+_TEXT = "^[^ ]([^ ]| )*$"
+
+
+def _field(name: str) -> Callable[[ConvertConfig], object]:
+    """What is recorded of a field: nothing without a value, so that older datasets stay valid."""
+    return lambda config: (config.card and getattr(config.card, name)) or NOT_RECORDED
+
+
+CARD = (
+    Option(
+        name="name",
+        metavar="NAME",
+        parse=check_name,
+        help="name of the dataset: adds README.md, croissant.json and the name that tfds.load uses",
+        recorded=_field("name"),
+        parameter=Parameter("Name", "^[a-z][a-z0-9_]*$"),
+    ),
+    # `--version` prints that of the program.
+    Option(
+        name="dataset_version",
+        metavar="X.Y.Z",
+        parse=check_version,
+        help=f"version of the dataset; if omitted: {DEFAULT_VERSION}",
+        needs=(_NAME,),
+        recorded=_field("dataset_version"),
+        parameter=Parameter("Version", f"^{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}$"),
+    ),
+    Option(
+        name="description",
+        metavar="TEXT",
+        parse=check_text,
+        help="what the dataset is, as text or Markdown",
+        needs=(_NAME,),
+        recorded=_field("description"),
+        parameter=Parameter("Description", _TEXT),
+    ),
+    Option(
+        name="citation",
+        metavar="TEXT",
+        parse=check_text,
+        help="how to cite the dataset, such as BibTeX",
+        needs=(_NAME,),
+        recorded=_field("citation"),
+        parameter=Parameter("Citation", _TEXT),
+    ),
+    Option(
+        name="license",
+        metavar="LICENSE",
+        parse=check_text,
+        help="license of the dataset: an SPDX identifier (CC-BY-4.0), a web address or a text",
+        needs=(_NAME,),
+        recorded=_field("license"),
+        parameter=Parameter("License", _TEXT),
+    ),
+    Option(
+        name="homepage",
+        metavar="URL",
+        parse=check_homepage,
+        help="web page of the dataset",
+        needs=(_NAME,),
+        recorded=_field("homepage"),
+        parameter=Parameter("Homepage", "^https?://[^ /]+[^ ]*$"),
+    ),
+    Option(
+        name="croissant",
+        metavar="FILE|JSON",
+        parse=not_empty,
+        help="further properties of croissant.json, as YAML or JSON: creator, datePublished, "
+        "keywords, rai:dataBiases and others of responsible AI",
+        needs=(_NAME,),
+        recorded=_field("croissant"),
+        parameter=Parameter("Properties of croissant.json", "^(gs://[a-z0-9._-]+/.+|[{].*[}])$"),
     ),
 )

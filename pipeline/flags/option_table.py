@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipeline.flags.input_options import BOXES, IMAGES_AND_LABELS
+from pipeline.flags.input_options import BOXES, CARD, IMAGES_AND_LABELS
 from pipeline.flags.option import NOT_RECORDED, Option
 from pipeline.flags.output_options import (
     CHECKS,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, tuple[Option, ...]] = {
     "images and labels": IMAGES_AND_LABELS,
     "output": (*OUTPUT, *BOXES, *FILES_OF_THE_DATASET),
+    "description": CARD,
     "pixels": PIXELS,
     "embeddings": EMBEDDINGS,
     "checks": CHECKS,

@@ -161,6 +161,7 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     words = underscored(typed_words)
     for names in (("--labels", "--label_file"), ("--config",)):
         _check_once(words, names)
+    _check_version(words)
     flags, rest = parser.parse_known_args(words)
     if flags.config is not None:
         # Reads YAML, which most runs do not need.
@@ -184,6 +185,16 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
 def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:
     """All values of a command line and of its `--config`, as texts."""
     return [*map(str, vars(flags).values()), *beam_flags]
+
+
+def _check_version(words: Sequence[str]) -> None:
+    """Refuses `--version 1.2.0`: it would print the version of the program, and end."""
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--version=") or (word == "--version" and value[:1].isdigit()):
+            raise UsageError(
+                "--version prints that of image-tfrecords: give --dataset_version for that of the "
+                "dataset"
+            )
 
 
 def _check_once(words: Sequence[str], names: Sequence[str]) -> None:

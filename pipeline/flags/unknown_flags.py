@@ -85,6 +85,13 @@ _SYNONYMS = {
     "--label_from none": "no_labels unlabeled unlabelled without_labels",
     "--dedupe off": "no_dedupe keep_duplicates",
     "--version": "V",
+    "--name NAME": "dataset_name title",
+    "--dataset_version X.Y.Z": "data_version",
+    "--description TEXT": "desc summary about",
+    "--citation TEXT": "cite cite_as bibtex",
+    "--license LICENSE": "licence",
+    "--homepage URL": "website web_page",
+    "--croissant FILE|JSON": "rai rai_file creator keywords date_published",
 }
 
 # The command `plan` takes the flags of `convert`, and no others.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
 from pipeline.inputs.bases import read_bases
+from pipeline.inputs.given_card import given_card
 from pipeline.inputs.held_out import read_holdouts
 from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
 from pipeline.inputs.known_classes import KnownClasses, classes_of_categories, known_classes
@@ -203,6 +204,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
     layout, found = labels.layout, labels.files
     return ConvertConfig(
         **shared_fields(flags),
+        card=given_card(flags),
         images=tuple(flags.images or ()),
         root=sample.root,
         label_from=labels.label_from,

@@ -10,6 +10,7 @@ from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
 from pipeline.flags.option_table import OPTIONS
 from pipeline.flags.options import is_given
+from pipeline.inputs.given_card import given_card
 from pipeline.inputs.image_samples import ImageSample
 from pipeline.inputs.label_inputs import read_label_inputs
 from pipeline.resolve.decided import decide
@@ -96,6 +97,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
     features, types = infer_types(features, typed, columns.cell_names, of_file)
     config = ConvertConfig(
         **shared_fields(flags),
+        card=given_card(flags),
         warnings=warnings,
         images=(),
         root=root_of(flags, "--labels", [flags.labels]),

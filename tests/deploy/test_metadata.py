@@ -102,6 +102,17 @@ VALUES = {
         ["", "-1", "101%", "1.5", "x", "%", "1%%", "10 or 1%", "1% or 2%"],
     ),
     "quarantine": PATHS._replace(wrong=[""]),
+    "name": Values(["pets", "pets_2"], ["", "Pets", "2pets", "my-pets", "my pets", "애완"]),
+    "dataset_version": Values(
+        ["1.0.0", "0.10.22"], ["", "1", "1.2", "1.02.3", "v1.2.3", "1.2.3-rc1", "1.*.*"]
+    ),
+    "description": Values(["Photos of pets.", "사진,\n\n두 줄"], ["", " "]),
+    "citation": Values(["@misc{pets, title = {Pets}}"], [""]),
+    "license": Values(["CC-BY-4.0", "https://example.org/license", "ask Ann"], [""]),
+    "homepage": Values(["https://example.org/pets", "http://a"], ["", "example.org", "ftp://a/b"]),
+    "croissant": Values(
+        ["gs://b/rai.yaml", '{"creator": "Ann Lee"}'], [""], ["rai.yaml", "/d/rai.yaml"]
+    ),
     "model": Values(["gs://b/m.keras", "EfficientNetB0"], [""], ["m.keras", "/m", "s3://b/m"]),
     "model_weights": PATHS._replace(wrong=[""]),
 }

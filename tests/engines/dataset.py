@@ -115,5 +115,7 @@ def flags(inputs: Path, output: Path) -> list[str]:
         max_bytes=MAX_BYTES,
         max_pixels=MAX_PIXELS,
         max_rejected="50%",
+        # The hashes of shards come from all workers.
+        name="engines",
         output=output,
     )

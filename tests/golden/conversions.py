@@ -152,6 +152,19 @@ CONVERSIONS = {
     "gray": Conversion({"color": "gray"}, "kinds", by_library=True),
     "exif": Conversion({"exif_orientation": "apply"}, "kinds", by_library=True),
     "stripped": Conversion({"strip_metadata": True}, "kinds"),
+    # what is said about a dataset
+    "named": Conversion(
+        {
+            "name": "pets",
+            "dataset_version": "1.2.0",
+            "description": "Photos of pets, 애완동물.\n\nThree kinds.",
+            "citation": "@misc{pets,\n title = {Pets}\n}",
+            "license": "CC-BY-4.0",
+            "homepage": "https://example.org/pets",
+            "croissant": '{"creator": "Ann Lee", "rai:dataBiases": ["cats"]}',
+        },
+        "other splits",
+    ),
     # what is checked and left out
     "damaged": Conversion(
         {"images": "damaged/*/*", "label_from": "directory", "quarantine": "left/out", **_ALL}

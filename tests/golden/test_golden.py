@@ -25,13 +25,18 @@ from pipeline.flags.output_options import RUN
 from pipeline.preflight import check_flags
 from tests.golden.conversions import CONVERSIONS, QUICK, flags_of
 from tests.golden.running import Golden, libraries, recorded
+from transforms.core.card.dataset_card import Card
 from transforms.core.features.layouts import LAYOUTS
 
-NO_RECORDS = {"allow_outside", "max_rejected", "overwrite", "quarantine", "strict"}
+NO_RECORDS = {
+    *("allow_outside", "max_rejected", "overwrite", "quarantine", "strict"),
+    *Card._fields,
+}
 """Options that change no record here.
 
-They decide whether there is a dataset, and which files are next to its shards; a file that only
-`--allow_outside` lets in would have to be in another folder of the root directory.
+They decide whether there is a dataset, what it says about itself, and which files are next to its
+shards; a file that only `--allow_outside` lets in would have to be in another folder of the root
+directory.
 """
 
 OF_THE_RUN = {"help", "version", "output", *(option.name for option in RUN)}

@@ -17,6 +17,7 @@ from tests.conftest import draw
 from tests.pipeline.commands import digests, make_dataset
 from tests.transforms.beam import make_pipeline
 from transforms import FindImages, LabelImages, WriteDataset
+from transforms.core.card.dataset_card import Card
 
 # What the three steps name otherwise than the command, by the flags that it stands for.
 OTHER_NAMES = {"labelled": {"label_from"}}  # none
@@ -36,6 +37,8 @@ ONLY_WHOLE = {
     "reuse": "listed",
     # datasets are opened before the graph is made
     "holdout": "opened",
+    # a dataset is named by the command that publishes it
+    **dict.fromkeys(Card._fields, "published"),
     # a caller that knows the new classes gives their names
     "new_classes": "class_names",
 }

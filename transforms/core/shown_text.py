@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+# Characters of an option's value that a message shows.
+_MAX_WRITTEN = 100
+
 HIDDEN = "[hidden]"
 """The replacement for a secret."""
 
@@ -120,10 +123,13 @@ def as_written(value: Any) -> str:
     ('train=0.9,test=0.1', 'not given')
     >>> as_written({"out/photos:test": "4f53cda1"})
     'out/photos:test=4f53cda1'
+    >>> len(as_written("Photos of pets. " * 99))
+    104
     """
     if isinstance(value, dict):
         texts = (each if isinstance(each, str) else f"{each:.12g}" for each in value.values())
         return ",".join(map("=".join, zip(value, texts, strict=True)))
     if isinstance(value, list):
         return ",".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
-    return "not given" if value is None else str(value)
+    text = "not given" if value is None else str(value)
+    return text if len(text) <= _MAX_WRITTEN else f"{text[:_MAX_WRITTEN]} ..."

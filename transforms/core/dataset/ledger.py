@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import google_crc32c
+
 from transforms.core.dataset.image_file_names import ImageFile
 from transforms.core.dataset.output_names import is_attempt, staged_shard
 from transforms.core.json_text import parse_json
@@ -107,6 +109,9 @@ class ShardSummary:
         statistics: of its images, see `Statistics.to_json`; empty if there are none.
         index_bytes: bytes of its index.
         index_crc32c: checksum of its index, 8 hexadecimal digits; empty if it has none.
+        sha256: of the file, 64 hexadecimal digits; empty if the dataset has no name, and for files
+            of single images.
+        index_sha256: of its index; empty if the dataset has no name.
     """
 
     file: str
@@ -123,6 +128,8 @@ class ShardSummary:
     folder: str = ""
     index_bytes: int = 0
     index_crc32c: str = ""
+    sha256: str = ""
+    index_sha256: str = ""
 
     @property
     def staged(self) -> list[str]:
@@ -176,6 +183,22 @@ class ShardSummary:
             return cls(**{**data, "rejections": rejections, "files": files})
         except (ValueError, TypeError, KeyError):
             return None
+
+
+def with_index(shard: ShardSummary, index: bytes, *, with_sha256: bool) -> ShardSummary:
+    """The summary of a shard with that of its index.
+
+    Args:
+        shard: without an index.
+        index: the file.
+        with_sha256: whether to compute its SHA-256.
+    """
+    return dataclasses.replace(
+        shard,
+        index_bytes=len(index),
+        index_crc32c=f"{google_crc32c.value(index):08x}",
+        index_sha256=hashlib.sha256(index).hexdigest() if with_sha256 else "",
+    )
 
 
 LEFT_OUT_COUNTS = frozenset({"images_left_out", "rows_left_out"})

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import google_crc32c
 
 from transforms.core import decisions
+from transforms.core.card.dataset_card import record_options
 from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.dataset_warnings import DatasetWarning
 from transforms.core.dataset.image_file_names import image_file, image_files
@@ -165,9 +166,9 @@ class Dataset:
 
     @property
     def digest(self) -> str:
-        """Digest of the options, the features and the format version."""
+        """Digest of the options of records, the features and the format version."""
         features = [feature.to_manifest() for feature in self.features]
-        text = json.dumps([FORMAT_VERSION, dict(self.options), features], sort_keys=True)
+        text = json.dumps([FORMAT_VERSION, record_options(self.options), features], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

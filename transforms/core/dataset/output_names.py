@@ -23,6 +23,9 @@ REJECTED = "rejected.jsonl"
 STATISTICS = "statistics.json"
 SCHEMA = "schema.pbtxt"
 LABEL_MAP = "label_map.pbtxt"
+# Of a dataset with a name.
+CARD = "README.md"
+CROISSANT = "croissant.json"
 FEATURES = "features.json"
 INFO = "dataset_info.json"
 # Not part of the dataset: the report can be made again from the rest.
@@ -60,7 +63,9 @@ PARTIAL = ".partial"
 _TABLE = ".parquet"
 
 _LONGEST = 255
-_SMALL_FILES = frozenset({LABELS, REJECTED, STATISTICS, SCHEMA, LABEL_MAP, FEATURES, INFO})
+_SMALL_FILES = frozenset(
+    {LABELS, REJECTED, STATISTICS, SCHEMA, LABEL_MAP, FEATURES, INFO, CARD, CROISSANT}
+)
 _CONTROL = frozenset({OUTCOME, FORMER, SMALL, LOCK, REJECTED, PROBE})
 
 _SHARD = r"(?P<file>[A-Za-z][A-Za-z0-9_]*-\d{5}-of-\d{5}\.tfrecord(?:\.gz)?)"

@@ -7,9 +7,10 @@ does not need tensorflow-datasets. Numbers of 64 bits are strings in them, as in
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from transforms.core.card.dataset_card import DEFAULT_VERSION, Card
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
 from transforms.core.features.feature_sources import Role
@@ -19,6 +20,9 @@ from transforms.core.planning.shards import ShardName
 # Formats that `tfds.features.Image` decodes to pixels of one rank and the given channels. GIF and
 # WebP get one more dimension there; a JPEG XL is refused unless it has that many channels.
 DECODED = frozenset({"bmp", "jpeg", "png"})
+
+# The name of a dataset without one.
+_NO_NAME = "image_tfrecords"
 
 _MODULE = "tensorflow_datasets.core.features."
 _DTYPES = {"bytes": "string", "int64": "int64", "float": "float32"}
@@ -35,6 +39,7 @@ def tfds_files(
     id_count: int | None,
     formats: Collection[str],
     image_shape: tuple[int | None, int | None, int],
+    card: Card | None = None,
 ) -> dict[str, bytes]:
     """The files by name; none if TensorFlow Datasets cannot read the records.
 
@@ -48,21 +53,27 @@ def tfds_files(
         id_count: lines of `labels.txt`, or None when the ids have none.
         formats: the formats of the images.
         image_shape: height, width and channels that images are decoded to, None for any.
+        card: name, version and what is said about the dataset; None without a name.
     """
-    if any(ShardName.parse(each.file).gzip or each.files is not None for each in shards):
+    if not is_tfds(shards):
         return {}
     described = {
         feature.name: _feature(feature, formats, id_count, image_shape) for feature in features
     }
     files = {
         FEATURES: _to_bytes(_connector("features_dict.FeaturesDict", featuresDict=described)),
-        INFO: _to_bytes(_info(features, shards, splits)),
+        INFO: _to_bytes({**_info(features, shards, splits), **_said(card)}),
     }
     for feature in features:
         name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
         if feature.role is Role.CLASS_ID and class_names and len(name.encode()) <= _LONGEST_NAME:
             files[name] = "".join(f"{each}\n" for each in class_names).encode()
     return files
+
+
+def is_tfds(shards: Iterable[ShardSummary]) -> bool:
+    """Whether TensorFlow Datasets reads shards: neither compressed ones nor single images."""
+    return not any(ShardName.parse(each.file).gzip or each.files is not None for each in shards)
 
 
 def _connector(name: str, **content: Any) -> dict[str, Any]:
@@ -128,8 +139,8 @@ def _info(
     features: Sequence[Feature], shards: Sequence[ShardSummary], splits: Sequence[str]
 ) -> dict[str, Any]:
     info: dict[str, Any] = {
-        "name": "image_tfrecords",
-        "version": "1.0.0",
+        "name": _NO_NAME,
+        "version": DEFAULT_VERSION,
         "fileFormat": "tfrecord",
         "splits": [_split(split, shards) for split in splits],
     }
@@ -137,6 +148,21 @@ def _info(
     if keys is not None:
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in keys]}}
     return info
+
+
+def _said(card: Card | None) -> dict[str, Any]:
+    """What a publisher says about a dataset, in the fields of `dataset_info.proto`."""
+    if card is None:
+        return {}
+    said = {
+        "name": card.name,
+        "version": card.dataset_version,
+        "description": card.description,
+        "citation": card.citation,
+        "location": {"urls": [card.homepage]} if card.homepage else None,
+        "redistributionInfo": {"license": card.license} if card.license else None,
+    }
+    return {name: value for name, value in said.items() if value}
 
 
 def _split(split: str, shards: Sequence[ShardSummary]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What a publisher says about a dataset, and the files that tell it to other programs."""

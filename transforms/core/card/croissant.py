@@ -1,0 +1,224 @@
+"""`croissant.json`: the dataset in the vocabulary of Croissant 1.0, which search engines read.
+
+No reader of Croissant knows TFRecord files. They are listed with their SHA-256, and the records are
+described by their index: those are Parquet files, which `mlcroissant` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.card.croissant_properties import RAI, Value, properties_of
+from transforms.core.card.dataset_card import Card
+from transforms.core.card.licenses import license_address
+
+CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
+_CONFORMS_TO_RAI = "http://mlcommons.org/croissant/RAI/1.0"
+
+RECORDS = "records"
+"""The identifier of the only set of records."""
+
+_INDEX = "index-files"
+_PARQUET = "application/x-parquet"
+_TFRECORD = "application/x-tfrecord"
+_GZIP = "application/gzip"
+_TEXT, _INTEGER = "sc:Text", "sc:Integer"
+
+# That of the specification, with the two names that mlcroissant also expects.
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+
+
+class HashedFile(NamedTuple):
+    """A file of a dataset.
+
+    Attributes:
+        name: its path below the dataset's folder.
+        bytes: its size.
+        sha256: of its content, 64 hexadecimal digits.
+    """
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class IndexColumns(NamedTuple):
+    """The columns of the index that have values.
+
+    Attributes:
+        of_rows: whether records are made of rows: only their places and keys are known.
+        labelled: whether records have labels.
+        many_labels: whether a record may have several.
+        has_offsets: whether the records in a file can be read alone.
+    """
+
+    of_rows: bool = False
+    labelled: bool = True
+    many_labels: bool = False
+    has_offsets: bool = True
+
+
+def croissant_json(
+    card: Card,
+    *,
+    summary: str,
+    shards: Sequence[HashedFile],
+    folders: Iterable[str],
+    indexes: Sequence[HashedFile],
+    labels: HashedFile,
+    columns: IndexColumns,
+) -> bytes:
+    """The file; the same for the same dataset.
+
+    Args:
+        card: what its publisher says.
+        summary: one sentence, if that is nothing.
+        shards: empty if every record has a file of its own.
+        folders: those of such files, below the dataset's folder.
+        indexes: of the shards.
+        labels: the file of the class names.
+        columns: of the indexes.
+    """
+    further = properties_of(card.croissant)
+    described: dict[str, Any] = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": _conforms_to(further),
+        "name": card.name,
+        "version": card.dataset_version,
+        "description": card.description or summary,
+    }
+    said = {
+        "license": license_address(card.license),
+        "citeAs": card.citation,
+        "url": card.homepage,
+        **further,
+    }
+    described |= {name: value for name, value in said.items() if value}
+    described["distribution"] = [
+        *(_file(shard, _GZIP if shard.name.endswith(".gz") else _TFRECORD) for shard in shards),
+        *(_files_of(folder) for folder in folders),
+        *(_file(index, _PARQUET) for index in indexes),
+        {
+            "@type": "cr:FileSet",
+            "@id": _INDEX,
+            "name": _INDEX,
+            "description": "A table with a row for each record, in the order of the records.",
+            "encodingFormat": _PARQUET,
+            "includes": "index/*.parquet",
+        },
+        _file(labels, "text/plain"),
+    ]
+    described["recordSet"] = [_records(columns)]
+    return (json.dumps(described, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _conforms_to(further: dict[str, Value]) -> str | list[str]:
+    has_rai = any(name.startswith(RAI) for name in further)
+    return [CONFORMS_TO, _CONFORMS_TO_RAI] if has_rai else CONFORMS_TO
+
+
+def _file(file: HashedFile, encoding: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": file.name,
+        "name": file.name,
+        "contentUrl": file.name,
+        "contentSize": f"{file.bytes} B",
+        "encodingFormat": encoding,
+        "sha256": file.sha256,
+    }
+
+
+def _files_of(folder: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileSet",
+        "@id": f"{folder}-files",
+        "name": f"{folder}-files",
+        "description": "A TFRecord file for each record.",
+        "encodingFormat": _TFRECORD,
+        "includes": f"{folder}/*",
+    }
+
+
+def _records(columns: IndexColumns) -> dict[str, Any]:
+    key = {} if columns.of_rows else {"key": {"@id": f"{RECORDS}/key"}}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": RECORDS,
+        "name": RECORDS,
+        "description": "The records, as the index describes them: record R of the file SHARD.",
+        **key,
+        "field": [_field(*each) for each in _fields(columns)],
+    }
+
+
+def _fields(columns: IndexColumns) -> Iterable[tuple[str, str, str, bool]]:
+    """Name, type and meaning of each column, and whether it holds lists."""
+    yield "key", _TEXT, "Name of the record.", False
+    if not columns.of_rows:
+        yield "split", _TEXT, "Split of the record.", False
+        if columns.labelled:
+            yield "label", _TEXT, "Label of the image.", columns.many_labels
+            yield "label_id", _INTEGER, "Class id of the label.", columns.many_labels
+        yield "path", _TEXT, "Path of the original image.", False
+        yield "format", _TEXT, "Format of the stored image.", False
+        yield "height", _INTEGER, "Height of the stored image in pixels.", False
+        yield "width", _INTEGER, "Width of the stored image in pixels.", False
+        yield "channels", _INTEGER, "Channels of the stored image.", False
+    yield "shard", _TEXT, "File that holds the record.", False
+    yield "record", _INTEGER, "Number of the record in its file, from 0.", False
+    if columns.has_offsets:
+        yield "offset", _INTEGER, "First byte of the record in its file.", False
+    yield "length", _INTEGER, "Bytes of the data of the record.", False
+
+
+def _field(name: str, kind: str, meaning: str, is_list: bool) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": f"{RECORDS}/{name}",
+        "name": name,
+        "description": meaning,
+        "dataType": kind,
+        **({"repeated": True} if is_list else {}),
+        "source": {"fileSet": {"@id": _INDEX}, "extract": {"column": name}},
+    }

@@ -1,0 +1,125 @@
+"""The card of a dataset: name, version and what its publisher says about it.
+
+Its fields are options of the command line, by the same names. They decide files next to the shards,
+and no record: shards of datasets that differ in nothing else have the same recipes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+DEFAULT_VERSION = "1.0.0"
+
+# What `tfds.load` finds as a folder: it turns other names into these.
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_VERSION = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}")
+_WEB_ADDRESS = re.compile(r"https?://[^\s/]+\S*", re.IGNORECASE)
+
+
+class Card(NamedTuple):
+    """What is said about a dataset; a text is empty if nothing is said.
+
+    Attributes:
+        name: in lower case, with digits and `_`.
+        dataset_version: three numbers.
+        description: text or Markdown.
+        citation: how to cite it, usually BibTeX.
+        license: an SPDX identifier, a web address, or a text.
+        homepage: a web address.
+        croissant: further properties of `croissant.json`, as JSON, see `croissant_properties`.
+    """
+
+    name: str
+    dataset_version: str = DEFAULT_VERSION
+    description: str = ""
+    citation: str = ""
+    license: str = ""
+    homepage: str = ""
+    croissant: str = ""
+
+
+def card_of(options: Mapping[str, Any]) -> Card | None:
+    """The card among the options of a dataset; None for one without a name.
+
+    >>> card_of({"name": "pets", "license": "MIT", "seed": 0})._asdict()["dataset_version"]
+    '1.0.0'
+    """
+    if not options.get("name"):
+        return None
+    return Card(**{field: options[field] for field in Card._fields if field in options})
+
+
+def card_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that belong to the card."""
+    return {name: value for name, value in options.items() if name in Card._fields}
+
+
+def record_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that decide records, in their order: all but those of the card.
+
+    >>> record_options({"name": "pets", "seed": 0})
+    {'seed': 0}
+    """
+    return {name: value for name, value in options.items() if name not in Card._fields}
+
+
+def check_name(text: str) -> str:
+    """The name of a dataset.
+
+    Raises:
+        ValueError: `tfds.load` would not find a dataset of this name.
+    """
+    if _NAME.fullmatch(text):
+        return text
+    near = re.sub("[^a-z0-9]+", "_", text.lower()).strip("_").lstrip("0123456789_")
+    hint = f", such as {near}" if near else ""
+    raise ValueError(f"{text!r:.100} is not a name: use a-z, 0-9 and _, beginning with a-z{hint}")
+
+
+def check_version(text: str) -> str:
+    """The version of a dataset.
+
+    Raises:
+        ValueError: TensorFlow Datasets does not read it.
+    """
+    if _VERSION.fullmatch(text):
+        return text
+    raise ValueError(f"{text!r:.100} is not a version: write three numbers, such as 1.2.0")
+
+
+def check_homepage(text: str) -> str:
+    """The address of a web page.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if is_address(check_text(text)):
+        return text
+    raise ValueError(f"{text!r:.100} is not a web address, such as https://example.org/pets")
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is a web address."""
+    return _WEB_ADDRESS.fullmatch(text) is not None
+
+
+def check_text(text: str) -> str:
+    r"""A text of any length, without blanks around it.
+
+    Raises:
+        ValueError: it is blank, not valid UTF-8, or holds control characters.
+
+    >>> check_text(" two\nlines ")
+    'two\nlines'
+    """
+    stripped = text.strip()
+    if not stripped:
+        raise ValueError("it is blank: give a text, or leave the flag out")
+    for character in stripped:
+        if "\ud800" <= character <= "\udfff":
+            raise ValueError(f"{stripped[:40]!r} is not valid UTF-8")
+        if (character < " " and character not in "\t\r\n") or "\x7f" <= character <= "\x9f":
+            raise ValueError(f"{stripped[:40]!r} holds the control character {character!r}")
+    return stripped.replace("\r\n", "\n").replace("\r", "\n")
