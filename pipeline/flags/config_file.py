@@ -230,8 +230,8 @@ def _of_manifest(text: str, path: str) -> Iterator[_Entry]:
         option = OPTIONS[name]
         if name == "class_names":
             names = tuple(map(str, value))
-            texts = DatasetClasses(names, path) if _are_known(manifest) else names
-            yield _Entry(name, (), path, texts)
+            known = DatasetClasses(names, path, _category_ids(manifest, names, path))
+            yield _Entry(name, (), path, known if _are_known(manifest) else names)
         elif option.is_switch:
             yield _Entry(name, [f"--{name}"], path)
         elif option.is_repeatable:
@@ -257,7 +257,8 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
         del values["shard_size"]
     if values.get("quality") == DEFAULT_QUALITY and not options.get("reencode"):
         del values["quality"]
-    if "categories" in options or (_are_known(manifest) and "--label_kind" not in given):
+    follows = "--label_kind" not in given if _are_known(manifest) else "categories" in options
+    if follows:
         # It follows from the names: given, it would make labels of missing cells, too.
         values.pop("label_kind", None)
     if "--csv_delimiter" not in given:
@@ -277,6 +278,18 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _are_known(manifest: Mapping[str, Any]) -> bool:
     """Whether the class names are those of a dataset, which is not needed again."""
     return any(decision["what"] == KNOWN_CLASSES for decision in manifest["decided"])
+
+
+def _category_ids(
+    manifest: Mapping[str, Any], names: Sequence[str], path: str
+) -> tuple[int, ...] | None:
+    """The ids of class names, if categories of label files gave them."""
+    ids = manifest["options"].get("categories")
+    if ids is None:
+        return None
+    if set(ids) != set(names):
+        raise UsageError(f"--config {path} was edited: its categories are not its class_names")
+    return tuple(ids[name] for name in names)
 
 
 def _one_glob(paths: Sequence[str], format_: str = CSV) -> str:

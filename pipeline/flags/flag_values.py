@@ -57,10 +57,12 @@ class DatasetClasses(NamedTuple):
     Attributes:
         names: in the order of their ids.
         source: the manifest of the run, which lists them.
+        numbers: their ids, if categories of label files gave them; None if ids count the names.
     """
 
     names: tuple[str, ...]
     source: str
+    numbers: tuple[int, ...] | None = None
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:

@@ -218,7 +218,7 @@ IMAGES_AND_LABELS = (
         recorded=lambda config: (
             # Those of label files are no option.
             list(config.class_names)
-            if config.class_names is not None and config.class_ids is None
+            if config.class_names is not None and (config.known_ids or config.class_ids is None)
             else None
         ),
         parameter=Parameter("Class names", GCS_PATH),

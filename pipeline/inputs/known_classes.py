@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, input_error
 from pipeline.flags.flag_values import KNOWN_CLASSES, DatasetClasses
@@ -30,7 +30,7 @@ class KnownClasses(NamedTuple):
         ids: of the names in a dataset, which they keep; None for a file; empty for a repeated run,
             whose flags keep them.
         source: the dataset's folder; empty for a file.
-        numbers: the ids of the names, if label files give them; None otherwise.
+        numbers: the ids of the names, if categories of label files gave them; None otherwise.
     """
 
     names: tuple[str, ...] | None = None
@@ -74,6 +74,7 @@ class KnownClasses(NamedTuple):
             return
         now = _ids(rules)
         if now == self.ids:
+            self._check_first_id(rules.first_id)
             return
         others = {
             "add --dense_labels": rules._replace(dense=True),
@@ -91,6 +92,16 @@ class KnownClasses(NamedTuple):
             f"{self.ids[name]} there, and would be {now.get(name, 'unknown')}; "
             f"{hints[0] if hints else hint}"
         )
+
+    def _check_first_id(self, first_id: int) -> None:
+        """Refuses ids of categories that readers of boxes do not take for a class."""
+        name, smallest = min((self.ids or {}).items(), key=lambda each: each[1])
+        if smallest < first_id:
+            raise UsageError(
+                f"{_FLAG} {self.source}: its class ids cannot be kept: {name[:40]!r} is {smallest} "
+                "there, which readers of --layout detection reserve for the background: use "
+                "another layout"
+            )
 
     def _are_ids_of(self, rules: LabelRules) -> bool:
         with contextlib.suppress(LabelsError):
@@ -120,7 +131,7 @@ def known_classes(
     if source is None:
         return KnownClasses()
     if isinstance(source, DatasetClasses):
-        return KnownClasses(source.names, {}, source.source)
+        return KnownClasses(source.names, {}, source.source, source.numbers)
     if not isinstance(source, str):
         return KnownClasses(read_class_names("\n".join(source)))
     if replaced and is_same_path(source, replaced):
@@ -155,6 +166,35 @@ def classes_of_categories(
     return KnownClasses(names, numbers=ids)
 
 
+def classes_of_records(datasets: Mapping[str, Mapping[str, Any]], *, first_id: int) -> KnownClasses:
+    """The classes of datasets whose records are images, with the ids that categories gave them.
+
+    There are none, and labels are sorted, unless all datasets have such ids, which agree.
+
+    Args:
+        datasets: the manifest of each dataset by its folder.
+        first_id: the smallest id that readers take for a class.
+
+    Raises:
+        UsageError: the classes of a dataset cannot be read.
+    """
+    if not all(_has_categories(manifest) for manifest in datasets.values()):
+        return KnownClasses()
+    categories = {
+        folder: [Category(*each, 1) for each in _listed("--images", folder, manifest).items()]
+        for folder, manifest in datasets.items()
+    }
+    try:
+        return classes_of_categories(categories, first_id=first_id)
+    except LabelsError:
+        return KnownClasses()
+
+
+def _has_categories(manifest: Mapping[str, Any]) -> bool:
+    """Whether the categories of label files gave the classes their ids."""
+    return "categories" in manifest["options"]
+
+
 def _of_dataset(folder: str) -> KnownClasses:
     try:
         manifest = open_dataset(folder)
@@ -162,25 +202,30 @@ def _of_dataset(folder: str) -> KnownClasses:
         raise UsageError(f"{_FLAG}: {error}") from error
     if manifest["labels"] == "none":
         raise UsageError(f"{_FLAG} {folder}: this dataset has no labels")
-    path, listed = join(folder, LABELS), manifest["files"].get(LABELS)
-    if listed is None:
-        edited = join(folder, MANIFEST)
-        raise UsageError(f"{_FLAG}: {edited} was edited: it lists no {LABELS}")
-    try:
-        data = read_dataset_file(path, listed)
-    except OSError as error:
-        raise input_error(f"cannot read {_FLAG} {path}", error) from error
-    if data is None:
-        raise UsageError(
-            f"{_FLAG}: {path} was changed, its checksum is not that in {MANIFEST}: restore it, or "
-            "copy the names to a file"
-        )
-    classes = parse_labels(data.decode())
+    classes = _listed(_FLAG, folder, manifest)
     if not classes:
         raise UsageError(
             f"{_FLAG} {folder}: its {LABELS} is empty, since its integer labels are ids that it "
             "cannot list; they are kept without the flag"
         )
-    return KnownClasses(
-        tuple(classes.values()), {name: number for number, name in classes.items()}, folder
-    )
+    ids = {name: number for number, name in classes.items()}
+    numbers = tuple(classes) if _has_categories(manifest) else None
+    return KnownClasses(tuple(ids), ids, folder, numbers)
+
+
+def _listed(flag: str, folder: str, manifest: Mapping[str, Any]) -> dict[int, str]:
+    """The names in the `labels.txt` of a dataset by class id."""
+    path, listed = join(folder, LABELS), manifest["files"].get(LABELS)
+    if listed is None:
+        edited = join(folder, MANIFEST)
+        raise UsageError(f"{flag}: {edited} was edited: it lists no {LABELS}")
+    try:
+        data = read_dataset_file(path, listed)
+    except OSError as error:
+        raise input_error(f"cannot read {flag} {path}", error) from error
+    if data is None:
+        raise UsageError(
+            f"{flag}: {path} was changed, its checksum is not that in {MANIFEST}: restore it, or "
+            "copy the names to a file"
+        )
+    return parse_labels(data.decode())

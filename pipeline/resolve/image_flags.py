@@ -12,7 +12,12 @@ from pipeline.inputs.bases import read_bases
 from pipeline.inputs.given_card import given_card
 from pipeline.inputs.held_out import read_holdouts
 from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
-from pipeline.inputs.known_classes import KnownClasses, classes_of_categories, known_classes
+from pipeline.inputs.known_classes import (
+    KnownClasses,
+    classes_of_categories,
+    classes_of_records,
+    known_classes,
+)
 from pipeline.inputs.left_out import left_out
 from pipeline.inputs.listed_keys import key_decisions, read_keys
 from pipeline.inputs.source_datasets import (
@@ -177,16 +182,23 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
         path = found.paths[0]
         layout = layout.resolved(rows, path, _locate(flags, sample, key, path))
         found = found._replace(columns=columns)
-    classes = _classes(flags, found, layout)
+    classes = _classes(images, label_from, found, layout)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
     check_label_kind(flags, sample, rules, found, layout.label_separator)
     return _Labels(label_from, split_from, key, layout, found, classes)
 
 
-def _classes(flags: argparse.Namespace, found: LabelFiles | None, layout: Layout) -> KnownClasses:
-    """The classes of `--class_names`, or those that the label files define."""
+def _classes(
+    images: _Images, label_from: str, found: LabelFiles | None, layout: Layout
+) -> KnownClasses:
+    """The classes of `--class_names`, or those that the label files or the records define."""
+    flags = images.flags
     classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
     check_dense_names(flags, classes.names)
+    first_id = 1 if layout.name == DETECTION else 0
+    if classes.names is None and label_from == "records" and not flags.dense_labels:
+        manifests = {source.folder: source.manifest for source in images.sources}
+        return classes_of_records(manifests, first_id=first_id)
     if classes.names is not None or not (found and found.columns.categories):
         return classes
     if flags.dense_labels:
@@ -194,7 +206,6 @@ def _classes(flags: argparse.Namespace, found: LabelFiles | None, layout: Layout
             "--dense_labels cannot be used with COCO labels, whose categories have ids: give the "
             "names in their order with --class_names FILE"
         )
-    first_id = 1 if layout.name == DETECTION else 0
     return classes_of_categories(found.inputs.categories, first_id=first_id)
 
 

@@ -103,6 +103,37 @@ def test_another_category_is_another_dataset(
 
 
 @pytest.mark.slow
+def test_ids_of_categories_are_kept(
+    coco: dict[str, Any], converted: Dataset, tmp_path: Path
+) -> None:
+    """By records, and from one version of the labels to the next."""
+    made = make_dataset(tmp_path / "made", images=converted.folder, layout="detection")
+    for name in ("labels.txt", "label_map.pbtxt"):
+        assert (made.folder / name).read_bytes() == (converted.folder / name).read_bytes()
+    assert examples(made) == examples(converted)
+
+    # The ids of other categories, and one that is new.
+    categories = [{"id": 5, "name": "dog"}, {"id": 6, "name": "ant"}, {"id": 7, "name": "person"}]
+    numbered = zip(COCO["annotations"], (5, 6, 7, 7), strict=True)
+    notes = [{**each, "category_id": number} for each, number in numbered]
+    later = {**COCO, "annotations": notes, "categories": categories}
+    (tmp_path / "later.json").write_text(json.dumps(later))
+    flags = {**coco, "labels": tmp_path / "later.json", "class_names": made.folder}
+    second = make_dataset(tmp_path / "second", **flags, new_classes="append")
+    label_map = read_label_map((second.folder / "label_map.pbtxt").read_text())
+    known = {"person": 1, "stop sign": 13, "dog": 18, "toothbrush": 90}
+    assert label_map == {**known, "ant": 91}
+    assert examples(second)["000000289343.jpg"]["image/object/class/label"] == [18, 1]
+    refused = convert(output=tmp_path / "refused", **flags, new_classes="refuse")
+    assert refused.error().startswith("convert: 1 label is not in --class_names, with the number")
+
+    config = second.folder / "manifest.json"
+    repeated = make_dataset(tmp_path / "repeated", config=config)
+    assert repeated.manifest["options"] == second.manifest["options"]
+    assert repeated.manifest["recipe"] == second.manifest["recipe"]
+
+
+@pytest.mark.slow
 def test_class_names_decide_ids(coco: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("dog\nperson\ntoothbrush\n")
     dataset = make_dataset(tmp_path / "out", class_names=tmp_path / "classes.txt", **coco)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.inputs.known_classes import KnownClasses, known_classes
+from pipeline.inputs.known_classes import KnownClasses, classes_of_records, known_classes
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset
+from transforms.core.dataset.manifest import crc32c_hex
 from transforms.core.decisions import Decision
 from transforms.core.labels.vocabulary import LabelRules
 
@@ -98,6 +99,41 @@ def test_ids_that_cannot_be_kept(ids: dict[str, int], rules: LabelRules, hint: s
     said = str(caught.value)
     assert said.startswith("--class_names old: its class ids cannot be kept: ")
     assert hint in said
+
+
+def test_ids_that_categories_gave_are_kept_with_their_gaps() -> None:
+    known = KnownClasses(("cat", "dog"), {"cat": 0, "dog": 3}, "old", (0, 3))
+    assert known.kind("auto") == "text"
+    rules = LabelRules("text", known.names, known_ids=True, class_ids=known.numbers)
+    known.check_ids(rules)
+    with pytest.raises(UsageError, match="'cat' is 0 there, which readers of --layout detection"):
+        known.check_ids(rules._replace(first_id=1))
+
+
+def described(folder: Path, labels: str, **options: Any) -> dict[str, Any]:
+    """The part of a manifest that describes classes; their names are in a file."""
+    folder.mkdir()
+    (folder / "labels.txt").write_text(labels)
+    listed = {"bytes": len(labels), "crc32c": crc32c_hex(labels.encode())}
+    return {"options": options, "files": {"labels.txt": listed}}
+
+
+def test_the_classes_of_records_are_those_of_categories_that_agree(tmp_path: Path) -> None:
+    categories: dict[str, Any] = {"categories": {}}
+    first = described(tmp_path / "1", "\ncat\n\ndog\n", **categories)
+    second = described(tmp_path / "2", "\ncat\n\n\nfox\n", **categories)
+    other = described(tmp_path / "3", "\nfox\n", **categories)
+    sorted_ = described(tmp_path / "4", "cat\ndog\n")
+    found = {str(tmp_path / str(at)): each for at, each in enumerate((first, second), 1)}
+    both = KnownClasses(("cat", "dog", "fox"), numbers=(1, 3, 4))
+    assert classes_of_records(found, first_id=1) == both
+    # Without a contradiction, each class keeps its id; otherwise all labels are sorted.
+    for name, manifest in (("3", other), ("4", sorted_)):
+        more = {**found, str(tmp_path / name): manifest}
+        assert classes_of_records(more, first_id=1) == KnownClasses()
+    (tmp_path / "1" / "labels.txt").write_text("cat\n")
+    with pytest.raises(UsageError, match="^--images: .*/1/labels.txt was changed"):
+        classes_of_records(found, first_id=1)
 
 
 def test_folders_whose_classes_cannot_be_used(tmp_path: Path) -> None:

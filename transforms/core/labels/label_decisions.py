@@ -73,7 +73,7 @@ def _unknown(
         flag, wrong = "--label_kind", "is not an integer" if is_one else "are not integers"
     else:
         where = "--class_names" if rules.known_ids else "the file"
-        where = "the categories" if rules.class_ids is not None else where
+        where = "the categories" if rules.are_categories else where
         flag, wrong = "--class_names", f"{'is' if is_one else 'are'} not in {where}"
         if rules.new_classes == "append":
             wrong = "cannot be a new class" if is_one else "cannot be new classes"
@@ -88,7 +88,7 @@ def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decis
     value = f"{kind}, {len(lines)} class{'' if len(lines) == 1 else 'es'}"
     if rules.class_names is not None:
         because = "the known classes" if rules.known_ids else "the lines of the file"
-        if rules.class_ids is not None:
+        if rules.are_categories:
             return Decision("labels", value, "the categories of the files", "--class_names")
         return Decision("labels", value, because, "--class_names")
     if rules.kind != "auto":
@@ -113,7 +113,8 @@ def _ids(vocabulary: Vocabulary, rules: LabelRules) -> Decision:
             because += f"; {unused} numbers below are unused"
         return Decision("class ids", value, because, "--dense_labels")
     if rules.class_ids is not None:
-        return Decision("class ids", value, "those of the categories", "--class_names")
+        because = "those of the known classes" if rules.known_ids else "those of the categories"
+        return Decision("class ids", value, because, "--class_names")
     if vocabulary.is_integer:
         return Decision("class ids", value, "count the integers in their order", "--dense_labels")
     if rules.class_names is None:

@@ -49,7 +49,8 @@ class LabelRules(NamedTuple):
         new_classes: what happens to labels that the class names lack: `append` makes them classes
             after the known ones, `refuse` ends the run; empty rejects their images.
         known_ids: whether the class names are those of a dataset, which no file lists.
-        class_ids: the ids of the class names, if label files give them; they may have gaps.
+        class_ids: the ids of the class names, if categories of label files gave them; they may
+            have gaps.
     """
 
     kind: str = "auto"
@@ -61,11 +62,16 @@ class LabelRules(NamedTuple):
     class_ids: tuple[int, ...] | None = None
 
     @property
+    def are_categories(self) -> bool:
+        """Whether the classes and their ids are those of the label files of this run."""
+        return self.class_ids is not None and not self.known_ids
+
+    @property
     def unknown(self) -> str:
         """The problem with a label that gets no id, for messages."""
         if self.class_names is None:
             return "is not an integer (--label_kind integer)"
-        if self.class_ids is not None:
+        if self.are_categories:
             return "is not in the categories of --labels"
         if self.new_classes != "append":
             return "is not in --class_names"
@@ -91,11 +97,13 @@ class LabelRules(NamedTuple):
             labels: the labels of a dataset.
             kind: the result of `decide_kind` for them.
         """
-        labels, names = {*labels}, self.class_names
-        if names is not None and self.class_ids is not None:
-            return Vocabulary.of_ids(names, self.class_ids, self.first_id)
+        labels, names, ids = {*labels}, self.class_names, self.class_ids
         if names is not None:
             names = (*names, *self.added(labels))
+        if names is not None and ids is not None:
+            after = max(ids, default=self.first_id - 1) + 1
+            new_ids = range(after, after + len(names) - len(ids))
+            return Vocabulary.of_ids(names, (*ids, *new_ids), self.first_id)
         is_open = names is not None or kind not in ("integer", "text")
         decided = self.kind if is_open else kind
         return Vocabulary.build(
@@ -152,9 +160,12 @@ class LabelRules(NamedTuple):
     def _unlisted(self, labels: Iterable[str]) -> list[str]:
         """The labels that the class names lack, sorted."""
         labels = {*labels} - {""}
-        known = Vocabulary.build(
-            labels, self.class_names, kind=self.kind, dense=self.dense, first_id=self.first_id
-        )
+        if self.class_ids is not None:
+            known = Vocabulary.of_ids(self.class_names or (), self.class_ids, self.first_id)
+        else:
+            known = Vocabulary.build(
+                labels, self.class_names, kind=self.kind, dense=self.dense, first_id=self.first_id
+            )
         return sorted((each for each in labels if known.id_of(each) is None), key=class_order)
 
 

@@ -179,6 +179,17 @@ def test_new_classes_are_named() -> None:
     assert new == Decision("new classes", "4 classes", because, "--new_classes")
     because = "'7' cannot be a new class: its image is rejected"
     assert unknown == Decision("unknown labels", "1 of 9", because, "--class_names")
+    rules = LabelRules("text", ("dog",), class_ids=(7,), known_ids=True)
+    kind, ids, unknown = label_decisions(
+        rules.vocabulary(labels, "text"), {"e": 1}, LabelCells(1), rules
+    )
+    assert (kind.because, ids[1:3]) == ("the known classes", ("7", "those of the known classes"))
+    assert unknown.because == "'e' is not in --class_names: its image is rejected"
+    assert rules.unknown == "is not in --class_names"
+
+
+def test_known_classes_without_new_ones() -> None:
+    rules = LabelRules(class_names=("dog",), new_classes="append")
     known = {"dog": 3}
     *_, new = label_decisions(rules.vocabulary(known, "text"), known, LabelCells(0, 3), rules)
     assert new[1:3] == ("0 classes", "all labels are known")

@@ -279,6 +279,12 @@ def ids_of(rules: LabelRules, labels: Iterable[str]) -> dict[str, int]:
             ["9", "x"],
             {"7": 0, "12": 1, "9": 2, "x": 3},
         ),
+        # Ids of categories have gaps, and no label is an id.
+        (
+            LabelRules("text", first_id=1, known_ids=True, class_ids=(1, 13)),
+            ["fox", "13", "cat"],
+            {"dog": 1, "cat": 13, "13": 14, "fox": 15},
+        ),
     ],
 )
 def test_new_classes_follow_the_known_ones(
@@ -320,6 +326,11 @@ def test_refused_classes_are_named_with_their_images() -> None:
     )
     with pytest.raises(LabelsError, match=r"^1 label is not .*'9' \(1\)\. Correct it, "):
         rules.check({"9": 1})
+    categories = rules._replace(kind="text", class_ids=(1, 13), known_ids=True)
+    categories.check({"dog": 3, "cat": 1})
+    # An id is no label.
+    with pytest.raises(LabelsError, match=r"^1 label is not .*'1' \(1\)\. Correct it, "):
+        categories.check({"1": 1})
     with pytest.raises(LabelsError, match=r"^12 labels .*'label-9' \(1\) and 2 more"):
         rules.check({f"label-{chr(48 + number)}": 1 for number in range(12)})
     rules._replace(new_classes="").check({"fox": 1})
