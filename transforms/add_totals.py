@@ -9,6 +9,7 @@ from typing import TypeAlias
 import apache_beam as beam
 
 from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.labels.label_kinds import with_images
 from transforms.core.labels.vocabulary import LabelRules
 from transforms.runners import runs_in_process
 
@@ -85,7 +86,8 @@ def _decided(totals: PlanTotals, rules: LabelRules | None) -> PlanTotals:
     if rules is None:
         return totals
     rules.check(totals.labels)
-    return dataclasses.replace(totals, label_kind=rules.decide(totals.cells))
+    cells = with_images(totals.cells, totals.labels)
+    return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))
 
 
 class AddParts(beam.CombineFn):

@@ -119,6 +119,10 @@ def test_filters_relabels_and_merges(base: Dataset, tmp_path: Path) -> None:
     changed = make_dataset(tmp_path / "changed", images=base.folder, labels=tmp_path / "rows.csv")
     assert labels(changed) == {**labels(base), "0": "tiger"}
     assert changed.ledger["rows_used"] == 1
+    # The others keep their names.
+    (tmp_path / "rows.csv").write_text("image,label\ncat/0.jpg,7\n")
+    made = make_dataset(tmp_path / "numbered", images=base.folder, labels=tmp_path / "rows.csv")
+    assert labels(made) == {**labels(base), "0": "7"}
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from tests.transforms.beam import RUNNER, collect
 from transforms import add_totals
 from transforms.add_totals import AddTotals, Part, part
 from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.labels.vocabulary import ANY_LABELS
 
@@ -45,6 +46,30 @@ def test_parts_are_added_up(in_process: bool, monkeypatch: pytest.MonkeyPatch) -
         LabelCells(others=5),
         "text",
     )
+
+
+@pytest.mark.parametrize(
+    ("read", "labels", "kind"),
+    [
+        # A row relabels one record, and the others keep names or numbers.
+        (LabelCells(integers=1), {"7": 1, "cat": 8, "": 2}, "text"),
+        (LabelCells(integers=9), {"7": 9, "": 2}, "integer"),
+        (LabelCells(), {"7": 9}, "integer"),
+        (LabelCells(others=9), {"cat": 1, "dog": 2}, "text"),
+        (LabelCells(others=1), {"cat": 1, "7": 2}, "text"),
+    ],
+)
+def test_labels_of_records_count_for_the_kind(
+    read: LabelCells, labels: dict[str, int], kind: str
+) -> None:
+    found = add_totals._decided(PlanTotals(labels=Counter(labels), cells=read), ANY_LABELS)
+    assert found.label_kind == kind
+
+
+def test_nearly_all_numbers_of_records_are_ambiguous() -> None:
+    totals = PlanTotals(labels=Counter({"cat": 1, "7": 9}), cells=LabelCells(integers=1))
+    with pytest.raises(LabelsError, match=r"^9 of 10 labels are integers, but 'cat' \(of a record"):
+        add_totals._decided(totals, ANY_LABELS)
 
 
 @pytest.mark.parametrize(("in_process", "places"), [(True, 0), (False, add_totals._FANOUT)])

@@ -5,7 +5,7 @@
 import json
 import numbers
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from transforms.core.label_errors import LabelsError
@@ -169,6 +169,31 @@ def merge_cells(counted: Iterable[LabelCells]) -> LabelCells:
         if cells.odd != "[]":
             odd = sorted([*odd, *map(tuple, json.loads(cells.odd))])[:_MAX_ODD]
     return LabelCells(integers, others, missing, json.dumps(odd), json.dumps(sorted(spellings)))
+
+
+def with_images(cells: LabelCells, images: Mapping[str, int]) -> LabelCells:
+    """The counts of labels, at least those of images.
+
+    The labels of records that are images of a run are in no cell.
+
+    Args:
+        cells: counts of the labels as they were read.
+        images: how many images have each label; an empty one is none.
+
+    >>> with_images(LabelCells(integers=1), {"7": 1, "cat": 2, "": 3})[:2]
+    (1, 2)
+    """
+    others = {label: n for label, n in images.items() if label and integer_of(label) is None}
+    count = sum(others.values())
+    integers = sum(n for label, n in images.items() if label) - count
+    if integers <= cells.integers and count <= cells.others:
+        return cells
+    odd = cells.odd
+    if odd == "[]":
+        odd = json.dumps([("of a record", 0, label) for label in sorted(others)[:_MAX_ODD]])
+    return cells._replace(
+        integers=max(integers, cells.integers), others=max(count, cells.others), odd=odd
+    )
 
 
 def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
