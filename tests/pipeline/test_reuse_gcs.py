@@ -98,6 +98,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "shard overwritten meanwhile": ({"before_media_of": SHARD, "content": b"another"}, SOME),
     "shard removed meanwhile": ({"before_media_of": SHARD, "delete": True}, SOME),
     "index without permission": ({"object": INDEX, "status": 403}, NOT_USED),
+    "flipped byte of the index": ({"object": INDEX, "kind": "media", "damage": True}, NOT_USED),
     "index overwritten meanwhile": ({"before_media_of": INDEX, "content": b"PAR1"}, NOT_USED),
 }
 

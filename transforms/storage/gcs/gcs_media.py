@@ -50,7 +50,7 @@ def read_object(
     """
     data: bytes
     with translate_errors(uri):
-        data, encoding = retry()(get_media)(uri, generation, max_stored)
+        data, encoding = retry()(get_media)(uri, generation, max_stored, damaged=set())
     if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
         return _decompress(data, uri, max_bytes)
     return data
@@ -75,6 +75,7 @@ def get_media(
     max_stored: int | None = None,
     *,
     part: tuple[int, int] | None = None,
+    damaged: set[bytes] | None = None,
 ) -> tuple[bytes, str]:
     """Fetches an object's bytes as stored, and their content encoding, in one request.
 
@@ -86,6 +87,7 @@ def get_media(
         generation: the generation that it must still have, or None for any.
         max_stored: limit for its bytes, or None.
         part: offset and length of the only bytes to fetch, or None for all.
+        damaged: the checksums of former answers that were damaged; None for no former one.
     """
     from google.api_core.exceptions import from_http_status
     from urllib3.exceptions import HTTPError
@@ -119,7 +121,7 @@ def get_media(
         raise from_http_status(response.status, text, response=response)
     if response.status == HTTPStatus.OK:
         # The hash is that of the whole object.
-        _check_hash(data, response.headers.get("X-Goog-Hash", ""))
+        _check_hash(data, response.headers.get("X-Goog-Hash", ""), uri, damaged)
         # A server may ignore the range.
         data = data if part is None else data[part[0] : sum(part)]
     return data, response.headers.get("Content-Encoding", "")
@@ -142,15 +144,24 @@ def _connections(made: Client) -> Any:
     return AuthorizedHttp(made._credentials, http=http)
 
 
-def _check_hash(data: bytes, hashes: str) -> None:
+def _check_hash(data: bytes, hashes: str, uri: str, damaged: set[bytes] | None) -> None:
     """Compares bytes with the CRC32C that the service sends.
 
     Raises:
         ConnectionError: the bytes were damaged on their way; another try may help.
+        FinalError: the same bytes came before, so they were not damaged on their way.
     """
     found = re.search(r"crc32c=([A-Za-z0-9+/=]+)", hashes)
-    if found and base64.b64decode(found[1]) != google_crc32c.value(data).to_bytes(4, "big"):
-        raise ConnectionError(errno.EIO, "its bytes were damaged in transit")
+    if not found:
+        return
+    crc32c = google_crc32c.value(data).to_bytes(4, "big")
+    if base64.b64decode(found[1]) == crc32c:
+        return
+    if damaged is not None and crc32c in damaged:
+        raise FinalError(errno.EIO, "its bytes are not those of its checksum", uri)
+    if damaged is not None:
+        damaged.add(crc32c)
+    raise ConnectionError(errno.EIO, "its bytes were damaged in transit")
 
 
 # Two processes with one connection would read each other's answers.

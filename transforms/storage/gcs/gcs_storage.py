@@ -286,7 +286,8 @@ class GcsStorage(Storage):
 
 def _read_part(uri: str, generation: int | None, offset: int, length: int) -> bytes:
     with translate_errors(uri):
-        return bytes(retry()(get_media)(uri, generation, part=(offset, length))[0])
+        part = offset, length
+        return bytes(retry()(get_media)(uri, generation, part=part, damaged=set())[0])
 
 
 def _rewrite(source: str, there: Stored | None, target: str, former: Stored | None) -> Blob:

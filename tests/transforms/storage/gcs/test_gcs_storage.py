@@ -13,6 +13,7 @@ import pytest
 
 from tests.servers.gcs import GcsServer, requester_pays
 from transforms.core.dataset.output_names import ForeignNameError
+from transforms.core.file_errors import FinalError
 from transforms.storage.gcs import gcs_storage
 from transforms.storage.gcs.gcs_media import read_object
 from transforms.storage.gcs.gcs_storage import GcsStorage
@@ -153,6 +154,17 @@ def test_bytes_that_were_damaged_on_their_way_are_asked_for_again(
     gcs.put("photos", "1.jpg", b"x" * 1000)
     gcs.set_faults([{"kind": "media", "damage": True, "count": 1}])
     assert read(f"{bucket}/1.jpg") == b"x" * 1000
+    assert gcs.counts()["GET media"] == 2
+
+
+def test_bytes_that_are_damaged_in_the_same_way_are_not_asked_for_again(
+    gcs: GcsServer, bucket: str
+) -> None:
+    """No network does that: retries would take two minutes."""
+    gcs.put("photos", "1.jpg", b"x" * 1000)
+    gcs.set_faults([{"kind": "media", "damage": True}])
+    with pytest.raises(FinalError, match="its bytes are not those of its checksum"):
+        read(f"{bucket}/1.jpg")
     assert gcs.counts()["GET media"] == 2
 
 
