@@ -70,8 +70,10 @@ def test_neighbours_are_read_at_once(files: RecordFiles, reads: list[tuple[int, 
     assert list(files.read_ahead(range(5))) == PAYLOADS
     assert reads == [(0, 51), (0, 1034)]
     reads.clear()
-    assert files.read_many([3, 1, 2, 0]) == [PAYLOADS[place] for place in (3, 1, 2, 0)]
-    assert reads == [(0, 1016), (17, 34), (0, 17)]
+    places = (3, 1, 2, 0, 2)
+    assert files.read_many(places) == [PAYLOADS[place] for place in places]
+    # In any order.
+    assert reads == [(0, 51), (0, 1016)]
 
 
 def test_what_is_read_at_once_is_bounded(
@@ -197,9 +199,9 @@ def test_a_bucket_gets_one_request_for_neighbours(gcs: GcsServer, tmp_path: Path
     assert files.read(4) == b"yy"
     assert gcs.counts() == {"GET media": 1}
     assert files.read_many([0, 3, 1, 2]) == [PAYLOADS[place] for place in (0, 3, 1, 2)]
-    assert gcs.counts() == {"GET media": 4}
+    assert gcs.counts() == {"GET media": 3}
     assert list(files.read_ahead(range(5))) == PAYLOADS
-    assert gcs.counts() == {"GET media": 6}
+    assert gcs.counts() == {"GET media": 5}
 
 
 def test_what_a_bucket_lacks_is_named(gcs: GcsServer, tmp_path: Path) -> None:
