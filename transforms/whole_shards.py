@@ -63,15 +63,38 @@ def find_whole_shard(
     first = next((image for image in images if image.stored), None)
     if first is None:
         return None
-    stored = StoredImage.of_text(first.stored)
-    entry = stored.whole
-    if entry is None or stored.shard != name or entry.recipe not in recipes:
+    for stored in StoredImage.all_of_text(first.stored):
+        entry = stored.whole
+        if entry is None or stored.shard != name or entry.recipe not in recipes:
+            continue
+        found = [_record_in(stored, image) for image in images]
+        records = [each for each in found if each is not None]
+        if [each.record for each in records] != list(range(entry.records)):
+            continue
+        described = _described(images, found, entry, recipes, describe, load)
+        if described is not None:
+            path = join(bases[stored.base].folder, name)
+            return WholeShard(path, entry, described, [each.length for each in records])
+    return None
+
+
+def _record_in(stored: StoredImage, image: ShardImage) -> StoredImage | None:
+    """The record of an image in the same shard; None if it is not there."""
+    if not image.stored:
         return None
-    found = [StoredImage.of_text(image.stored) if image.stored else None for image in images]
-    records = [each for each in found if each is not None]
-    places = [(each.base, each.shard, each.record) for each in records]
-    if places != [(stored.base, name, number) for number in range(entry.records)]:
-        return None
+    places = StoredImage.all_of_text(image.stored)
+    return next((each for each in places if each[:2] == stored[:2]), None)
+
+
+def _described(
+    images: Sequence[ShardImage],
+    found: Sequence[StoredImage | None],
+    entry: BaseShard,
+    recipes: Recipes,
+    describe: Callable[[ShardImage, StoredImage], Described | None],
+    load: Callable[[Sequence[ShardImage]], Iterable[Described]],
+) -> list[Described] | None:
+    """What the records of a shard are made of, and what is rejected; None if it is another one."""
     described = {
         image.key: describe(image, record)
         for image, record in zip(images, found, strict=True)
@@ -79,7 +102,7 @@ def find_whole_shard(
     }
     checked = [each for each in described.values() if isinstance(each, CheckedImage)]
     # If a record is rejected now, the shard is another one.
-    if len(checked) != len(records):
+    if len(checked) != len(described):
         return None
     is_changed = any(each.changes != UNTOUCHED for each in checked)
     has_heic = any(FROM_HEIC in each.changes for each in checked)
@@ -91,9 +114,17 @@ def find_whole_shard(
         if not isinstance(result, Rejection):
             return None
         described[image.key] = result
-    in_order = [each for image in images if (each := described[image.key]) is not None]
-    path = join(bases[stored.base].folder, name)
-    return WholeShard(path, entry, in_order, [each.length for each in records])
+    return [each for image in images if (each := described[image.key]) is not None]
+
+
+def is_copied(whole: WholeShard, target: str) -> bool:
+    """Whether a shard can be copied within its storage.
+
+    Args:
+        whole: the shard.
+        target: where to, or a folder there.
+    """
+    return type(storage_of(target)) is type(storage_of(whole.path))
 
 
 def copy_whole(whole: WholeShard, target: str) -> bool:
@@ -106,11 +137,11 @@ def copy_whole(whole: WholeShard, target: str) -> bool:
     Raises:
         TransientError: a retry may succeed.
     """
-    storage, entry = storage_of(target), whole.entry
-    if type(storage) is not type(storage_of(whole.path)):
+    if not is_copied(whole, target):
         return False
+    entry = whole.entry
     try:
-        return storage.copy(whole.path, target, size=entry.bytes, crc32c=entry.crc32c)
+        return storage_of(target).copy(whole.path, target, size=entry.bytes, crc32c=entry.crc32c)
     except OSError as error:
         check_final(error, whole.path)
         return False

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from tests.transforms.core.checked_images import checked
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.checked_image import CheckedImage
-from transforms.core.index.stored_images import BaseShard, StoredImage, stored_side
+from transforms.core.index.stored_images import BaseShard, StoredImage, join_reused, stored_side
 from transforms.core.planning.recipes import Recipes
-from transforms.core.records import ShardImage
+from transforms.core.records import JoinSide, LabelledImage, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.read_base import Base
 from transforms.whole_shards import WholeShard, find_whole_shard
@@ -112,6 +112,30 @@ def test_all_that_the_base_rejected_is_read_at_once_and_last() -> None:
 )
 def test_other_records_make_another_shard(images: list[ShardImage]) -> None:
     assert find(images) is None
+
+
+def test_it_may_be_that_of_any_base() -> None:
+    """Each image is in an older base, too, in another shard."""
+
+    def in_both(number: int, whole: BaseShard | None = None) -> ShardImage:
+        older = planned(number, base=0).stored.replace(NAME, "older")
+        texts = (older, planned(number, whole=whole).stored)
+        sides = [JoinSide("a.jpg", -2, 1, "", "", group="7", cells=text) for text in texts]
+        image = JoinSide("a.jpg", 7, 1, "", "", is_image=True)
+        [joined] = join_reused("a", [*sides, image], join=as_is)
+        assert isinstance(joined, LabelledImage)
+        return planned(number)._replace(stored=joined.stored)
+
+    whole = find([in_both(0, WHOLE), in_both(1)])
+    assert whole is not None
+    assert (whole.path, whole.lengths) == (f"two/{NAME}", [100, 101])
+    assert find([in_both(0), in_both(1)]) is None
+    assert find([in_both(1), in_both(0, WHOLE)]) is None
+
+
+def as_is(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
+    for side in sides:
+        yield LabelledImage("train", 0, key, side.path, side.size, side.version, "", 0)
 
 
 def test_a_shard_of_another_name_is_another_one() -> None:

@@ -7,7 +7,7 @@ the base crosses the shuffle as text, and only for images that are reused any fu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.images.check import ImageInfo
@@ -26,8 +26,14 @@ STORED_COLUMNS = (
 COMPRESSED = ".gz"
 """The end of the name of a compressed file: its records are read in order."""
 
+# Between a record and those of other bases with the same image. No JSON text holds it.
+_OTHERS = "\v"
+
 # The size of a side that is a record of a base: neither an image nor a row has it.
 _STORED = -2
+
+# What tells the records of one image in several bases apart, next to `whole`.
+_PLACE = ("base", "shard", "record", "offset", "length")
 
 Joined = LabelledImage | Rejection | Count
 
@@ -86,9 +92,21 @@ class StoredImage(NamedTuple):
     @classmethod
     def of_text(cls, text: str) -> StoredImage:
         """Reads the text in `LabelledImage.stored`."""
-        *fields, info, orientation, changes, original, whole, place = json.loads(text)
+        of_first = text.partition(_OTHERS)[0]
+        *fields, info, orientation, changes, original, whole, place = json.loads(of_first)
         rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
         return cls._make([*fields, *rest, BaseShard(*whole) if whole else None, bool(place)])
+
+    @classmethod
+    def all_of_text(cls, text: str) -> list[StoredImage]:
+        """The records of all bases that hold the image: first that of `of_text`."""
+        stored = cls.of_text(text)
+        found = [stored]
+        for other in text.split(_OTHERS)[1:]:
+            *place, whole = json.loads(other)
+            named = dict(zip(_PLACE, place, strict=True))
+            found.append(stored._replace(**named, whole=BaseShard(*whole) if whole else None))
+        return found
 
     def checked(self, data: bytes, *, changes_nothing: bool) -> CheckedImage:
         """The image as it was when it was checked for the base.
@@ -164,13 +182,12 @@ def join_reused(
         group: the images, the rows, and the records of bases.
         join: joins the images and the rows.
     """
-    stored: dict[tuple[str, int, int], str] = {}
+    stored: dict[tuple[str, int, int], list[str]] = {}
     sides: list[JoinSide] = []
     for side in group:
         if is_record(side):
             place = side.path, int(side.group), side.version
-            known = stored.get(place)
-            stored[place] = side.cells if known is None else _one_of(known, side.cells)
+            stored.setdefault(place, []).append(side.cells)
         else:
             sides.append(side)
     if not sides:
@@ -179,23 +196,28 @@ def join_reused(
         if stored and isinstance(result, LabelledImage):
             place = result.path, result.size, result.version
             # An image from a record of `--images` has that one already.
-            yield result._replace(stored=result.stored + stored.get(place, ""))
+            yield result._replace(stored=result.stored + _same_images(stored.get(place, [])))
         else:
             yield result
 
 
-def _one_of(stored: str, other: str) -> str:
-    """One of two records of an image, always the same; empty if they hold other images.
+def _same_images(texts: Sequence[str]) -> str:
+    """The records of an image in several bases, always in one order, as `all_of_text` reads them.
 
-    Which of them is that of a fresh conversion, only the original shows.
+    Empty if they hold other images: which of them is that of a fresh conversion, only the original
+    shows.
     """
-    if not stored:
+    if len(texts) < 2:
+        return "".join(texts)
+    first, *others = sorted(texts)
+    image = _without_place(StoredImage.of_text(first))
+    found = [StoredImage.of_text(text) for text in dict.fromkeys(others) if text != first]
+    if not image.content or any(_without_place(each) != image for each in found):
         return ""
-    one, another = (_without_place(text) for text in (stored, other))
-    return min(stored, other) if one == another and one.content else ""
+    places = ([*(getattr(each, name) for name in _PLACE), each.whole] for each in found)
+    return _OTHERS.join([first, *(json.dumps(place, separators=(",", ":")) for place in places)])
 
 
-def _without_place(text: str) -> StoredImage:
+def _without_place(stored: StoredImage) -> StoredImage:
     """What a record says of its image alone."""
-    stored = StoredImage.of_text(text)
     return stored._replace(base=0, shard="", record=0, offset=0, length=0, whole=None)

@@ -69,14 +69,22 @@ def test_a_record_of_another_file_is_not(other: JoinSide) -> None:
 
 def test_of_several_records_it_is_always_the_same() -> None:
     one, other = stored_side(0, ROW, "a.jpg"), stored_side(1, ROW, "a.jpg")
-    assert stored_of(one, other, IMAGE) == stored_of(other, one, IMAGE) == [one.cells]
+    [text] = stored_of(one, other, other, IMAGE)
+    assert stored_of(other, one, IMAGE) == [text]
+    assert StoredImage.of_text(text) == StoredImage.of_text(one.cells)
+    every = [StoredImage.of_text(each.cells) for each in (one, other)]
+    assert StoredImage.all_of_text(text) == every
 
 
 def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
     # The first record of a shard that may be copied, and another one in a base of other shards.
     first = stored_side(0, {**ROW, "record": 0, "offset": 0}, "a.jpg", BaseShard(4, 9, "0", "r"))
     other = stored_side(1, {**ROW, "shard": "b", "length": 80}, "a.jpg")
-    assert stored_of(first, other, IMAGE) == stored_of(other, first, IMAGE) == [first.cells]
+    [text] = stored_of(first, other, IMAGE)
+    assert stored_of(other, first, IMAGE) == [text]
+    every = [StoredImage.of_text(each.cells) for each in (first, other)]
+    assert StoredImage.all_of_text(text) == every
+    assert every[0].whole == BaseShard(4, 9, "0", "r")
 
 
 @pytest.mark.parametrize("name", ["content", "source_content"])
