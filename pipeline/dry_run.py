@@ -11,9 +11,10 @@ from typing import Any, cast
 import apache_beam as beam
 
 from pipeline.config import ConvertConfig
-from pipeline.graph import build_plan
+from pipeline.graph import build_plan, converter_of
 from pipeline.run.launch import run_pipeline
 from transforms.add_counts import AddCounts
+from transforms.convert_images import ImageConverter
 from transforms.core import decisions
 from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.ledger import ShardSummary, count_reasons
@@ -22,6 +23,7 @@ from transforms.core.examples.row_records import RowChecker
 from transforms.core.features.row_features import row_requirements
 from transforms.core.index.source_records import is_source_record, reusable_record
 from transforms.core.labels.label_decisions import label_decisions
+from transforms.core.planning.recipes import RecipeMaker
 from transforms.core.planning.row_cells import class_texts, has_rows
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import ShardImage, ShardRow, planned
@@ -33,6 +35,7 @@ from transforms.reused_images import ReusedImages
 from transforms.runners import runs_in_process
 from transforms.storage.files import storage_of
 from transforms.summarize_shards import SummarizeShards
+from transforms.whole_shards import is_copied
 
 # Reasons for rejecting an image or a row because of its cells.
 _OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
@@ -48,6 +51,7 @@ class _MeasureShardFn(beam.DoFn):
     def __init__(self, config: ConvertConfig, path: str | None) -> None:
         self._path = path
         self._bases = config.bases
+        self._copies = _CopiedShards(config) if path is not None and config.bases else None
         self._max_bytes = config.limits.max_bytes
         self._many_labels = row_requirements(config.features).many_labels
         # The element's class does not say: decoded in another process, it is neither of the two.
@@ -55,13 +59,20 @@ class _MeasureShardFn(beam.DoFn):
         self._values = config.row_values
         self._root = config.root
 
+    def setup(self) -> None:
+        if self._copies is not None:
+            self._copies.setup()
+
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, group = shard
         records = size = 0
         labels: Counter[str] = Counter()
         rejections: list[Rejection] = []
         images: list[ShardImage] = []
+        every: list[ShardImage] = []
         for element in planned(group):
+            if self._path is not None:
+                every.append(cast(ShardImage, element))
             if (rejection := self._rejection(element)) is not None:
                 rejections.append(rejection)
                 continue
@@ -73,7 +84,7 @@ class _MeasureShardFn(beam.DoFn):
                 if self._path is not None:
                     images.append(image)
         if self._path is not None:
-            self._write_part(name, sorted(images))
+            self._write_part(name, sorted(images), sorted(every))
         yield ShardSummary(
             name,
             "",
@@ -83,20 +94,29 @@ class _MeasureShardFn(beam.DoFn):
             rejections=tuple(rejections),
         )
 
-    def _write_part(self, name: str, images: list[ShardImage]) -> None:
-        """Writes what is compared with other datasets: only for `--reuse`."""
+    def _write_part(self, name: str, images: list[ShardImage], every: list[ShardImage]) -> None:
+        """Writes what is compared with other datasets: only for `--reuse`.
+
+        Args:
+            name: of the shard.
+            images: those of which records are made, as far as their cells show.
+            every: also those that are rejected.
+        """
         # Other plans do not wait for the import of Arrow.
         from transforms.core.comparison.planned_records import PlannedReads, planned_part
 
+        whole = self._copies and self._copies.find(name, every)
         images = [image._replace(stored=self._reusable(image)) for image in images]
         # Larger ones are rejected, and not read.
         read = [image for image in images if image.size <= self._max_bytes]
         records = ReusedImages(self._bases, read)
-        opened = [image.size for image in read if not records.holds(image)]
-        reused = len(read) - len(opened)
-        reads = PlannedReads(reused, len(opened), sum(opened), records.ranges)
+        # Of a copied shard, only the originals of images that its dataset rejected are read.
+        held = {each.key for each in read if (each.stored if whole else records.holds(each))}
+        opened = [image.size for image in read if image.key not in held]
+        ranges, copied = (0, 1) if whole else (records.ranges, 0)
+        reads = PlannedReads(len(held), len(opened), sum(opened), ranges, copied)
         split = ShardName.parse(name).split
-        images = [each if records.holds(each) else each._replace(stored="") for each in images]
+        images = [each if each.key in held else each._replace(stored="") for each in images]
         part = planned_part(images, split, reads, many_labels=self._many_labels)
         path = f"{self._path}.{name}"
         storage_of(path).write_whole(path, part)
@@ -122,6 +142,35 @@ class _MeasureShardFn(beam.DoFn):
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
         return None
+
+
+class _CopiedShards:
+    """Finds the planned shards that `convert` copies from a dataset of `--reuse`. Picklable."""
+
+    def __init__(self, config: ConvertConfig) -> None:
+        self._converter = converter_of(config)
+        self._digest = config.dataset.digest
+        self._libraries = self._converter.libraries._replace(gzip=config.gzip)
+        self._output = config.output
+
+    def setup(self) -> None:
+        """Looks up the versions of libraries, once for each DoFn instance."""
+        self._recipes = RecipeMaker(self._digest, self._libraries)
+        if isinstance(self._converter, ImageConverter):
+            self._converter.prepare()
+
+    def find(self, name: str, images: Sequence[ShardImage]) -> bool:
+        """Whether a shard is copied, provided that what that dataset rejected is rejected again."""
+        if not isinstance(self._converter, ImageConverter):
+            return False
+        recipes = self._recipes.recipes(name, images)
+        whole = self._converter.whole_shard(name, recipes, images, _rejected_again)
+        return whole is not None and is_copied(whole, self._output)
+
+
+def _rejected_again(images: Iterable[ShardImage]) -> Iterator[Rejection]:
+    for image in images:
+        yield Rejection("image", Reason.UNREADABLE.value, "", image.path, image.key)
 
 
 class _SumUpFn(beam.DoFn):

@@ -118,7 +118,7 @@ def _bases(config: ConvertConfig) -> BaseReader | None:
         root=config.root,
         key=config.key,
         are_listed=not config.images,
-        libraries=_converter(config).libraries,
+        libraries=converter_of(config).libraries,
     )
 
 
@@ -137,7 +137,7 @@ def _target(config: ConvertConfig) -> DatasetTarget:
     return DatasetTarget(
         output=config.output,
         dataset=config.dataset,
-        converter=_converter(config),
+        converter=converter_of(config),
         plan=config.shard_plan,
         max_rejected=config.max_rejected,
         overwrite=config.overwrite,
@@ -149,7 +149,8 @@ def _target(config: ConvertConfig) -> DatasetTarget:
     )
 
 
-def _converter(config: ConvertConfig) -> ImageConverter | RowConverter:
+def converter_of(config: ConvertConfig) -> ImageConverter | RowConverter:
+    """What makes the records of a shard."""
     values = config.row_values
     if config.of_rows and values is not None:
         return RowConverter(config.features, RowChecker(values, root=config.root))

@@ -43,9 +43,11 @@ def reuse_lines(config: ConvertConfig, folders: Sequence[str], path: str) -> Ite
         lines += [f"  {line}" for line in found.planned_lines()]
     yield f"reused   {reads.reused} images from their records (--reuse)"
     yield f"read     {reads.originals} originals, {format_bytes(reads.bytes)}"
+    copied = f", {reads.copied} for copied shards" if reads.copied else ""
     yield (
-        f"requests {reads.originals + reads.ranges + indexes}: {reads.originals} for originals, "
-        f"{reads.ranges} for records, {indexes} for manifests and indexes"
+        f"requests {reads.originals + reads.ranges + indexes + reads.copied}: "
+        f"{reads.originals} for originals, {reads.ranges} for records, {indexes} for manifests and "
+        f"indexes{copied}"
     )
     yield from lines
 

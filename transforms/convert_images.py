@@ -126,7 +126,7 @@ class ImageConverter:
 
     def setup(self) -> None:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
-        self._encoder = ExampleEncoder(self._features)
+        self.prepare()
         self._logged: dict[str, object] = {}
         self._read_ahead = ReadAhead(
             threads=reading_threads(self._root, waits=self._waits),
@@ -139,6 +139,10 @@ class ImageConverter:
             quiet_pillow()
         if self._embedder is not None:
             self._embedder.setup()
+
+    def prepare(self) -> None:
+        """Makes what `whole_shard` needs; part of `setup`."""
+        self._encoder = ExampleEncoder(self._features)
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
@@ -165,7 +169,11 @@ class ImageConverter:
         return map(self._encoder.encode, images)
 
     def whole_shard(
-        self, name: str, recipes: Recipes, images: Sequence[ShardImage]
+        self,
+        name: str,
+        recipes: Recipes,
+        images: Sequence[ShardImage],
+        load: Callable[[Sequence[ShardImage]], Iterable[CheckedImage | Rejection]] | None = None,
     ) -> WholeShard | None:
         """The shard of a base that equals a planned one; see `find_whole_shard`."""
         # Another dataset's record may follow what such an image is.
@@ -177,7 +185,7 @@ class ImageConverter:
             images,
             bases=self._bases,
             describe=self._described,
-            load=self._load_originals,
+            load=load or self._load_originals,
         )
 
     def _may_reuse(self, image: ShardImage) -> bool:

@@ -79,6 +79,23 @@ def test_what_would_be_read_and_the_differences(images: Path, tmp_path: Path) ->
     assert [line for line in planned if not line.startswith(later)] == known
 
 
+def test_shards_that_are_copied_are_not_read(images: Path, tmp_path: Path) -> None:
+    (images / "8.jpg").write_bytes(b"no image")
+    write_labels(tmp_path, "aabbaabbc")
+    flags = flags_of(images, max_rejected="100%")
+    base = make_dataset(tmp_path / "base", **flags).folder
+    ran = plan(output=tmp_path / "out", reuse=base, **flags)
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert "reused   8 images from their records (--reuse)" in lines
+    # What was rejected is read again; the base has one manifest, and an index for each shard.
+    [line] = [line for line in lines if line.startswith("requests ")]
+    assert line == (
+        "requests 6: 1 for originals, 0 for records, 3 for manifests and indexes, 2 for copied "
+        "shards"
+    )
+
+
 def test_it_is_the_same_on_several_machines(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,18 +27,20 @@ class PlannedReads(NamedTuple):
         originals: images that are opened.
         bytes: of these.
         ranges: of neighbouring records, each read at once.
+        copied: shards that are copied without reading their records.
     """
 
     reused: int = 0
     originals: int = 0
     bytes: int = 0
     ranges: int = 0
+    copied: int = 0
 
     def plus(self, other: PlannedReads) -> PlannedReads:
         """The sums of both.
 
         >>> PlannedReads(1, 2, 30, 1).plus(PlannedReads(reused=4))
-        PlannedReads(reused=5, originals=2, bytes=30, ranges=1)
+        PlannedReads(reused=5, originals=2, bytes=30, ranges=1, copied=0)
         """
         return PlannedReads(*(mine + its for mine, its in zip(self, other, strict=True)))
 
