@@ -78,7 +78,7 @@ class ConvertConfig:
         known_ids: whether `class_names` are the classes of a dataset, with their ids.
         key_cells: `auto` or `as_is`.
         dense_labels: whether integer labels are numbered from 0.
-        class_ids: the ids of `class_names`, if the label files define both; None otherwise.
+        class_ids: the ids of `class_names`, if categories of label files gave them; None otherwise.
         new_classes: what happens to labels that `class_names` lacks, see `LabelRules`.
         decisions: decisions made before the job starts; they do not affect any record.
         warnings: warnings given before the job starts.
@@ -235,6 +235,8 @@ class ConvertConfig:
         inputs: dict[str, Any] = {"images": list(self.images), "labels": list(self.csv_paths)}
         if self._label_format != CSV:
             inputs["label_format"] = self._label_format
+        if self.sources is not None:
+            inputs["datasets"] = [each.folder for each in self.sources.sources]
         if self.keys is not None:
             inputs["keys"] = self.keys.name
         if self.embedding is not None:

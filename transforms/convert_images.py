@@ -209,6 +209,9 @@ class ImageConverter:
                 checked = self._final(image, found)
             else:
                 checked = self._checked(image, found.data)
+                if self.fingerprints and (original := found.record.stored.source_content):
+                    # Another dataset may have changed the image before.
+                    checked = checked._replace(content=original)
             if not self._keeps_values(image):
                 return checked
             turn = 1 if found.is_final else checked.original.orientation

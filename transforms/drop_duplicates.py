@@ -186,7 +186,8 @@ class DropDuplicates(beam.PTransform):
         """What names groups of images that may be equal."""
         if self._by_content:
             return _NameContentFn(self._sources, has_holdouts=bool(self._holdouts))
-        return _NameSizeFn(characters)
+        has_sizes = all(holdout.has_sizes for holdout in self._holdouts)
+        return _NameSizeFn(characters, has_sizes=has_sizes)
 
 
 def _with_candidates(fn: beam.DoFn, **more: Any) -> beam.PTransform:
@@ -221,26 +222,30 @@ class _RouteFn(beam.DoFn):
 
 
 class _NameSizeFn(beam.DoFn):
-    """Names groups by size, and by the first characters of the checksum."""
+    """Names groups by size, and by the first characters of the checksum.
 
-    def __init__(self, characters: int) -> None:
+    All images are one group if the sizes of some originals are not known.
+    """
+
+    def __init__(self, characters: int, *, has_sizes: bool) -> None:
         self._characters = characters
+        self._has_sizes = has_sizes
 
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
-        yield f"{image.size} {image.checksum[: self._characters]}", image
+        name = f"{image.size} {image.checksum[: self._characters]}" if self._has_sizes else ""
+        yield name, image
 
 
 class _NameContentFn(beam.DoFn):
     """Names groups of records by the hashes of their images, if these are known for all.
 
-    Holdouts have those of the originals, and so have records that are stored as they are: see
-    `_HashFn`, which compares the images of a group.
+    Holdouts have those of the originals, with which `_HashFn` compares the originals of records.
     """
 
     def __init__(self, sources: Sequence[Source], *, has_holdouts: bool) -> None:
         self._are_known = all(source.has_hashes for source in sources)
-        self._are_final = [source.is_final and has_holdouts for source in sources]
+        self._of_originals = has_holdouts
 
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
@@ -250,8 +255,7 @@ class _NameContentFn(beam.DoFn):
             yield held_place(image)[2], image
         else:
             stored = SourceRecord.of_text(image.stored).stored
-            is_final = self._are_final[stored.base]
-            yield stored.source_content if is_final else stored.content, image
+            yield stored.source_content if self._of_originals else stored.content, image
 
 
 class _PickFn(beam.DoFn):
@@ -324,7 +328,7 @@ class _HashFn(beam.DoFn):
                 found = records.read(image)
                 if not self._has_holdouts:
                     return md5_hash(found.data), image
-                known = found.record.stored.source_content if found.is_final else ""
+                known = found.record.stored.source_content
                 return CONTENT + (known or content_hash(found.data)), image
             if self._has_holdouts:
                 data = read_original(self._root, image, max_bytes=self._max_bytes)

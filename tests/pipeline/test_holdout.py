@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.images import saved, scene
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan
 from tests.servers.gcs import GcsServer
 
@@ -117,6 +118,24 @@ def test_records_without_hashes_are_read(
     given = {"images": off.folder, "holdout": bench.folder, "dedupe": "drop"}
     made = make_dataset(tmp_path / "out", **given)
     assert [line["key"] for line in made.rejected] == ["cat/one.jpg", "cat/two.jpg"]
+
+
+@pytest.mark.parametrize("changed", rest_slow([{"resize": "shorter=90"}, {"strip_metadata": True}]))
+def test_originals_that_several_datasets_changed_are_found(
+    changed: dict[str, Any], flags: dict[str, Any], tmp_path: Path
+) -> None:
+    """A dataset changed them, and another one was made of its records."""
+    for number, name in enumerate(("one", "two")):
+        write(tmp_path / "new" / "cat" / f"{name}.jpg", number, comment=name.encode())
+    whole = make_dataset(tmp_path / "whole", **flags, **changed)
+    few = {**flags, "images": f"{tmp_path}/new/*/[ot]*.jpg"}
+    first = make_dataset(tmp_path / "first", **few, **changed)
+    held = make_dataset(tmp_path / "held", images=first.folder, color="gray").folder
+    for given in (flags, {"images": whole.folder}):
+        made = make_dataset(tmp_path / "out", holdout=held, dedupe="drop", **given)
+        found = [(line["reason"], line["key"]) for line in made.rejected]
+        assert found == [("holdout_image", f"cat/{name}.jpg") for name in ("one", "two")]
+        shutil.rmtree(made.folder)
 
 
 def test_what_cannot_be_compared_is_refused(

@@ -21,6 +21,7 @@ from transforms import choose_images, drop_duplicates
 from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
 from transforms.core.duplicates.fingerprints import content_hash, fingerprint_batches, md5_hash
+from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.duplicates.resolve_duplicates import part_of
 from transforms.core.index.source_records import SourceRecord, source_side
 from transforms.core.records import BucketDuplicates, LabelledImage
@@ -191,8 +192,8 @@ def test_a_record_may_equal_an_object(
     ("source", "has_holdouts", "name"),
     [
         (FINAL, True, "source"),
-        # What is changed again was not an original of that dataset, but is one of this run.
-        (CHANGED, True, "stored"),
+        # Also of what is changed again: a dataset changed the original before.
+        (CHANGED, True, "source"),
         (FINAL, False, "stored"),
         # Any image may equal one whose hash is not known before it is read.
         (FINAL._replace(has_hashes=False), True, ""),
@@ -206,6 +207,15 @@ def test_records_are_named_by_the_hash_that_is_compared(
     image = in_record(image, content=hashes["stored"], source_content=hashes["source"])
     fn = drop_duplicates._NameContentFn([source], has_holdouts=has_holdouts)
     assert list(fn.process(image)) == [(hashes[name].hex(), image)]
+
+
+@pytest.mark.parametrize(("has_sizes", "names"), [(True, ["5 ", "6 "]), (False, ["", ""])])
+def test_any_image_may_equal_one_whose_size_is_not_known(has_sizes: bool, names: list[str]) -> None:
+    image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
+    holdout = Holdout("bench", "", "", 1, has_sizes)
+    fn = drop_duplicates.DropDuplicates("", max_bytes=9, holdouts=(holdout,))._name(0)
+    named = [*fn.process(image), *fn.process(image._replace(size=6))]
+    assert [name for name, _ in named] == names
 
 
 def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,12 +24,15 @@ class Holdout(NamedTuple):
         split: the split; empty for all.
         digest: of its manifest; another one ends the run.
         records: their number.
+        has_sizes: whether its index has the sizes of all originals; not if some of its images were
+            records of a dataset that had changed them.
     """
 
     folder: str
     split: str
     digest: str
     records: int
+    has_sizes: bool = True
 
 
 def held_file(number: int, file: str) -> str:

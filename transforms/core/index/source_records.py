@@ -23,6 +23,9 @@ RECORDS = "records:"
 SOURCE_COLUMNS = (*STORED_COLUMNS, "split", "label", "label_id")
 """The columns of an index that `source_side` reads."""
 
+# What an index says of an original, and no stored image shows.
+_OF_ORIGINAL = ("orientation", "changes", "source_height", "source_width")
+
 # Between the record, its labels, and the record of a base. No JSON text holds them.
 _LABELS, _END = "\t", "\n"
 
@@ -100,6 +103,9 @@ def source_side(
 def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_final: bool) -> int:
     """A hash of what is taken from the record, as far as the index proves it."""
     parts = [row["content"] or b"", b"final" if is_final else b""]
+    # Different originals may be stored as the same image.
+    parts += [row["source_content"] or b""]
+    parts += [str(row[name]).encode() for name in _OF_ORIGINAL]
     if with_values or not row["content"]:
         parts.append(f"{shard_crc32c} {row['record']}".encode())
     digest = hashlib.blake2b(b" ".join(parts), digest_size=8).digest()

@@ -97,6 +97,8 @@ def test_the_same_image_in_two_datasets_is_one() -> None:
     ("other", "reason"),
     [
         (record(1, content=bytes(15) + b"x"), "duplicate_key"),
+        # The stored images are equal, their originals are not.
+        (record(1, source_content=bytes(15) + b"x"), "duplicate_key"),
         (FILE, "duplicate_key"),
         (record(1, label="dog"), "ambiguous_label"),
         (record(1, split="train"), "split_conflict"),
@@ -110,6 +112,9 @@ def test_none_of_several_images_is_preferred(other: JoinSide, reason: str) -> No
 def test_the_version_follows_what_is_taken() -> None:
     assert record().version == record(version=1, record=5, offset=3).version
     assert record().version != record(content=bytes(15) + b"x").version
+    of_original = {"source_content": b"x" * 16, "orientation": 1, "changes": "resized"}
+    for name, value in {**of_original, "source_height": 9, "source_width": 9}.items():
+        assert record().version != record(**{name: value}).version
     assert record(with_values=True).version != record(with_values=True, record=5).version
     assert record(content=None).version != record(content=None, record=5).version
     assert record(changes="resized").size == RECORD["length"]
