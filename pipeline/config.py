@@ -68,6 +68,7 @@ class ConvertConfig:
         label_separator: between the labels in one cell; empty when a cell is one label.
         label_regex: finds the label in a path; empty if labels do not come from paths.
         split_from: `hash`, `csv`, `directory` or `records`.
+        stratify: `label`, or empty if the hash alone decides the split.
         files: `sharded` or `per_image`.
         of_rows: whether each row of the label files becomes a record, without images.
         dedupe: `off`, `report` or `drop`.
@@ -121,6 +122,7 @@ class ConvertConfig:
     label_separator: str = ""
     label_regex: str = ""
     split_from: str = "hash"
+    stratify: str = ""
     files: str = "sharded"
     of_rows: bool = False
     dedupe: str = "report"
@@ -186,8 +188,14 @@ class ConvertConfig:
             Splits(self.splits),
             seed=self.seed,
             split_from=self.split_from,
-            by_group=self.columns is not None and self.columns.group is not None,
+            by_group=self.by_group,
+            keeps_group=self.by_group and bool(self.stratify),
         )
+
+    @property
+    def by_group(self) -> bool:
+        """Whether a column holds groups."""
+        return self.columns is not None and self.columns.group is not None
 
     @property
     def features(self) -> tuple[Feature, ...]:

@@ -48,6 +48,7 @@ class ConvertOptions(TypedDict, total=False):
     group_by: str | int | None
     split_from: Literal["hash", "csv", "directory", "records"] | None
     split_column: str | int | None
+    stratify: Literal["label"] | None
     seed: int | None
     num_shards: int | None
     shard_size: str | None

@@ -16,6 +16,7 @@ from pipeline.run.launch import run_pipeline
 from transforms.add_counts import AddCounts
 from transforms.convert_images import ImageConverter
 from transforms.core import decisions
+from transforms.core.balance.balance_decisions import stratified_decisions
 from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.ledger import ShardSummary, count_reasons
 from transforms.core.dataset.run_counts import Gathered, in_order
@@ -188,7 +189,10 @@ class _SumUpFn(beam.DoFn):
     def _describe(self, gathered: Gathered) -> dict[str, object]:
         totals, rules = gathered.totals, self._config.label_rules
         vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
-        decided = label_decisions(vocabulary, totals.labels, totals.cells, rules)
+        decided = [
+            *label_decisions(vocabulary, totals.labels, totals.cells, rules),
+            *stratified_decisions(self._config.options, totals, vocabulary),
+        ]
         planned = self._config.shard_plan.files(totals.bytes, totals.images)
         is_per_image = self._config.files == "per_image"
         shards = {} if is_per_image else {name: len(names) for name, names in planned.items()}

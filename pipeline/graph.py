@@ -11,6 +11,7 @@ from transforms.convert_images import ImageConverter
 from transforms.core.examples.row_records import RowChecker, row_bytes
 from transforms.core.labels.label_kinds import missing_labels
 from transforms.core.planning.archives import archive_path
+from transforms.core.planning.splits import Splits
 from transforms.drop_duplicates import DropDuplicates
 from transforms.find_images import ImageFinder
 from transforms.flow import (
@@ -31,6 +32,7 @@ from transforms.storage.image_lookup import RowImages
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
+    from transforms.stratify_splits import Stratification
 
 
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
@@ -58,7 +60,8 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
             sources=_sources(config),
             holdouts=config.holdouts,
         )
-    plan: Plan = images | "Plan images" >> PlanImages(config.shard_plan, config.label_rules, drop)
+    step = PlanImages(config.shard_plan, config.label_rules, drop, _stratification(config))
+    plan: Plan = images | "Plan images" >> step
     return plan
 
 
@@ -98,6 +101,17 @@ def _source(config: ConvertConfig) -> ImageSource:
         config.keys,
         _bases(config),
         config.sources,
+    )
+
+
+def _stratification(config: ConvertConfig) -> Stratification | None:
+    if not config.stratify:
+        return None
+    # Other conversions do not wait for its import.
+    from transforms.stratify_splits import Stratification
+
+    return Stratification(
+        Splits(config.splits), config.seed, config.by_group, config.row_requirements.many_labels
     )
 
 

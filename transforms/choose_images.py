@@ -17,7 +17,7 @@ from transforms.core.duplicates.resolve_duplicates import (
     part_of,
     resolve_duplicates,
 )
-from transforms.core.records import BucketDuplicates, Count, LabelledImage
+from transforms.core.records import NO_LABELLED, BucketDuplicates, Count, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.runners import runs_in_process
 
@@ -30,9 +30,6 @@ _FANOUT = 16
 
 # Groups that are merged at once.
 _MERGED = 400
-
-# Stands for the image next to a verdict.
-_NO_IMAGE = LabelledImage("", 0, "", "", 0, 0, "", 0)
 
 # An image, or the verdict on images with its content as JSON.
 _Judged = tuple[str, LabelledImage]
@@ -161,7 +158,7 @@ class _DecideFn(beam.DoFn):
         verdict, equal = decide(group, md5=md5)
         yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
         for part in sorted(group.parts):
-            yield f"{md5} {part}", (json.dumps(verdict), _NO_IMAGE)
+            yield f"{md5} {part}", (json.dumps(verdict), NO_LABELLED)
 
 
 class _NamePartFn(beam.DoFn):

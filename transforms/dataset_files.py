@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from transforms.card_files import card_files
+from transforms.core.balance.balance_decisions import stratified_decisions
 from transforms.core.card.dataset_card import card_of
 from transforms.core.dataset.label_map import label_map
 from transforms.core.dataset.ledger import count_reasons
@@ -59,7 +60,10 @@ class DatasetFiles:
         """The dataset, completed with the results of the whole run."""
         totals, options = gathered.totals, self.dataset.options
         vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
-        decided = label_decisions(vocabulary, totals.labels, totals.cells, self.rules)
+        decided = [
+            *label_decisions(vocabulary, totals.labels, totals.cells, self.rules),
+            *stratified_decisions(options, totals, vocabulary),
+        ]
         is_per_image = options.get("files") == "per_image"
         names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
         shards = {name: names.count(name) for name in gathered.splits}
@@ -146,7 +150,14 @@ class DatasetFiles:
             small_files[LABEL_MAP] = label_map(ids).encode()
         if not self.dataset.of_rows:
             root = originals_root(self.output, self.dataset.root)
-            describer = DatasetDescriber(self.output, root, gathered.shards, data, self.holdouts)
+            describer = DatasetDescriber(
+                self.output,
+                root,
+                gathered.shards,
+                data,
+                self.holdouts,
+                is_stratified=bool(self.dataset.options.get("stratify")),
+            )
             small_files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
         return small_files
 

@@ -46,6 +46,7 @@ class DatasetDescriber:
         shards: all of them, sorted by split and number.
         data: the result of `data_files` for them.
         holdouts: datasets whose images were compared.
+        is_stratified: whether images got their splits after duplicates were dropped.
     """
 
     def __init__(
@@ -55,8 +56,11 @@ class DatasetDescriber:
         shards: Sequence[ShardSummary],
         data: Iterable[DataFile],
         holdouts: Sequence[Holdout] = (),
+        *,
+        is_stratified: bool = False,
     ) -> None:
         self.holdouts = holdouts
+        self.is_stratified = is_stratified
         self._output = output
         self._root = root
         self._shards = {shard.file: shard for shard in shards}
@@ -94,12 +98,17 @@ class DatasetDescriber:
         )
         return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
-    def place_of_kept(self, image: Mapping[str, Any]) -> Wanted | None:
-        """The place of an image that was kept when its duplicates were dropped."""
-        shards = self._files.get(image["split"])
-        if "order" not in image or not shards:
-            return None
-        return shards[shard_index(image["order"], len(shards))], str(image["key"])
+    def places_of_kept(self, image: Mapping[str, Any]) -> list[Wanted]:
+        """Where an image may be that was kept when its duplicates were dropped."""
+        splits = [*self._files] if self.is_stratified else [image["split"]]
+        if "order" not in image:
+            return []
+        found = (self._files.get(split) for split in splits)
+        return [
+            (shards[shard_index(image["order"], len(shards))], str(image["key"]))
+            for shards in found
+            if shards
+        ]
 
     def sha256_of(self, images: Sequence[Mapping[str, Any]]) -> list[str | None]:
         """The result of `sha256` for each image, several read at once."""
@@ -201,8 +210,8 @@ class _Duplicates:
     def wanted(self) -> set[Wanted]:
         """All records that are listed."""
         pairs = {place for _, *pair in self._near.listed for place in pair}
-        places = (self._place(image) for group in self._equal.listed for image in group["images"])
-        return pairs | {place for place in places if place is not None}
+        images = (image for group in self._equal.listed for image in group["images"])
+        return pairs | {place for image in images for place in self._places(image)}
 
     def describe(self, places: Mapping[Wanted, dict[str, Any]]) -> dict[str, Any]:
         """The section, with the listed records looked up."""
@@ -238,11 +247,11 @@ class _Duplicates:
             },
         }
 
-    def _place(self, image: Any) -> Wanted | None:
+    def _places(self, image: Any) -> list[Wanted]:
         if isinstance(image, Mapping):
-            return self._describer.place_of_kept(image)
+            return self._describer.places_of_kept(image)
         file, record = image
-        return file, record
+        return [(file, record)]
 
     def _images(
         self, group: Mapping[str, Any], places: Mapping[Wanted, dict[str, Any]]
@@ -250,8 +259,8 @@ class _Duplicates:
         """The images of a group, looked up where they are records."""
         found = []
         for image in group["images"]:
-            place = self._place(image)
-            found.append(places.get(place, image) if place is not None else image)
+            records = (places[place] for place in self._places(image) if place in places)
+            found.append(next(records, image))
         return found
 
 

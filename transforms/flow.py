@@ -11,7 +11,7 @@ and `transforms.dataset` resolves the arguments of a caller's pipeline.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import apache_beam as beam
 
@@ -41,6 +41,9 @@ from transforms.read_source import SourceReader
 from transforms.shard_converter import Converter, Planned
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
+
+if TYPE_CHECKING:
+    from transforms.stratify_splits import Stratification
 
 
 class ImageSource(NamedTuple):
@@ -151,14 +154,23 @@ class FindLabelledImages(beam.PTransform):
 class PlanImages(beam.PTransform):
     """Assigns images to shards; `drop` first removes exact duplicates.
 
+    With `stratify`, the images that are left get other splits.
+
     Input: `JoinedImages`. Output: `Plan`.
     """
 
-    def __init__(self, plan: ShardPlan, rules: LabelRules, drop: DropDuplicates | None) -> None:
+    def __init__(
+        self,
+        plan: ShardPlan,
+        rules: LabelRules,
+        drop: DropDuplicates | None,
+        stratify: Stratification | None = None,
+    ) -> None:
         super().__init__()
         self._plan = plan
         self._rules = rules
         self._drop = drop
+        self._stratify = stratify
 
     def expand(self, joined: JoinedImages) -> Plan:
         images, rejections, counts, labels = joined
@@ -167,6 +179,8 @@ class PlanImages(beam.PTransform):
             images, rejected, counted, equal = images | "Drop duplicates" >> self._drop
             rejections = (rejections, rejected) | "Rejections of both" >> beam.Flatten()
             counts = (counts, counted) | "Counts of both" >> beam.Flatten()
+        if self._stratify is not None:
+            images = images | "Stratify splits" >> self._stratify.step(labels, self._rules)
         totals = images | "Totals" >> TotalLabels(labels, self._rules)
         planned = images | "Plan shards" >> PlanShards(self._plan, totals, rules=self._rules)
         every = (rejections, planned.rejections) | "All rejections" >> beam.Flatten()

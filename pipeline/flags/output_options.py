@@ -14,7 +14,7 @@ from pipeline.flags.flag_values import (
     shard_number,
 )
 from pipeline.flags.input_options import COLUMN, GCS_PATH, LABELS
-from pipeline.flags.option import NOT_RECORDED, Conflict, Option, Parameter
+from pipeline.flags.option import NOT_RECORDED, Conflict, Need, Option, Parameter
 from pipeline.flags.sizes import parse_shard_size, parse_size
 from transforms.core.dataset.image_file_names import FILES
 from transforms.core.images.choices import CHECK_MODES, DEDUPE_MODES, EMBED_DTYPES
@@ -99,6 +99,20 @@ OUTPUT = (
         conflicts=(Conflict("split_from", ("hash", "directory", "records")),),
         recorded=lambda config: config.columns.split_name if config.columns else None,
         parameter=Parameter("Split column", COLUMN),
+    ),
+    Option(
+        name="stratify",
+        choices=("label",),
+        help="give each class its share of each split, within one image",
+        of_images=True,
+        needs=(Need("--splits NAME=SHARE,..."),),
+        conflicts=(
+            Conflict("label_from", ("none",), "there are no labels"),
+            Conflict("split_from", ("csv", "directory", "records"), "the inputs name the splits"),
+            Conflict("split_column", why="the column names the splits"),
+        ),
+        recorded=lambda config: config.stratify or NOT_RECORDED,
+        parameter=Parameter("Stratified splits"),
     ),
     Option(
         name="seed",

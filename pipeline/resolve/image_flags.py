@@ -231,6 +231,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         label_separator=layout.label_separator,
         label_regex=flags.label_regex or "",
         split_from=labels.split_from,
+        stratify=flags.stratify or "",
         files=flags.files,
         dedupe=flags.dedupe,
         row_places=listing.places if listing else None,

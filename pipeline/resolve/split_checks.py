@@ -14,6 +14,8 @@ from transforms.core.planning.image_lists import listed_path
 from transforms.core.planning.splits import split_text
 from transforms.core.tables.csv_rows import CsvColumns, FirstRows
 
+_SOURCES = {"csv": "a column", "directory": "folders", "records": "records"}
+
 # Common names of splits, in lower case.
 _SPLIT_WORDS = frozenset(
     "train training val valid validation dev test testing eval evaluation holdout".split()
@@ -43,10 +45,15 @@ def check_splits(
         a warning for each column, and for folders, with unused names of splits.
 
     Raises:
-        UsageError: `--splits` is given but has no effect.
+        UsageError: `--splits` is given but has no effect, or `--stratify` cannot be used.
     """
     if is_given(flags, "splits"):
         _check_shares_used(flags, sample, columns, first, split_from)
+    if flags.stratify and split_from != "hash":
+        raise UsageError(
+            f"--stratify {flags.stratify} cannot be used with splits from {_SOURCES[split_from]}: "
+            "add --split_from hash, or leave out --stratify"
+        )
     if flags.split_from == "hash" or split_from != "hash":
         return ()
     found = [*_unused_columns(columns, first), *_unused_folders(sample, label_from)]

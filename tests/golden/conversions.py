@@ -89,6 +89,7 @@ CONVERSIONS = {
     # splits and shards
     "other splits": Conversion({"splits": "fit=0.5,eval=0.25,last=0.25"}, "folders"),
     "overwritten": Conversion({"overwrite": True, "seed": 5}, "folders"),
+    "stratify": Conversion({"stratify": "label"}, "other splits"),
     "splits of folders": Conversion({"split_from": "directory"}, "no labels"),
     "places": Conversion({**_PHOTOS, "labels": "places.csv", "splits": "train=0.5,test=0.5"}),
     "groups": Conversion({"group_by": "who"}, "places"),

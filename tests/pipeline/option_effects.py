@@ -62,6 +62,14 @@ def _split_column(without: Made, made: Made) -> None:
     assert _places(made) == {"test": {"cat-0", "dog-0"}, "dev": {"cat-1", "dog-1"}}
 
 
+def _stratify(without: Made, made: Made) -> None:
+    """The seed puts both dogs into one split."""
+    dogs = {"dog-0", "dog-1"}
+    assert any(stems >= dogs for stems in _places(without).values())
+    kinds = [sorted(stem[:3] for stem in stems) for stems in _places(made).values()]
+    assert kinds == [["cat", "dog"], ["cat", "dog"]]
+
+
 def _seed(without: Made, made: Made) -> None:
     assert filenames(without.dataset) != filenames(made.dataset)
     assert stems(without) == stems(made)
@@ -335,6 +343,7 @@ ROWS = {
     ),
     "--split_from": Row("directory", _split_from, {"label_from": "none"}),
     "--split_column": Row("set", _split_column, {"labels": "{in}/places.csv"}),
+    "--stratify": Row("label", _stratify, {"splits": "train=0.5,test=0.5", **DIRECTORY}),
     "--seed": Row(5, _seed),
     "--num_shards": Row(3, _shards),
     "--shard_size": Row("1MB", _shards, {"images": "{in}/large/*.png", "label_from": "none"}),

@@ -41,6 +41,8 @@ ONLY_WHOLE = {
     **dict.fromkeys(Card._fields, "published"),
     # a caller that knows the new classes gives their names
     "new_classes": "class_names",
+    # FindImages has the shares, and WriteDataset the classes
+    "stratify": "splits",
 }
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, make_dataset
+from tests.pipeline.commands import Dataset, convert, make_dataset, plan
+from tests.pipeline.decided_table import block
 from tests.pipeline.reading import filenames, split_of
 
 THIRDS = "train=0.6,validation=0.2,test=0.2"
@@ -128,3 +129,25 @@ def test_more_shards_than_images(photos: Path, tmp_path: Path, compression: str)
     )
     assert len(dataset.shards()) == 20
     assert len(filenames(dataset)) == 6
+
+
+STRATIFIED = {"splits": "train=0.5,validation=0.25,test=0.25", "stratify": "label"}
+
+
+def test_stratified_splits_have_the_shares_of_each_class(photos: Path, tmp_path: Path) -> None:
+    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "label_from": "directory", **STRATIFIED}
+    dataset = make_dataset(tmp_path / "out", **flags)
+    splits = dataset.manifest["splits"]
+    for name in ("cat", "dog", "fox"):
+        counts = [split["classes"].get(name, 0) for split in splits.values()]
+        # Six of each: 3, and 1.5 rounded up or down.
+        assert counts in ([3, 1, 2], [3, 2, 1])
+    assert dataset.manifest["options"]["stratify"] == "label"
+    planned = plan(output=tmp_path / "planned", **flags)
+    rows = [line.split()[:2] for line in planned.out.splitlines() if line.split()[0] in splits]
+    assert rows == [[name, str(split["records"])] for name, split in splits.items()]
+    bound = "each within one image of its shares; a further image moves at most 2 others"
+    assert f"stratified     3 classes            {bound} [--stratify]" in block(planned)
+    assert "up to date" in convert(output=dataset.folder, **flags).out
+    other = convert(output=dataset.folder, **{**flags, "stratify": None})
+    assert (other.code, "--stratify is not given, was label" in other.error()) == (2, True)

@@ -27,6 +27,8 @@ from tests.pipeline.commands import (
     plan,
 )
 from transforms.core.images.pillow_images import exif_of
+from transforms.core.planning.keys import key_hashes
+from transforms.core.planning.splits import Splits
 from transforms.storage.local.local_storage import LocalStorage
 
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
@@ -196,6 +198,21 @@ def test_drop_keeps_the_first_key_and_no_conflict(dropped: Dataset) -> None:
     assert example.features.feature["image/filename"].bytes_list.value[0] == b"cat/0-copy-0.jpg"
     assert {image["file"] for image in others} == {None}
     check_sound(dropped.folder)
+
+
+@pytest.mark.slow
+def test_a_kept_image_is_found_in_its_stratified_split(images: Path, tmp_path: Path) -> None:
+    dataset = make_dataset(
+        tmp_path / "out", images=f"{images}/*/*.jpg", stratify="label", **DROP, seed=11
+    )
+    kept = duplicates_of(dataset)["exact"]["listed"][1]["images"][0]
+    assert kept["key"] == "cat/0-copy-0.jpg"
+    # The hash alone would give the other one.
+    assert kept["split"] != Splits((("train", 0.6), ("test", 0.4))).of(
+        key_hashes("cat/0-copy-0.jpg", seed=11)[0]
+    )
+    example = tf.train.Example.FromString(stored(dataset, kept))
+    assert example.features.feature["image/filename"].bytes_list.value[0] == b"cat/0-copy-0.jpg"
 
 
 @pytest.mark.slow

@@ -30,6 +30,8 @@ class Case(NamedTuple):
     words: tuple[str, ...] = ()
 
 
+HALVES = {"splits": "train=0.5,test=0.5", "stratify": "label"}
+
 CASES = {
     # images
     "no_images": Case(("give --images GLOB", "--labels CSV"), {"images": None, "labels": None}),
@@ -258,6 +260,20 @@ CASES = {
     "split_from_folders_by_group": Case(
         ("--group_by cannot be used with --split_from directory",),
         {"split_from": "directory", "group_by": "id"},
+    ),
+    "stratify_one_split": Case(("--stratify needs --splits NAME=SHARE",), {"stratify": "label"}),
+    "stratify_without_labels": Case(
+        ("--stratify label cannot be used with --label_from none: there are no labels",),
+        {**HALVES, "labels": None, "label_from": "none"},
+    ),
+    "stratify_splits_of_a_column": Case(
+        ("--stratify label cannot be used with --split_column: the column names the splits",),
+        {**HALVES, "split_column": "label"},
+    ),
+    "stratify_splits_of_rows_that_list_images": Case(
+        ("--stratify label cannot be used with splits from a column: add --split_from hash",),
+        {**HALVES, "images": None},
+        {"labels.csv": b"TRAIN,photos/cat/cat-0.jpg,cat\n,photos/cat/cat-1.jpg,cat\n"},
     ),
     "unknown_split_source": Case(("--split_from", "'json'"), {"split_from": "json"}),
     "missing_class_names": Case(

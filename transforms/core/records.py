@@ -49,6 +49,7 @@ class LabelledImage(NamedTuple):
         cells: its rows, see `row_cells`; empty if the layout needs none.
         checksum: see `JoinSide`.
         stored: its record in another dataset, see `StoredImage`; empty if none has it.
+        group: see `JoinSide`; empty unless its split is decided later.
     """
 
     split: str
@@ -62,6 +63,11 @@ class LabelledImage(NamedTuple):
     cells: str = ""
     checksum: str = ""
     stored: str = ""
+    group: str = ""
+
+
+# Stands for an image where there is none.
+NO_LABELLED = LabelledImage("", 0, "", "", 0, 0, "", 0)
 
 
 class ShardImage(NamedTuple):

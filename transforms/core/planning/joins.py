@@ -108,8 +108,11 @@ def _place(
     except RejectedImageError as error:
         rejection = _reject_image(error.reason, error.detail, image, key)
         return (rejection, Count("rows_rejected", rows)) if rows else (rejection,)
-    path, size, version, label, _, _, _, cells, _, checksum = image
-    return (LabelledImage(split, order, key, path, size, version, label, rows, cells, checksum),)
+    path, size, version, label, _, _, group, cells, _, checksum = image
+    # Elsewhere, the split says all about the group.
+    group = group if assigner.keeps_group else ""
+    file = (path, size, version)
+    return (LabelledImage(split, order, key, *file, label, rows, cells, checksum, "", group),)
 
 
 def _sides(

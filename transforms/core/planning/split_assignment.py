@@ -11,10 +11,20 @@ SPLIT_SOURCES = ("hash", "csv", "directory")
 
 
 class SplitAssigner:
-    """Assigns images to splits and positions in the order; picklable."""
+    """Assigns images to splits and positions in the order; picklable.
+
+    Attributes:
+        keeps_group: whether images keep the names of their groups.
+    """
 
     def __init__(
-        self, splits: Splits, *, seed: int, split_from: str = "hash", by_group: bool = False
+        self,
+        splits: Splits,
+        *,
+        seed: int,
+        split_from: str = "hash",
+        by_group: bool = False,
+        keeps_group: bool = False,
     ) -> None:
         """Sets the rules.
 
@@ -23,7 +33,9 @@ class SplitAssigner:
             seed: of its hash and of the order.
             split_from: one of `SPLIT_SOURCES`, or `records`: the splits of other datasets.
             by_group: whether to hash the group instead of the key.
+            keeps_group: whether a later step assigns groups to splits, and needs their names.
         """
+        self.keeps_group = keeps_group
         self._splits = splits
         self._seed = seed
         self._split_from = split_from

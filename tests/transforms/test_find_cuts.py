@@ -1,0 +1,60 @@
+"""Cuts are found in two passes, in any number of bundles."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from tests.transforms.beam import collect
+from transforms import find_cuts
+from transforms.core.balance.hash_cuts import Cuts, Draw, bin_count
+from transforms.core.dataset.ledger import PlanTotals
+from transforms.find_cuts import FindCuts
+
+
+class Halves:
+    """Lines of draws that are divided in the middle."""
+
+    def prepare(self, totals: PlanTotals) -> None:
+        self._images = totals.images
+
+    def draws(self, element: str) -> Iterable[Draw]:
+        return [Draw(*json.loads(element))]
+
+    def bins(self, line: str) -> int:
+        return bin_count(self._images[line], 1)
+
+    def ranks(self, line: str, records: int) -> Sequence[int]:
+        return [records // 2]
+
+
+def found(draws: list[Draw]) -> list[Any]:
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        images = Counter[str]()
+        for draw in draws:
+            images[draw.line] += draw.records
+        totals = pipeline | "Totals" >> beam.Create([PlanTotals(images)])
+        drawn = pipeline | "Draws" >> beam.Create([*map(json.dumps, draws)])
+        return {"cuts": drawn | FindCuts(Halves(), totals)}
+
+    return collect(construct)["cuts"]
+
+
+@pytest.mark.parametrize(("in_process", "held"), [(True, 100), (False, 3)])
+def test_lines_are_halved(in_process: bool, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_cuts, "runs_in_process", lambda _: in_process)
+    monkeypatch.setattr(find_cuts, "_HELD", held)
+    spread = [Draw("a", number << 57, 1) for number in range(100)]
+    last = [Draw("b", 2**64 - 1 - number, 1) for number in range(8)]
+    [cuts] = found([*spread, *last, Draw("c", 7, 1)])
+    # Half of one is none: all of it is after the cut.
+    assert cuts == Cuts({"a": (50 << 57,), "b": (2**64 - 4,), "c": (0,)})
+
+
+def test_nothing_to_divide() -> None:
+    assert found([]) == [Cuts({})]

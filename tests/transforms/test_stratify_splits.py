@@ -1,0 +1,79 @@
+"""Images get stratified splits, the same in any order and with any number of workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from tests.transforms.beam import collect
+from transforms import find_cuts, pack_names, stratify_splits
+from transforms.core.planning.splits import Splits
+from transforms.core.records import LabelledImage
+from transforms.stratify_splits import Stratification
+
+SHARES = (("train", 0.8), ("test", 0.2))
+# Of ten, two are cats; the images of a group have different classes.
+IMAGES = [
+    LabelledImage(
+        "train",
+        at,
+        f"{at}",
+        f"{at}.jpg",
+        1,
+        1,
+        "cat" if at % 5 == 0 else "dog",
+        1,
+        group=f"{at // 3}",
+    )
+    for at in range(60)
+]
+
+
+def stratified(images: list[LabelledImage], *, by_group: bool) -> dict[str, LabelledImage]:
+    how = Stratification(Splits(SHARES), seed=1, by_group=by_group)
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        created = pipeline | beam.Create(images).with_output_types(LabelledImage)
+        return {"images": created | how.step(None)}
+
+    return {image.key: LabelledImage(*image) for image in collect(construct)["images"]}
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (stratify_splits, find_cuts):
+        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(find_cuts, "_HELD", 4)
+
+
+def test_each_class_has_its_share_on_every_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack_names, "BATCH_NAMES", 7)
+    found = stratified(IMAGES, by_group=False)
+    counts = Counter((image.label, image.split) for image in found.values())
+    # 12 cats and 48 dogs: 9.6 and 38.4.
+    assert counts["cat", "train"] in (9, 10) and counts["dog", "train"] in (38, 39)
+    assert {key: image._replace(split="train") for key, image in found.items()} == {
+        image.key: image for image in IMAGES
+    }
+    elsewhere(monkeypatch)
+    assert stratified(IMAGES[::-1], by_group=False) == found
+
+
+def test_groups_stay_whole_on_every_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = stratified(IMAGES, by_group=True)
+    assert found.keys() == {image.key for image in IMAGES}
+    places = {(image.group, found[image.key].split) for image in IMAGES}
+    assert len(places) == 20
+    # A group counts for its rarest class. Groups without cats: 8 of 3 dogs.
+    dogs = Counter(split for group, split in places if not _has_cat(group))
+    assert dogs["train"] in (6, 7)
+    cats = Counter(split for group, split in places if _has_cat(group))
+    assert cats["train"] in (9, 10)
+    elsewhere(monkeypatch)
+    assert stratified(IMAGES[::-1], by_group=True) == found
+
+
+def _has_cat(group: str) -> bool:
+    return any(image.label == "cat" for image in IMAGES if image.group == group)

@@ -1,0 +1,57 @@
+"""What stratified splits hold, and how stable they are, for the block "Decided"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.decisions import Decision
+from transforms.core.labels.label_kinds import class_order
+from transforms.core.labels.vocabulary import Vocabulary
+
+# Classes that a line names.
+_MAX_SHOWN = 3
+
+
+def stratified_decisions(
+    options: Mapping[str, Any], totals: PlanTotals, vocabulary: Vocabulary
+) -> list[Decision]:
+    """The lines about stratified splits; none if a hash alone decides the split.
+
+    Args:
+        options: those of the dataset, by flag name.
+        totals: of the plan.
+        vocabulary: its classes.
+    """
+    if not options.get("stratify"):
+        return []
+    sizes: Counter[str] = Counter()
+    for label, images in totals.labels.items():
+        # Images of unknown classes are rejected.
+        if vocabulary.id_of(label) is not None:
+            sizes[vocabulary.text_of(label)] += images
+    splits = len(options["splits"])
+    value = f"{len(sizes)} class{'' if len(sizes) == 1 else 'es'}"
+    has_sets = sizes.total() > totals.images.total()
+    found = [Decision("stratified", value, _bound(options, splits, has_sets), "--stratify")]
+    small = sorted((name for name, images in sizes.items() if images < splits), key=class_order)
+    if small:
+        shown = ", ".join(f"{name[:40]!r}" for name in small[:_MAX_SHOWN])
+        if len(small) > _MAX_SHOWN:
+            shown += f" and {len(small) - _MAX_SHOWN} more"
+        value = f"{len(small)} class{'' if len(small) == 1 else 'es'}"
+        because = f"{shown}: fewer images than the {splits} splits, so some have none"
+        found.append(Decision("small classes", value, because, "--stratify"))
+    return found
+
+
+def _bound(options: Mapping[str, Any], splits: int, has_sets: bool) -> str:
+    """How near each class is to its shares, and what a further image moves."""
+    if options.get("group_by"):
+        return "by the classes of each group; groups stay whole"
+    if has_sets:
+        return "by sets of classes; an image with a rare set counts for its rarest class"
+    others = "1 other" if splits == 2 else f"{splits - 1} others"
+    return f"each within one image of its shares; a further image moves at most {others}"
