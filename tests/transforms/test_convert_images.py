@@ -270,5 +270,5 @@ def test_what_a_base_rejected_is_read_several_at_once(
     monkeypatch.setattr(convert_images, "read_original", read)
     made = converter(tmp_path, bases=[Base("base", "", "", "")])
     made._read_ahead = ReadAhead(threads=2)
-    found: Any = made.whole_shard(SHARD, Recipes("", ""), [])
+    found: Any = made.whole_shard(SHARD, Recipes("", "", ""), [])
     assert [each.reason for each in found] == ["not_an_image"] * 2

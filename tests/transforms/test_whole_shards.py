@@ -17,7 +17,7 @@ from transforms.read_base import Base
 from transforms.whole_shards import WholeShard, find_whole_shard
 
 NAME = "train-00000-of-00001.tfrecord"
-RECIPES = Recipes("plain", "changed")
+RECIPES = Recipes("plain", "changed", "from HEIC")
 BASES = (Base("one", "image", "", ""), Base("two", "image", "", ""))
 WHOLE = BaseShard(2, 1000, "0" * 8, "plain")
 
