@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tests.images.damage import flipped, mutants
 from tests.images.jpeg import jpeg_segments, jpegs, with_size
 from tests.images.other_formats import (
@@ -42,6 +44,11 @@ __all__ = [
 
 def whole_images() -> dict[str, bytes]:
     """Name -> bytes of one file of each kind, readable by TensorFlow or not."""
+    return dict(_drawn())
+
+
+@functools.cache
+def _drawn() -> dict[str, bytes]:
     images: dict[str, bytes] = {}
     for drawn in (jpegs(), pngs(), png_oddities(), others()):
         images |= dict(drawn)
