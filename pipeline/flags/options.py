@@ -19,6 +19,7 @@ from pipeline.flags.one_line_parser import ABOUT, OneLineParser, program, typed
 from pipeline.flags.option import Option
 from pipeline.flags.option_table import GROUPS, OPTIONS
 from pipeline.flags.unknown_flags import refuse_unknown
+from transforms.core.card.dataset_card import Card
 
 _USAGE = "[--images GLOB] --output DIR [FLAGS]"
 
@@ -28,6 +29,8 @@ _EXAMPLES = (
     "      --splits train=0.8,validation=0.2 --output out/split",
     "--config out/photos/manifest.json --output out/new",
 )
+
+_DESCRIPTIONS = {*Card._fields} - {"croissant"}
 
 _PLAN = """\
 Prints what convert would match, label, split and shard with the same flags.
@@ -183,8 +186,12 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
 
 
 def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:
-    """All values of a command line and of its `--config`, as texts."""
-    return [*map(str, vars(flags).values()), *beam_flags]
+    """All values of a command line and of its `--config`, as texts.
+
+    Without those that describe the dataset: an address in them is no file.
+    """
+    values = (str(value) for name, value in vars(flags).items() if name not in _DESCRIPTIONS)
+    return [*values, *beam_flags]
 
 
 def _check_version(words: Sequence[str]) -> None:

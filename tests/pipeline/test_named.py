@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pipeline.flags.options import parse_flags, words_of
 from tests.conftest import draw
 from tests.pipeline.commands import (
     Dataset,
@@ -67,6 +68,13 @@ def check_hashes(dataset: Dataset) -> None:
     for name, sha256 in found.items():
         data = (dataset.folder / name).read_bytes()
         assert hashlib.sha256(data).hexdigest() == sha256, name
+
+
+def test_addresses_in_texts_load_no_cloud_package() -> None:
+    said = {"homepage": "https://a.org", "license": "https://a.org/l", "description": "gs://a/b"}
+    words = [f"--{name}={text}" for name, text in said.items()]
+    flags, rest = parse_flags("convert", ["--output=out", "--name=pets", *words])
+    assert not any("://" in word for word in words_of(flags, rest))
 
 
 def test_records_are_those_without_a_name(plain: Dataset, named: tuple[Dataset, Ran]) -> None:

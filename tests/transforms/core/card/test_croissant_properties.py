@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+import yaml
 
 from transforms.core.card.croissant_properties import (
     PropertiesError,
     parse_properties,
     properties_of,
 )
+from transforms.core.card.dataset_card import Card
 
 YAML = """
 creator: [Ann Lee, {"@type": "sc:Organization", name: Lab, url: https://example.org}]
@@ -68,6 +72,13 @@ def test_others_are_refused_in_one_line(text: str, why: str) -> None:
     with pytest.raises(PropertiesError, match=why) as refused:
         parse_properties(text)
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_the_properties_of_the_document() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "card.md").read_text("utf-8")
+    options, properties = re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert {"name", "description"} < yaml.safe_load(options).keys() <= set(Card._fields)
+    assert "rai:dataCollection" in properties_of(parse_properties(properties))
 
 
 def test_aliases_do_not_grow() -> None:
