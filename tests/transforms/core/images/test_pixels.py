@@ -10,6 +10,7 @@ from PIL import Image
 
 from tests import images
 from tests.images import picture, saved
+from tests.marks import rest_slow
 from tests.transforms.core.pixel_changes import (
     AUTO,
     FOREIGN,
@@ -35,19 +36,19 @@ from transforms.core.rejections import Reason, RejectedImageError
 
 MANY_OPTIONS = {
     "auto": AUTO,
+    "larger": PixelOptions("keep", Resize("exact", 50, 61)),
+    "all": PixelOptions("jpeg", Resize("longer", 16, 16), "gray", 50, "apply"),
     "jpeg": PixelOptions("jpeg", quality=70),
     "png": PixelOptions("png"),
     "smaller": PixelOptions("auto", Resize("shorter", 9, 9)),
-    "larger": PixelOptions("keep", Resize("exact", 50, 61)),
     "rgb": PixelOptions("auto", color="rgb"),
     "gray": PixelOptions("auto", color="gray"),
     "turned": PixelOptions("auto", exif_orientation="apply"),
-    "all": PixelOptions("jpeg", Resize("longer", 16, 16), "gray", 50, "apply"),
 }
 
 
 @pytest.mark.usefixtures("tensorflow")
-@pytest.mark.parametrize("options", MANY_OPTIONS.values(), ids=MANY_OPTIONS)
+@pytest.mark.parametrize("options", rest_slow(MANY_OPTIONS.values(), 3), ids=MANY_OPTIONS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 class TestJudge:
     def test_what_is_stored_tensorflow_decodes_to_what_is_said(self, options: PixelOptions) -> None:
