@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, Ran
 
 # Takes the place of simplejpeg: the same, but a JPEG with the comment CRASH ends the process.
@@ -139,7 +138,8 @@ def rejected(folder: Path) -> list[tuple[str, str]]:
     return sorted((line["reason"], line["key"]) for line in Dataset(folder).rejected)
 
 
-@pytest.mark.parametrize("planted", rest_slow([(PLANTED[:1],), (PLANTED,)]), ids=["one", "two"])
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", [PLANTED[:1], PLANTED], ids=["one", "two"])
 def test_it_costs_the_images_not_the_job(images: Path, planted: tuple[str, ...]) -> None:
     for name in set(PLANTED) - {*planted}:
         (images / name).unlink()

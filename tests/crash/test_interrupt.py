@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.campaign import size
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Ran, arguments, take_interrupts
 from tests.transforms.core.deaths import kill_over
 from transforms.core.guard.in_flight import image_note
@@ -107,7 +106,8 @@ def words(photos: Path, tmp_path: Path) -> list[str]:
     return arguments(images=f"{photos}/*/*.jpg", output=tmp_path / "out", num_shards=3)
 
 
-@pytest.mark.parametrize("group", rest_slow([True, False]), ids=["group", "process"])
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [True, False], ids=["group", "process"])
 def test_a_run_is_interrupted(words: list[str], tmp_path: Path, group: bool) -> None:
     staging = tmp_path / "out" / ".staging"
     ran = interrupt(words, lambda _: staging.exists(), tmp_path, group=group)
@@ -115,6 +115,7 @@ def test_a_run_is_interrupted(words: list[str], tmp_path: Path, group: bool) -> 
     assert ran.code == 130 and ran.err
 
 
+@pytest.mark.slow
 def test_a_command_that_imports_is_interrupted(words: list[str], tmp_path: Path) -> None:
     check_quiet(interrupt(words, after(0.3), tmp_path))
 

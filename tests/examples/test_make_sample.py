@@ -160,6 +160,7 @@ def test_pictures_vary(sample: Path) -> None:
     assert all(width <= 640 and height <= 640 for width, height in sizes)
 
 
+@pytest.mark.slow
 def test_command_says_what_it_made_and_where(tmp_path: Path) -> None:
     command = [sys.executable, module.__file__, str(tmp_path / "made")]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -168,6 +169,7 @@ def test_command_says_what_it_made_and_where(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_command_reports_a_folder_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "images").write_text("in the way", encoding="utf-8")
     command = [sys.executable, module.__file__, str(tmp_path)]

@@ -16,7 +16,6 @@ import pytest
 from tests.campaign import size
 from tests.conftest import draw
 from tests.hostile.limited import run_limited
-from tests.marks import rest_slow
 from tests.pipeline import commands
 from tests.pipeline.commands import Dataset, Ran
 
@@ -81,8 +80,9 @@ def write(path: Path, *parts: bytes, times: int = 1, zipped: bool = False) -> No
             file.write(parts[-1])
 
 
-@pytest.mark.parametrize("command", rest_slow(["convert", "plan"]))
-@pytest.mark.parametrize("start", rest_slow([b"", b"id,label\n" + ROWS]))
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["convert", "plan"])
+@pytest.mark.parametrize("start", [b"", b"id,label\n" + ROWS])
 def test_a_line_without_an_end(images: str, labels: Path, start: bytes, command: str) -> None:
     write(labels, start, MEGABYTE, times=100)
     line = start.count(b"\n") + 1

@@ -12,13 +12,13 @@ import pytest
 from pipeline import report
 from tests.browser import Page, open_page
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
 from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.rejections import Rejection
 from transforms.core.report.page import render
 
-pytestmark = pytest.mark.browser
+# Of the page without a browser: tests/transforms/core/report/test_page.py.
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
 HOSTILE = "<img src=x onerror=alert(1)><script>document.title='owned'</script>\"'&amp;{{7*7}}"
@@ -205,7 +205,6 @@ def test_sorting_by_a_heading(opened: Page, dataset: Dataset) -> None:
     assert opened.value(shown) == ordered[::-1]
 
 
-@pytest.mark.slow
 def test_long_lists_begin_short(page: Page, tmp_path: Path) -> None:
     reasons = {"empty_file": 30, "corrupt_image": 1}
     manifest = make_manifest(classes=3000, images=9000) | {"rejected": reasons}
@@ -271,7 +270,7 @@ def test_the_keyboard_reaches_every_control(opened: Page) -> None:
     assert {"class-filter", "split-filter", "rejected-filter", "SUMMARY", "BUTTON"} <= set(reached)
 
 
-@pytest.mark.parametrize("dark", rest_slow([False, True]))
+@pytest.mark.parametrize("dark", [False, True])
 def test_contrast(page: Page, dataset: Dataset, dark: bool) -> None:
     page.open(dataset.folder / "report.html", dark=dark)
     assert page.value(CONTRAST) == []
@@ -280,7 +279,6 @@ def test_contrast(page: Page, dataset: Dataset, dark: bool) -> None:
     page.screenshot(SCREENSHOTS / f"report-{'dark' if dark else 'light'}.png")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 768])
 def test_narrow_pages_do_not_scroll_sideways(
     page: Page, dataset: Dataset, hostile: Path, width: int
@@ -313,7 +311,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return html
 
 
-@pytest.mark.parametrize("dark", rest_slow([False, True]))
+@pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_word_is_broken_and_nothing_is_clipped(
     page: Page, dataset: Dataset, large: Path, width: int, dark: bool

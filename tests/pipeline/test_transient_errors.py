@@ -117,6 +117,7 @@ def test_equal_images_are_not_kept_because_one_gives_no_answer(
     assert set(photos_bucket.media_gets()) <= set(names)
 
 
+@pytest.mark.slow
 def test_a_bucket_that_throttles_for_minutes_ends_the_run_and_a_rerun_goes_on(
     photos_bucket: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

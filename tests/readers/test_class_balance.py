@@ -62,6 +62,7 @@ def test_weights_are_those_of_the_slice(rare: Dataset) -> None:
         assert float(weight) == pytest.approx(10 / (len(counts) * counts[int(label)]))
 
 
+@pytest.mark.slow
 def test_each_class_is_drawn_equally_often(rare: Dataset) -> None:
     drawn = labels(rare)
     epochs = [Counter(int(each) for each in drawn) for _ in range(40)]
