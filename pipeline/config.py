@@ -14,7 +14,9 @@ from transforms.core.dataset.manifest import Dataset
 from transforms.core.decisions import Decision
 from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.features.boxes import BoxRules
+from transforms.core.features.feature_sources import MASK
 from transforms.core.features.layouts import DETECTION, Feature, with_embedding
+from transforms.core.features.partners import Partner
 from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.images.check import Limits
 from transforms.core.images.embeddings import Embedding
@@ -93,6 +95,7 @@ class ConvertConfig:
         sources: lists the records of the datasets in `images`; None without them.
         holdouts: datasets whose images are reported like duplicates.
         card: name of the dataset and what is said about it; None without a name.
+        partners: masks and further images, in the order of their names.
     """
 
     images: tuple[str, ...]
@@ -147,6 +150,7 @@ class ConvertConfig:
     sources: SourceReader | None = None
     holdouts: tuple[Holdout, ...] = ()
     card: Card | None = None
+    partners: tuple[Partner, ...] = ()
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -160,7 +164,9 @@ class ConvertConfig:
         # Splits from rows or folders are known only after all of them are read.
         names = tuple(name for name, _ in self.splits) if self.split_from == "hash" else ()
         per_image = self.files == "per_image"
-        return ShardPlan(names, self.shard_size, self.num_shards, self.gzip, per_image)
+        return ShardPlan(
+            names, self.shard_size, self.num_shards, self.gzip, per_image, len(self.partners)
+        )
 
     @property
     def label_rules(self) -> LabelRules:
@@ -245,6 +251,10 @@ class ConvertConfig:
             inputs["label_format"] = self._label_format
         if self.sources is not None:
             inputs["datasets"] = [each.folder for each in self.sources.sources]
+        for partner in self.partners:
+            # The globs of others are in the layout file.
+            if partner.name == MASK:
+                inputs["masks"] = list(partner.globs)
         if self.keys is not None:
             inputs["keys"] = self.keys.name
         if self.embedding is not None:

@@ -73,4 +73,5 @@ def _words(name: str, value: Option) -> list[str]:
     if isinstance(value, str | os.PathLike | int | float):
         return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}"]
     texts = [os.fspath(each) for each in value]
-    return [f"--{name}={text}" for text in (texts if name == "images" else [",".join(texts)])]
+    is_repeated = OPTIONS[name].is_repeatable
+    return [f"--{name}={text}" for text in (texts if is_repeated else [",".join(texts)])]

@@ -24,6 +24,7 @@ class ConvertOptions(TypedDict, total=False):
 
     # images and labels
     images: Sequence[PathText] | PathText | None
+    masks: Sequence[PathText] | PathText | None
     labels: PathText | None
     label_from: Literal["csv", "directory", "regex", "webdataset", "records", "none"] | None
     label_regex: str | None

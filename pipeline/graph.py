@@ -14,6 +14,7 @@ from transforms.core.planning.archives import archive_path
 from transforms.core.planning.splits import Splits
 from transforms.drop_duplicates import DropDuplicates
 from transforms.find_images import ImageFinder
+from transforms.find_partners import PartnerFinder
 from transforms.flow import (
     DatasetTarget,
     FindLabelledImages,
@@ -101,6 +102,7 @@ def _source(config: ConvertConfig) -> ImageSource:
         config.keys,
         _bases(config),
         config.sources,
+        PartnerFinder(config.partners, key=config.key) if config.partners else None,
     )
 
 
@@ -117,7 +119,8 @@ def _stratification(config: ConvertConfig) -> Stratification | None:
 
 def _waits(config: ConvertConfig) -> bool:
     """Whether images may be remote though their root is local."""
-    return not config.images or any(storage_of(each.folder).is_remote for each in _sources(config))
+    folders = [each.folder for each in _sources(config)] + [each.root for each in config.partners]
+    return not config.images or any(storage_of(each).is_remote for each in folders)
 
 
 def _sources(config: ConvertConfig) -> tuple[Source, ...]:
@@ -181,6 +184,7 @@ def converter_of(config: ConvertConfig) -> ImageConverter | RowConverter:
         bases=config.bases,
         sources=_sources(config),
         strips=config.strip_metadata,
+        partners=config.partners,
     )
 
 

@@ -147,6 +147,9 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
     ]
     is_own = is_layout_file(config.layout)
     other = f"--layout {config.layout} has changed" if is_own else "another format"
+    names = [[each["name"] for each in former["features"]], [each.name for each in config.features]]
+    if not is_own and names[0] != names[1]:
+        other = f"its features are {', '.join(names[0])}"
     raise UsageError(
         f"--output {config.output} holds a dataset made with other options: "
         f"{'; '.join(changed) or other}. Use --overwrite or another --output"

@@ -81,14 +81,16 @@ def load(
         batch_size: records in a batch, or None for single records. Lists, and images that differ in
             size, become ragged tensors.
         drop_remainder: whether to leave out a last batch with fewer records.
-        image_size: height and width that images are resized to, bilinear; one number for squares.
+        image_size: height and width that images are resized to, bilinear, and masks by nearest
+            neighbours; one number for squares.
         decode: images to uint8 `[height, width, 3]` (1 channel after `--color gray`; of an
-            animation, the first frame), packed arrays to their dtype and shape. Otherwise both
-            stay bytes.
+            animation, the first frame), masks to uint8 `[height, width, 1]`, packed arrays to their
+            dtype and shape. Otherwise all stay bytes.
         shuffle: whether to read files and records in a different order in each epoch.
         shuffle_buffer: records that are shuffled among each other; None is 1000.
         seed: of the shuffling; the same seed gives the same epochs.
-        as_supervised: whether to return pairs of image or embedding, and class id, not dicts.
+        as_supervised: whether to return pairs of image or embedding, and class id or mask, not
+            dicts.
         class_weights: whether to return triples with a weight, as `Model.fit` of Keras takes them,
             so that each class of the split or slice counts the same; with `as_supervised`.
         sample_by_class: whether to repeat records of rare classes and leave out some of frequent
@@ -178,7 +180,7 @@ def _pair(output: str, features: Sequence[Feature]) -> tuple[str, str]:
     if keys is None:
         raise UsageError(
             f"the records of {output} do not have exactly one image or embedding and one class "
-            "id: leave out as_supervised"
+            "id, or mask without one: leave out as_supervised"
         )
     return keys
 
@@ -298,7 +300,9 @@ class _Parser:
     ) -> None:
         self._tf = tf
         self._spec = {feature.name: self._spec_of(feature) for feature in features}
-        self._images = [f.name for f in features if decode and f.role is Role.IMAGE]
+        images = (Role.IMAGE, Role.FURTHER_IMAGE)
+        self._images = [f.name for f in features if decode and f.role in images]
+        self._masks = [f.name for f in features if decode and f.role is Role.MASK]
         self._packed = [f for f in features if decode and f.encoding]
         # Packed pixels of variable size store their shape in another feature.
         by_source = {feature.source: feature.name for feature in features}
@@ -313,6 +317,8 @@ class _Parser:
         example = tf.io.parse_single_example(record, self._spec)
         for name in self._images:
             example[name] = self._image(example[name])
+        for name in self._masks:
+            example[name] = self._mask(example[name])
         for feature in self._packed:
             values = tf.io.decode_raw(example[feature.name], tf.as_dtype(feature.encoding))
             shape = feature.shape or [example[name] for name in self._sizes] or [-1]
@@ -325,6 +331,17 @@ class _Parser:
         if feature.is_list:
             return tf.io.RaggedFeature(dtype)
         return tf.io.FixedLenFeature(() if feature.encoding else feature.shape, dtype)
+
+    def _mask(self, data: Any) -> Any:
+        tf = self._tf
+        *size, _ = self._stored
+        mask = tf.io.decode_png(data, channels=1)
+        mask.set_shape((*size, 1))
+        if self._image_size is None:
+            return mask
+        # Class indices cannot be mixed.
+        nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
+        return tf.image.resize(mask, self._image_size, nearest)
 
     def _image(self, data: Any) -> Any:
         tf = self._tf

@@ -150,8 +150,10 @@ def _show(record: Record, flags: argparse.Namespace, selection: Selection) -> No
             f"--images {flags.images}: {record.file} record {record.number} holds no image"
         )
     named = selection.fields.name_feature()
-    saved = save_image(record, Path(flags.images), image=image, named=named)
-    print(f"  saved {saved}")
+    folder = Path(flags.images)
+    print(f"  saved {save_image(record, folder, image=image, named=named)}")
+    for feature, partner in selection.fields.partner_features().items():
+        print(f"  saved {save_image(record, folder, image=feature, named=named, partner=partner)}")
 
 
 def record_lines(record: Record) -> Iterator[str]:
@@ -203,7 +205,9 @@ def _image_size(data: bytes) -> str:
     return f", {kind} {header.height}x{header.width}x{header.channels}"
 
 
-def save_image(record: Record, directory: Path, *, image: str, named: str | None) -> Path:
+def save_image(
+    record: Record, directory: Path, *, image: str, named: str | None, partner: str = ""
+) -> Path:
     """Saves the image of one record as it is stored.
 
     Args:
@@ -211,6 +215,7 @@ def save_image(record: Record, directory: Path, *, image: str, named: str | None
         directory: the folder; created if it does not exist.
         image: the feature that holds the image.
         named: the feature that holds its name, or None.
+        partner: the name of a mask or further image; empty for the image itself.
     """
     from transforms.core.formats.headers import image_format
 
@@ -219,6 +224,8 @@ def save_image(record: Record, directory: Path, *, image: str, named: str | None
     # A name from a file must not lead out of the folder.
     safe = re.sub(r"[^\w.\-]+", "_", given.rsplit("/", 1)[-1])
     safe = safe.encode()[-_MAX_NAME:].decode(errors="ignore")
+    if partner:
+        safe = f"{safe}.{partner}"
     if Path(safe).suffix[1:].lower() not in IMAGE_EXTENSIONS:
         # Records of other programs may have no name: viewers need an extension.
         safe += {"": ".bin", "jpeg": ".jpg"}.get(kind := image_format(data), f".{kind}")

@@ -62,6 +62,14 @@ def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
             f"{ledger['rows_repeated']} repeated + {ledger['rows_unmatched']} without an image + "
             f"{ledger['rows_rejected']} rejected{_left_out(ledger, 'rows')}"
         )
+    if partners := ledger.get("partners_matched", 0):
+        used, alone, rejected = (
+            ledger.get(f"partners_{name}", 0) for name in ("used", "unmatched", "rejected")
+        )
+        lines.append(
+            f"partners {partners} matched = {used} used + {alone} without an image + "
+            f"{rejected} rejected{_left_out(ledger, 'partners')}"
+        )
     return lines
 
 

@@ -17,7 +17,13 @@ from transforms.core.duplicates.resolve_duplicates import (
     part_of,
     resolve_duplicates,
 )
-from transforms.core.records import NO_LABELLED, BucketDuplicates, Count, LabelledImage
+from transforms.core.records import (
+    NO_LABELLED,
+    BucketDuplicates,
+    Count,
+    LabelledImage,
+    partner_files,
+)
 from transforms.core.rejections import Rejection
 from transforms.runners import runs_in_process
 
@@ -103,6 +109,8 @@ class _ChooseFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
         if decision.rows:
             yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", decision.rows))
+        if decision.partners:
+            yield beam.pvalue.TaggedOutput(_COUNTS, Count("partners_rejected", decision.partners))
         if decision.equal is not None:
             yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(decision.equal)))
 
@@ -176,7 +184,7 @@ class _KeepFn(beam.DoFn):
         # Half a million at most, since the verdict may come last.
         judged = list(part[1])
         verdicts = [Verdict(*json.loads(text)) for text, _ in judged if text]
-        rows = 0
+        rows = partners = 0
         for text, image in judged:
             if text:
                 continue
@@ -185,6 +193,9 @@ class _KeepFn(beam.DoFn):
                 yield LabelledImage(*image)
             else:
                 rows += image.rows
+                partners += len(partner_files(image.partners))
                 yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
         if rows:
             yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", rows))
+        if partners:
+            yield beam.pvalue.TaggedOutput(_COUNTS, Count("partners_rejected", partners))

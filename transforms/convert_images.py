@@ -12,8 +12,8 @@ from transforms.core.examples.encoder import ExampleEncoder
 from transforms.core.features.feature_sources import Role
 from transforms.core.features.kept_values import KeptValues
 from transforms.core.features.layouts import Feature
+from transforms.core.features.partners import Partner
 from transforms.core.features.row_features import RowValues, row_requirements
-from transforms.core.file_errors import MemberError, check_final
 from transforms.core.formats.exif import read_tags
 from transforms.core.formats.headers import image_format
 from transforms.core.guard.decoder_guard import DecoderGuard
@@ -32,10 +32,10 @@ from transforms.core.planning.recipes import (
     Recipes,
 )
 from transforms.core.planning.row_cells import has_rows
-from transforms.core.records import ShardImage
-from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.core.shown_text import first_line
-from transforms.original_images import read_original
+from transforms.core.records import ShardImage, partner_files
+from transforms.core.rejections import RejectedImageError, Rejection
+from transforms.original_images import read_accepted, too_large
+from transforms.read_partners import PartnerReader
 from transforms.reused_images import ReusedImages
 from transforms.source_images import FoundImage, SourceImages
 from transforms.storage.files import storage_of
@@ -74,6 +74,7 @@ class ImageConverter:
         bases: Sequence[Base] = (),
         sources: Sequence[Source] = (),
         strips: bool = False,
+        partners: Sequence[Partner] = (),
     ) -> None:
         """Sets the options.
 
@@ -90,6 +91,7 @@ class ImageConverter:
             bases: datasets whose records may be reused.
             sources: datasets whose records are images of this run.
             strips: whether stored files lose their metadata.
+            partners: of the images: masks and further images.
         """
         self._bases = tuple(bases)
         self._sources = tuple(sources)
@@ -107,6 +109,9 @@ class ImageConverter:
         self._decoding = Decoding(
             self._features, limits, check, pixels, fingerprints, model_shape, strips
         )
+        self._partners = (
+            PartnerReader(tuple(partners), self._features, self._decoding) if partners else None
+        )
 
     @property
     def libraries(self) -> Libraries:
@@ -114,7 +119,7 @@ class ImageConverter:
         always: tuple[str, ...] = ()
         if self._embedder is not None:
             always = MODEL_LIBRARIES
-        elif self._decoding.stores_pixels:
+        elif self._decoding.stores_pixels or self._partners:
             always = PIXEL_LIBRARIES
         pixels = self._decoding.pixels
         may_change = not pixels.changes_nothing
@@ -133,7 +138,8 @@ class ImageConverter:
             together=read_together(self._root, waits=self._waits),
         )
         self._guard = DecoderGuard(self._limits.max_pixels)
-        if self._decoding.stores_pixels or not self._decoding.pixels.changes_nothing:
+        may_change = self._partners or not self._decoding.pixels.changes_nothing
+        if self._decoding.stores_pixels or may_change:
             from transforms.core.images.pillow_images import quiet_pillow
 
             quiet_pillow()
@@ -146,7 +152,8 @@ class ImageConverter:
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
-        load = self._load_one
+        # Neither records of bases nor those of other datasets have partners.
+        load = self._load_together if self._partners else self._load_one
         if self._bases or self._sources:
             images = list(images)
         # An image that is never read there would keep the bytes of its neighbours in memory.
@@ -204,7 +211,7 @@ class ImageConverter:
         try:
             found = records.read(image)
             if len(found.data) > self._limits.max_bytes:
-                raise self._too_large(len(found.data))
+                raise too_large(len(found.data), self._limits)
             if found.is_final:
                 checked = self._final(image, found)
             else:
@@ -297,29 +304,21 @@ class ImageConverter:
 
     def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
         try:
-            return self._checked(image, self._read(image))
+            return self._checked(image, read_accepted(self._root, image, self._limits))
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
 
-    def _read(self, image: ShardImage) -> bytes:
-        """The bytes of an image's file.
-
-        Raises:
-            RejectedImageError: it is too large, or can never be read.
-            TransientError: a retry may succeed; it fails the shard, not the image.
-        """
-        if image.size > self._limits.max_bytes:
-            raise self._too_large(image.size)
+    def _load_together(self, image: ShardImage) -> CheckedImage | Rejection:
+        """An image with its masks and further images."""
+        assert self._partners is not None
+        checked = self._load_one(image)
+        if isinstance(checked, Rejection):
+            return checked
         try:
-            return read_original(self._root, image, max_bytes=self._limits.max_bytes)
-        except OSError as error:
-            check_final(error, full_uri(self._root, image.path))
-            reason = Reason.BAD_MEMBER if isinstance(error, MemberError) else Reason.UNREADABLE
-            raise RejectedImageError(reason, error.strerror or first_line(error)) from error
-
-    def _too_large(self, size: int) -> RejectedImageError:
-        detail = f"{size} bytes; --max_bytes is {self._limits.max_bytes}"
-        return RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+            values = self._partners.values(image, checked, self._guard)
+        except RejectedImageError as error:
+            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+        return checked._replace(values={**checked.values, **values})
 
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""
@@ -364,4 +363,6 @@ class ImageConverter:
 
     def _held_bytes(self, image: ShardImage) -> int:
         pixels = _DECODED_TIMES * image.size if self._decoding.stores_pixels else 0
+        if image.partners:
+            pixels += sum(file.size for file in partner_files(image.partners))
         return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)

@@ -29,6 +29,7 @@ from transforms.core.records import BucketDuplicates, Count
 from transforms.core.rejections import Rejection
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.find_images import ImageFinder
+from transforms.find_partners import PartnerFinder
 from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
 from transforms.original_images import originals_root
 from transforms.plan_rows import PlanRows, ReadRows, TableReader
@@ -60,6 +61,7 @@ class ImageSource(NamedTuple):
         keys: of the images to keep; None for all.
         bases: datasets whose records may be reused; None without them.
         records: datasets whose records are images; None without them.
+        partners: finds masks and further images; None without them.
     """
 
     globs: Sequence[str]
@@ -72,6 +74,7 @@ class ImageSource(NamedTuple):
     keys: KeyReader | None = None
     bases: BaseReader | None = None
     records: SourceReader | None = None
+    partners: PartnerFinder | None = None
 
 
 class DatasetTarget(NamedTuple):
@@ -134,6 +137,7 @@ class FindLabelledImages(beam.PTransform):
             source.keys,
             source.bases,
             source.records,
+            source.partners,
         )
         joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
             label_from=source.label_from,
@@ -142,6 +146,7 @@ class FindLabelledImages(beam.PTransform):
             selects=source.keys is not None,
             reuses=source.bases is not None,
             has_records=source.records is not None,
+            partners=source.partners.partners if source.partners else (),
         )
         return JoinedImages(
             joined.images,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from transforms.core.arguments import one_of, path_texts
+from transforms.core.features.partners import Partner, join_partners
 from transforms.core.index.source_records import join_records
 from transforms.core.index.stored_images import join_reused
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
@@ -29,6 +30,7 @@ from transforms.core.records import (
 )
 from transforms.core.rejections import Rejection
 from transforms.find_images import ImageFinder
+from transforms.find_partners import PartnerFinder
 from transforms.look_up_images import LookUpImages
 from transforms.match_sides import JoinGroup, match_sides
 from transforms.metrics import PROGRESS, counter
@@ -77,13 +79,14 @@ _LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given",
 
 
 class _Input(NamedTuple):
-    """A glob of images, a label file, a file of keys, or a dataset."""
+    """A glob of images, a label file, a file of keys, a dataset, or a glob of a partner."""
 
     part: NameRange
     is_images: bool
     is_keys: bool = False
     is_base: bool = False
     is_source: bool = False
+    partner: str = ""
 
 
 class Inputs(NamedTuple):
@@ -106,7 +109,7 @@ class _ReadInputFn(beam.DoFn):
     """Lists a glob or a range of its names, or reads a label file or a file of keys.
 
     The following metrics are maintained: `images_found`, files that globs matched; `rows_read`,
-    rows without headers and blank lines.
+    rows without headers and blank lines; `partners_found`, masks and further images.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class _ReadInputFn(beam.DoFn):
         keys: KeyReader | None = None,
         bases: BaseReader | None = None,
         sources: SourceReader | None = None,
+        partners: PartnerFinder | None = None,
         reads_indexes: bool = True,
     ) -> None:
         """Sets what to do here.
@@ -131,8 +135,10 @@ class _ReadInputFn(beam.DoFn):
             keys: reads the keys of the images to keep.
             bases: reads the indexes of datasets whose records may be reused.
             sources: reads the indexes of datasets whose records are images of this run.
-            reads_indexes: whether to read both, or to hand them on one by one.
+            partners: lists masks and further images.
+            reads_indexes: whether to read both indexes, or to hand them on one by one.
         """
+        self._partners = partners
         self._bases = bases
         self._reads_indexes = reads_indexes
         self._sources = sources
@@ -142,8 +148,7 @@ class _ReadInputFn(beam.DoFn):
         self._limit = limit
         self._looks_up = looks_up
         self._counters = {
-            "images_found": counter("images_found"),
-            "rows_read": counter("rows_read"),
+            name: counter(name) for name in ("images_found", "rows_read", "partners_found")
         }
 
     def process(
@@ -156,8 +161,9 @@ class _ReadInputFn(beam.DoFn):
             report_source(source.part.glob)
         labels, counted = LabelCounter(), 0
         has_labels = source.is_images
-        stage = "listing" if source.is_images else "reading"
-        is_listing = not (source.is_images or source.is_keys or self._looks_up)
+        stage = "listing" if source.is_images or source.partner else "reading"
+        has_rows = not (source.is_images or source.is_keys or source.partner)
+        is_listing = has_rows and not self._looks_up
         for result in self._read(source):
             if type(result) is not tuple:
                 yield self._tagged(result)
@@ -202,6 +208,8 @@ class _ReadInputFn(beam.DoFn):
         if source.is_source and self._sources:
             read_source = self._sources.read if self._reads_indexes else self._sources.parts
             return read_source(source.part.glob)
+        if source.partner and self._partners:
+            return self._partners.find(source.partner, source.part.glob)
         if source.is_images or not self._reader:
             return self._finder.find(source.part, self._limit)
         if not self._looks_up:
@@ -233,8 +241,10 @@ class ReadInputs(beam.PTransform):
         keys: KeyReader | None = None,
         bases: BaseReader | None = None,
         sources: SourceReader | None = None,
+        partners: PartnerFinder | None = None,
     ) -> None:
         super().__init__()
+        self._partners = partners
         self._bases = bases
         self._sources = sources
         # One of them may be empty: rows or datasets can list the images, and images need no rows.
@@ -252,6 +262,10 @@ class ReadInputs(beam.PTransform):
         inputs += [_Input(NameRange(base.folder), False, is_base=True) for base in bases]
         sources = self._sources.sources if self._sources else ()
         inputs += [_Input(NameRange(each.folder), False, is_source=True) for each in sources]
+        for partner in self._partners.partners if self._partners else ():
+            inputs += [
+                _Input(NameRange(glob), False, partner=partner.name) for glob in partner.globs
+            ]
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
         images = self._reader.images if self._reader else None
         if runs_in_process(begin.pipeline):
@@ -264,6 +278,7 @@ class ReadInputs(beam.PTransform):
             keys=self._keys,
             bases=self._bases,
             sources=self._sources,
+            partners=self._partners,
             reads_indexes=runs_in_process(begin.pipeline),
         )
         indexes = [*[_INDEXES][: len(bases)], *[_SOURCES][: len(sources)]]
@@ -335,7 +350,8 @@ class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
     With `selects`, only images whose key is also listed are kept. With `reuses`, an image gets its
-    record in another dataset. With `has_records`, some images are records of datasets.
+    record in another dataset. With `has_records`, some images are records of datasets. With
+    `partners`, an image gets a file of each, or is rejected.
 
     Input: `(key, JoinSide)` of all. Output: `JoinedImages`. Only names cross the shuffle, with
     label texts and the cells that the layout needs.
@@ -350,6 +366,7 @@ class JoinLabels(beam.PTransform):
         selects: bool = False,
         reuses: bool = False,
         has_records: bool = False,
+        partners: tuple[Partner, ...] = (),
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
@@ -361,6 +378,8 @@ class JoinLabels(beam.PTransform):
         self._join: JoinGroup = functools.partial(join_group, **rules)
         if has_records:
             self._join = functools.partial(join_records, join=self._join, **rules)
+        if partners:
+            self._join = functools.partial(join_partners, join=self._join, partners=partners)
         if selects:
             self._join = functools.partial(join_selected, join=self._join)
         self._reuses = reuses

@@ -4,6 +4,7 @@
 |---|---|---|
 | images_found | images | List images and read rows |
 | rows_read | rows | List images and read rows |
+| partners_found | masks and further images | List images and read rows |
 | images_written | images | Convert and write each shard |
 | images_rejected | images | Convert and write each shard |
 | images_reused | images from records of another dataset | Convert and write each shard |

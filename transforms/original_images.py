@@ -6,7 +6,8 @@ import errno
 import uuid
 
 from transforms.core.dataset.output_names import PARTIAL, STAGING
-from transforms.core.file_errors import ChangedError
+from transforms.core.file_errors import ChangedError, MemberError, check_final
+from transforms.core.images.image_limits import Limits
 from transforms.core.planning.keys import full_uri
 from transforms.core.planning.staged_images import (
     IN_STAGING,
@@ -16,6 +17,8 @@ from transforms.core.planning.staged_images import (
     staged_image,
 )
 from transforms.core.records import LabelledImage, ShardImage
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.core.shown_text import first_line
 from transforms.storage.files import join, storage_of
 
 
@@ -87,3 +90,31 @@ def read_original(root: str, image: ShardImage | LabelledImage, *, max_bytes: in
     if is_staged and content_version(data) != image.version:
         raise ChangedError(errno.ESTALE, "it was overwritten meanwhile", uri)
     return data
+
+
+def read_accepted(root: str, image: ShardImage, limits: Limits) -> bytes:
+    """The bytes of an image's file, if it may become a record.
+
+    Args:
+        root: common folder of the images.
+        image: with its path, size and version.
+        limits: of the file.
+
+    Raises:
+        RejectedImageError: it is too large, or can never be read.
+        TransientError: a retry may succeed; it fails the shard, not the image.
+    """
+    if image.size > limits.max_bytes:
+        raise too_large(image.size, limits)
+    try:
+        return read_original(root, image, max_bytes=limits.max_bytes)
+    except OSError as error:
+        check_final(error, full_uri(root, image.path))
+        reason = Reason.BAD_MEMBER if isinstance(error, MemberError) else Reason.UNREADABLE
+        raise RejectedImageError(reason, error.strerror or first_line(error)) from error
+
+
+def too_large(size: int, limits: Limits) -> RejectedImageError:
+    """The rejection of a file of this many bytes."""
+    detail = f"{size} bytes; --max_bytes is {limits.max_bytes}"
+    return RejectedImageError(Reason.TOO_MANY_BYTES, detail)

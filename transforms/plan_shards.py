@@ -126,6 +126,7 @@ class _Assigner:
             label_id,
             cells,
             image.stored,
+            image.partners,
         )
 
     def _look_up(self, label: str) -> tuple[int | None, str]:

@@ -337,7 +337,9 @@ def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
         text = storage_of(layout).read_text(layout)
         if text is None:
             raise ValueError(f"no such file: layout {layout}")
-        features = parse_layout(text, layout)
+        features, partners = parse_layout(text, layout)
+        for name in partners:
+            raise ValueError(f"layout {layout}: {name} needs files to list: use ConvertDataset")
     elif layout in LAYOUTS:
         features = layout_features(layout, labelled=labelled)
     else:

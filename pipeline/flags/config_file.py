@@ -264,7 +264,7 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if "--csv_delimiter" not in given:
         # Each file may have its own.
         values.pop("csv_delimiter", None)
-    named = ("keys", "model", "model_weights")
+    named = ("masks", "keys", "model", "model_weights")
     values |= {name: inputs[name] for name in named if inputs.get(name)}
     if inputs["images"]:
         values["images"] = inputs["images"]

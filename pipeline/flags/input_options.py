@@ -47,6 +47,17 @@ IMAGES_AND_LABELS = (
         ),
     ),
     Option(
+        name="masks",
+        metavar="GLOB",
+        parse=not_empty,
+        help="glob of masks, one for each image, joined by --key; repeatable",
+        is_repeatable=True,
+        is_path=True,
+        of_images=True,
+        needs=(Need("--images GLOB"),),
+        parameter=Parameter("Masks", GCS_PATH, help="one glob of masks, joined by --key"),
+    ),
+    Option(
         name="labels",
         # Airflow's Beam operator reserves the name `labels`.
         aliases=("label_file",),

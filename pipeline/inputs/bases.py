@@ -110,6 +110,8 @@ def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
         return "it has no index"
     if config.of_rows:
         return "the new records are made of rows"
+    if config.partners:
+        return f"{config.partners[0].title} is given, and an index says nothing of such files"
     if not _feature(manifest, config) and manifest.get("options_digest") != config.dataset.digest:
         kind = "decoded pixels" if _is_of_pixels(config) else "image files"
         return f"its records hold no {kind}"

@@ -17,6 +17,7 @@ from pipeline.inputs.job_size import JobSize
 from pipeline.open_dataset import open_dataset
 from transforms.core.dataset.manifest import manifest_indexes
 from transforms.core.dataset.output_names import MANIFEST, STAGING
+from transforms.core.decisions import Decision
 from transforms.core.features.feature_sources import (
     SOURCES,
     Needs,
@@ -164,6 +165,17 @@ def check_flags_of_records(
             f"--split_from directory is for image files, but {name} is a dataset: leave it out to "
             "keep its splits, or give --splits"
         )
+
+
+def left_partners(sources: Sequence[SourceDataset]) -> list[Decision]:
+    """A decision for each dataset whose masks and further images are not taken over."""
+    roles = (Role.MASK, Role.FURTHER_IMAGE)
+    return [
+        Decision("left out", f"{name} of {source.folder}", "of a record, only its image is taken")
+        for source in sources
+        for role in roles
+        for name in with_role(source.manifest["features"], role)
+    ]
 
 
 def key_kind(flags: argparse.Namespace, sources: Sequence[SourceDataset]) -> str | None:

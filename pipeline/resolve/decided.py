@@ -53,7 +53,9 @@ def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
         "regex": "--label_regex is given",
         "directory": "the images are in several folders",
         "records": "--images names datasets with labels",
-        "none": "--images names datasets without labels",
+        "none": f"{config.partners[0].title} is given"
+        if config.partners
+        else "--images names datasets without labels",
         "webdataset": "the archives hold labels next to the images",
     }
     return Decision(what, source, because[source], "--label_from")
@@ -100,7 +102,9 @@ def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     if config.sources is not None:
         return Decision("key", config.key, "records keep their keys", "--key")
     because = "default with --labels and --images"
-    if not config.csv_paths:
+    if not config.csv_paths and config.partners:
+        because = f"default with {config.partners[0].title}"
+    elif not config.csv_paths:
         because = "default without --labels"
     elif not config.images:
         because = "default without --images"

@@ -26,6 +26,7 @@ from pipeline.inputs.source_datasets import (
     find_datasets,
     key_kind,
     kind_of_labels,
+    left_partners,
     sample_records,
     source_reader,
 )
@@ -42,12 +43,14 @@ from pipeline.resolve.label_flags import (
 from pipeline.resolve.layout_flags import Layout, read_layout
 from pipeline.resolve.listing_flags import ListedImages, read_listing
 from pipeline.resolve.model_flags import check_model, check_model_flags
+from pipeline.resolve.partner_flags import check_partners, read_partners
 from pipeline.resolve.root_flags import root_of
 from pipeline.resolve.split_checks import check_splits
 from pipeline.resolve.split_flags import split_source
 from transforms.copy_rejected import overlap
 from transforms.core.decisions import Decision
 from transforms.core.features.layouts import DETECTION
+from transforms.core.features.partners import Partner
 from transforms.core.globs import glob_regex
 from transforms.core.images.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.core.labels.path_labels import PathRules
@@ -69,6 +72,7 @@ class _Images(NamedTuple):
         ignoring: a decision for each path that is left out.
         sources: datasets whose records are images.
         kind: of the keys of these records; None if it is not known.
+        partners: masks and further images.
     """
 
     flags: argparse.Namespace
@@ -78,6 +82,7 @@ class _Images(NamedTuple):
     ignoring: list[Decision]
     sources: tuple[SourceDataset, ...] = ()
     kind: str | None = None
+    partners: tuple[Partner, ...] = ()
 
 
 class _Labels(NamedTuple):
@@ -111,7 +116,13 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
         LabelsError: the CSV cannot be used.
     """
     pixels = _pixel_options(flags)
-    images = _images(flags)
+    partners = read_partners(flags)
+    images = _images(flags)._replace(partners=partners)
+    if partners and images.sources:
+        raise UsageError(
+            f"{partners[0].title} cannot be used with --images {images.sources[0].folder}, which "
+            "is a dataset: give the images of which it was made"
+        )
     labels = _labels(images, pixels)
     found, layout = labels.files, labels.layout
     config = _config(images, labels, pixels)
@@ -163,17 +174,20 @@ def _images(flags: argparse.Namespace) -> _Images:
     check_flags_of_records(flags, sources, has_files=bool(globs))
     kind = key_kind(flags, sources)
     sample = sample_records(sources, flags.key or kind or "path", sample)
+    ignoring += left_partners(sources)
     return _Images(expanded, sample, None, ignored, ignoring, sources, kind)
 
 
 def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
     flags, sample, listing = images.flags, images.sample, images.listing
-    label_from = label_source(flags, sample, images.sources)
+    label_from = label_source(flags, sample, images.sources, has_partners=bool(images.partners))
     split_from = split_source(flags, sample, label_from, has_records=bool(images.sources))
     layout = read_layout(flags, label_from, pixels, images.sources)
     check_model_flags(flags, layout.features)
     key = flags.key or images.kind
-    key = key or ("stem" if label_from == "csv" and not (listing or images.sources) else "path")
+    is_joined = label_from == "csv" or images.partners
+    key = key or ("stem" if is_joined and not (listing or images.sources) else "path")
+    check_partners(flags, images.partners, sample, key)
     found: LabelFiles | None = None
     if listing or label_from == "csv":
         found = listing.files if listing else label_files(flags, sample, key, layout)
@@ -244,6 +258,7 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         new_classes=flags.new_classes or "",
         strip_metadata=flags.strip_metadata,
         keys=read_keys(flags, sample, labels.key),
+        partners=images.partners,
     )
 
 

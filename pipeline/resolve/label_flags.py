@@ -40,7 +40,11 @@ _FIRST_ROWS = 20
 
 
 def label_source(
-    flags: argparse.Namespace, sample: ImageSample, sources: Sequence[SourceDataset] = ()
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    sources: Sequence[SourceDataset] = (),
+    *,
+    has_partners: bool = False,
 ) -> str:
     """Where labels come from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
 
@@ -48,6 +52,7 @@ def label_source(
         flags: those of the command line.
         sample: the first images.
         sources: datasets whose records are images.
+        has_partners: whether images have masks or further images, which need no labels.
 
     Raises:
         UsageError: the flags contradict each other, or do not say.
@@ -83,6 +88,11 @@ def label_source(
         return str(flags.label_from)
     if sample.labels:
         return "webdataset"
+    return "none" if has_partners else _folders(flags, sample)
+
+
+def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
+    """`directory`, if all images are in folders, and in several."""
     paths = [relative_path(uri, sample.root) for uri in sample.uris]
     if flags.split_from == "directory":
         paths = [path.partition("/")[2] for path in paths]

@@ -16,10 +16,11 @@ from pipeline.resolve.path_flags import read_flag_file
 from transforms.core.decisions import Decision
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.column_types import TypedRow, infer_types, with_file_types
-from transforms.core.features.feature_sources import Needs, source_of
-from transforms.core.features.layout_files import LayoutError, parse_layout
+from transforms.core.features.feature_sources import MASK, Needs, partner_of, source_of
+from transforms.core.features.layout_files import LayoutError, LayoutFile, parse_layout
 from transforms.core.features.layouts import (
     LAYOUTS,
+    MASK_FEATURES,
     Feature,
     is_layout_file,
     layout_features,
@@ -184,9 +185,11 @@ def read_layout(
     """
     is_labelled = label_from != "none"
     if is_layout_file(flags.layout):
-        features = read_layout_file(flags.layout)
+        features = read_layout_file(flags.layout).features
     else:
         features = layout_features(flags.layout, labelled=is_labelled)
+        features += MASK_FEATURES if flags.masks else ()
+    _check_masks(flags, features)
     try:
         features = with_pixels(features, pixels.fixed_shape)
     except ValueError as error:
@@ -226,8 +229,22 @@ def read_layout(
     return layout
 
 
-def read_layout_file(path: str) -> tuple[Feature, ...]:
-    """The features of a YAML layout; a column's dtype is empty if its type is not given.
+def _check_masks(flags: argparse.Namespace, features: Sequence[Feature]) -> None:
+    found = (partner_of(feature.source) for feature in features)
+    has_masks = any(partner is not None and partner[0] == MASK for partner in found)
+    if has_masks and not flags.masks:
+        raise UsageError(
+            f"--layout {flags.layout} has a feature of {MASK}.bytes or its format: give --masks "
+            "GLOB, or name the masks in the file (docs/layouts.md)"
+        )
+    if flags.masks and not has_masks:
+        raise UsageError(
+            f"--masks: --layout {flags.layout} has no feature with the source {MASK}.bytes: add one"
+        )
+
+
+def read_layout_file(path: str) -> LayoutFile:
+    """A YAML layout; a column's dtype is empty if its type is not given.
 
     Raises:
         UsageError: the file cannot be read, or is not a layout.

@@ -55,7 +55,8 @@ def is_table(flags: argparse.Namespace) -> bool:
         )
     if flags.images or not is_layout_file(flags.layout):
         return bool(flags.layout == ROWS)
-    return all(feature.column is not None for feature in read_layout_file(flags.layout))
+    features = read_layout_file(flags.layout).features
+    return all(feature.column is not None for feature in features)
 
 
 def table_config(flags: argparse.Namespace) -> ConvertConfig:
@@ -153,5 +154,5 @@ def _features(
     flags: argparse.Namespace, first: FirstRows, columns: CsvColumns, path: str
 ) -> tuple[Feature, ...]:
     if is_layout_file(flags.layout):
-        return read_layout_file(flags.layout)
+        return read_layout_file(flags.layout).features
     return table_features(header_names(first.rows[0]), columns.split_name, path=path)

@@ -54,6 +54,7 @@ SIZES = Values(
 )
 VALUES = {
     "images": PATHS,
+    "masks": PATHS,
     "labels": PATHS,
     "class_names": PATHS,
     "keys": PATHS,

@@ -56,6 +56,7 @@ CONVERSIONS = {
     "label by regex": Conversion({"label_regex": r"-(\d)\."}, "folders"),
     "class names": Conversion({"class_names": "classes.txt"}, "folders"),
     "other class names": Conversion({"class_names": "foxes.txt", **_ALL}, "folders"),
+    "masks": Conversion({"masks": "masks/*.png"}, "no labels", by_library=True),
     "new classes": Conversion({"new_classes": "append"}, "other class names"),
     "csv": Conversion({**_PHOTOS, **_ALL, "labels": "packed.csv.gz", "strict": True}),
     "other label column": Conversion({"label_column": "kind"}, "csv"),

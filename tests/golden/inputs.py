@@ -13,6 +13,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from tests.conftest import CLASSES, draw
 from tests.images import picture, saved, whole_images
 from tests.images.packed import tarred, zipped
@@ -59,6 +61,11 @@ def _encoding(name: str) -> str:
 def _write_images(folder: Path) -> None:
     for seed, stem in enumerate(_STEMS):
         draw(folder / "photos" / stem[:3] / f"{stem}.jpg", seed=seed)
+        drawn = picture("L", 12, 16, seed=seed)
+        if seed % 2:
+            drawn = Image.frombytes("P", drawn.size, drawn.tobytes())
+            drawn.putpalette([(37 * at) % 256 for at in range(768)])
+        _write(folder / "masks" / f"{stem}.png", saved(drawn, "PNG"))
     whole = whole_images()
     for kind, names in (("kinds", _WHOLE), ("damaged", _DAMAGED)):
         for at, name in enumerate(names.split()):

@@ -21,6 +21,11 @@ def _labels(without: Made, made: Made) -> None:
     assert labels(made.dataset) == {"cat-0": "a", "cat-1": "b", "dog-0": "c", "dog-1": "d"}
 
 
+def _masks(without: Made, made: Made) -> None:
+    added = {"image/segmentation/class/encoded", "image/segmentation/class/format"}
+    assert feature_names(made.dataset) - feature_names(without.dataset) == added
+
+
 def _label_from(without: Made, made: Made) -> None:
     assert "image/class/text" in feature_names(without.dataset)
     assert "image/class/text" not in feature_names(made.dataset)
@@ -110,6 +115,7 @@ def _allow_outside(without: Made, made: Made) -> None:
 
 LABEL_ROWS = {
     "--labels": Row("{in}/letters.csv", _labels),
+    "--masks": Row("{in}/masks/*.png", _masks, {"label_from": "none"}),
     "--label_from": Row("none", _label_from),
     "--label_regex": Row(r"-(\d)\.", _label_regex),
     "--label_key": Row("other", _label_key, {"labels": "{in}/columns.csv"}),

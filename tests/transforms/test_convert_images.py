@@ -12,7 +12,7 @@ import pytest
 
 from tests.images import picture, saved
 from tests.transforms.indexed_shards import framed
-from transforms import convert_images
+from transforms import convert_images, original_images
 from transforms.base_records import RecordRun
 from transforms.convert_images import ImageConverter
 from transforms.core.examples.encoder import ExampleEncoder
@@ -267,7 +267,7 @@ def test_what_a_base_rejected_is_read_several_at_once(
         return b"text!"
 
     monkeypatch.setattr(convert_images, "find_whole_shard", find)
-    monkeypatch.setattr(convert_images, "read_original", read)
+    monkeypatch.setattr(original_images, "read_original", read)
     made = converter(tmp_path, bases=[Base("base", "", "", "")])
     made._read_ahead = ReadAhead(threads=2)
     found: Any = made.whole_shard(SHARD, Recipes("", "", ""), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pytest
+from PIL import Image
 
 from pipeline import dry_run
 from tests.engines import dataset
@@ -49,6 +51,11 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "table.csv").write_text(TABLE)
     rows = [f"photos/{path.name},cat" for path in sorted(photos.glob("photo-*"))]
     (folder / "listed.csv").write_text("\n".join(["image_uri,label", *rows]))
+    (folder / "masks").mkdir()
+    for path in sorted(photos.glob("photo-0000[2-9].*")):
+        with Image.open(path) as photo:
+            Image.new("L", photo.size).save(folder / "masks" / f"{path.stem}.png")
+    Image.new("L", (9, 9)).save(folder / "masks" / "alone.png")
     few = convert(images=photos / "photo-0000?.jpg", label_from="none", output=folder / "base")
     assert few.code == 0, few.err
     return folder
@@ -113,7 +120,14 @@ def reused(inputs: Path, output: Path, base: Path) -> Ran:
     return convert(images=images, label_from="none", seed=1, reuse=base, output=output)
 
 
-def elsewhere(inputs: Path, output: Path) -> Ran:
+def masked(inputs: Path, output: Path) -> Ran:
+    """Photos with masks; one has none, and a mask has no photo."""
+    more = {"masks": inputs / "masks" / "*.png", "max_rejected": "100%"}
+    return convert(images=inputs / "photos" / "photo-0000?.*", dedupe="drop", output=output, **more)
+
+
+@contextlib.contextmanager
+def several_machines() -> Iterator[None]:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (
@@ -123,6 +137,16 @@ def elsewhere(inputs: Path, output: Path) -> Ran:
             patch.setattr(module, "runs_in_process", lambda _: False)
         # As a bucket does, whose listing may lack some of them.
         patch.setattr(LocalStorage, "lists_checksums", True)
+        yield
+
+
+def masked_elsewhere(inputs: Path, output: Path) -> Ran:
+    with several_machines():
+        return masked(inputs, output)
+
+
+def elsewhere(inputs: Path, output: Path) -> Ran:
+    with several_machines():
         ran = (
             unique_of_a_list(inputs, output),
             verify(output),
@@ -170,6 +194,8 @@ RUNS = [
     of_rows,
     plan_of_images,
     found,
+    masked,
+    masked_elsewhere,
 ]
 
 
@@ -261,3 +287,13 @@ def test_a_decoded_row_is_of_another_class() -> None:
     with everything_decoded(("tests",)) as steps:
         assert collect(construct) == {"fn": [("a.jpg", False)], "combined": [[False]]}
     assert {name for _, name in steps} >= {"_AskFn", "_FirstFn"}
+
+
+@pytest.mark.slow
+def test_masks_are_joined_the_same_everywhere(
+    decoded: Callable[[Run], Outcome], inputs: Path
+) -> None:
+    here, there = (decoded(run).files for run in (masked, masked_elsewhere))
+    names = [name for name in here if ".tfrecord" in name or name.endswith(("jsonl", ".parquet"))]
+    assert len(names) == 3
+    assert {name: here[name] for name in names} == {name: there[name] for name in names}

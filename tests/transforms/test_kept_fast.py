@@ -27,6 +27,7 @@ from transforms.core.images.checked_image import CheckedImage
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
+from transforms.original_images import read_accepted
 
 PHOTO = saved(picture("RGB", 300, 400), "JPEG")
 TURNED = Image.Exif()
@@ -151,7 +152,7 @@ def test_the_bytes_of_an_image_are_copied_once(
     """From the file to the record: what is stored is the object that was read."""
     monkeypatch.setattr(check, "_check_with_tensorflow", _noted([]))
     converter, planned = prepared(tmp_path, COSTS[kind][0])
-    data = converter._read(planned)
+    data = read_accepted(converter._root, planned, converter._limits)
     checked = converter._checked(planned, data)
     assert checked.data is data
 

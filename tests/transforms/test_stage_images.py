@@ -290,11 +290,11 @@ def test_no_bytes_of_an_image_cross_a_shuffle(tmp_path: Path) -> None:
 
 
 def test_an_image_is_written_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import transforms.convert_images as convert_images
+    import transforms.original_images as original_images
     import transforms.stage_images as stage_images
 
     calls: list[tuple[str, str]] = []
-    for module, name in ((stage_images, "write_original"), (convert_images, "read_original")):
+    for module, name in ((stage_images, "write_original"), (original_images, "read_original")):
         function = getattr(module, name)
 
         def counted(root: str, image: Any, *more: Any, _f: Any = function, **options: Any) -> Any:

@@ -1,5 +1,6 @@
 """The typed records that flow through the graph. None of them ever holds image bytes."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -16,7 +17,7 @@ class JoinSide(NamedTuple):
         label: label text; empty for an image whose label is in a CSV.
         where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`.
         split: the split of the row or the image's folder, from `split_text`.
-        group: the row's group; images of one group share a split.
+        group: the row's group; images of one group share a split. The name of a partner.
         cells: the cells that the layout needs, see `row_cells`; empty if it needs none.
         is_image: whether this side is an image, not a label row.
         checksum: of an image, see `FoundFile`; empty unless duplicates are dropped.
@@ -32,6 +33,37 @@ class JoinSide(NamedTuple):
     cells: str = ""
     is_image: bool = False
     checksum: str = ""
+
+
+def is_partner(side: JoinSide) -> bool:
+    """Whether a side is the file of a mask or of a further image, not an image or a row.
+
+    A row has no path; a line of `--keys` and a record of `--reuse` have a size below 0.
+    """
+    return not side.is_image and bool(side.path) and side.size >= 0
+
+
+class PartnerFile(NamedTuple):
+    """The file of a mask or of a further image, as it was listed.
+
+    Attributes:
+        path: below the root of the partner.
+        size: in bytes.
+        version: see `JoinSide`.
+    """
+
+    path: str
+    size: int
+    version: int
+
+
+def partner_files(partners: str) -> list[PartnerFile]:
+    """The files of an image in the order of the partners, by its `ShardImage.partners`.
+
+    >>> partner_files('[["a.png",120,3]]')
+    [PartnerFile(path='a.png', size=120, version=3)]
+    """
+    return [PartnerFile(*each) for each in json.loads(partners)] if partners else []
 
 
 class LabelledImage(NamedTuple):
@@ -50,6 +82,7 @@ class LabelledImage(NamedTuple):
         checksum: see `JoinSide`.
         stored: its record in another dataset, see `StoredImage`; empty if none has it.
         group: see `JoinSide`; empty unless its split is decided later.
+        partners: its masks and further images, see `partner_files`; empty if it has none.
     """
 
     split: str
@@ -64,6 +97,7 @@ class LabelledImage(NamedTuple):
     checksum: str = ""
     stored: str = ""
     group: str = ""
+    partners: str = ""
 
 
 # Stands for an image where there is none.
@@ -74,8 +108,8 @@ class ShardImage(NamedTuple):
     """One image of a planned shard: all that its record needs except the pixels.
 
     Sorting these gives the order of the records in the shard. `cells` are its rows with the ids of
-    their labels, see `row_cells`; empty if the layout needs none. `stored` is as in
-    `LabelledImage`; it affects no byte of the record.
+    their labels, see `row_cells`; empty if the layout needs none. `stored` and `partners` are as in
+    `LabelledImage`; `stored` affects no byte of the record.
     """
 
     order: int
@@ -87,6 +121,7 @@ class ShardImage(NamedTuple):
     label_id: int
     cells: str = ""
     stored: str = ""
+    partners: str = ""
 
 
 class ShardRow(NamedTuple):

@@ -43,6 +43,10 @@ class Reason(enum.StrEnum):
     LABEL_CONFLICT = "label_conflict"
     AMBIGUOUS_LABEL = "ambiguous_label"
     DUPLICATE_KEY = "duplicate_key"
+    # images: their masks and further images
+    NO_PARTNER = "no_partner"
+    SEVERAL_PARTNERS = "several_partners"
+    MASK_SIZE = "mask_size"
     # images: equal ones
     DUPLICATE_IMAGE = "duplicate_image"
     CONFLICTING_LABELS = "conflicting_labels"
@@ -57,6 +61,8 @@ class Reason(enum.StrEnum):
     # rows
     ROW_WITHOUT_IMAGE = "row_without_image"
     MALFORMED_ROW = "malformed_row"
+    # masks and further images
+    PARTNER_WITHOUT_IMAGE = "partner_without_image"
     # keys of --keys
     KEY_NOT_FOUND = "key_not_found"
 
@@ -84,6 +90,9 @@ HELP: dict[Reason, str] = {
     Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
     Reason.AMBIGUOUS_LABEL: "found several times with different labels, see detail; list it once",
     Reason.DUPLICATE_KEY: "several images have this key; rename them, or use another --key",
+    Reason.NO_PARTNER: "no mask, or no further image, has its key; add the file, or see --key",
+    Reason.SEVERAL_PARTNERS: "several masks, or further images, have its key; keep one of them",
+    Reason.MASK_SIZE: "its mask has another size than the upright image, see detail; draw it again",
     Reason.DUPLICATE_IMAGE: "an exact duplicate of the image in detail; dropped by --dedupe drop",
     Reason.CONFLICTING_LABELS: "exact duplicates have different labels; correct the wrong ones",
     Reason.HOLDOUT_IMAGE: "an exact duplicate of an image of --holdout; dropped by --dedupe drop",
@@ -95,6 +104,7 @@ HELP: dict[Reason, str] = {
     Reason.SPLIT_CONFLICT: "its rows name different splits or groups; make them agree",
     Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
     Reason.MALFORMED_ROW: "the row has no usable key or label, see detail; correct it",
+    Reason.PARTNER_WITHOUT_IMAGE: "no image has the key of this mask or further image; see --key",
     Reason.KEY_NOT_FOUND: "no image has this key of --keys; correct it, or try another --key",
 }
 
@@ -129,10 +139,11 @@ class Rejection(NamedTuple):
     """One image or CSV row that is left out.
 
     Attributes:
-        subject: `image`, `row`, or `key` for a line of `--keys`.
+        subject: `image`, `row`, `key` for a line of `--keys`, or `partner` for the file of a mask
+            or of a further image.
         reason: the code, a value of `Reason`.
         detail: what exactly is wrong, in one line.
-        path: the image's path as listed, or `FILE:LINE` of the row or the key.
+        path: the image's path as listed, that of a partner, or `FILE:LINE` of the row or the key.
         key: the join key, empty when there is none.
     """
 

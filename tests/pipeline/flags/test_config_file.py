@@ -186,7 +186,7 @@ def test_a_run_of_a_file_is_the_run_of_its_words(right_inputs: Path, tmp_path: P
 def test_what_a_manifest_leaves_to_the_command_line() -> None:
     """Permissions, limits of a run, and how it runs: they change no record."""
     left = {name for name, option in OPTIONS.items() if option.recorded is None}
-    in_inputs = {"images", "keys", "labels"}
+    in_inputs = {"images", "keys", "labels", "masks"}
     assert left - in_inputs - {option.name for option in RUN} == {
         *("allow_outside", "max_rejected", "output", "overwrite", "quarantine", "reuse", "root"),
         "strict",

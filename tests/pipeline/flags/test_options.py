@@ -35,6 +35,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stems = ["cat-0", "cat-1", "dog-0", "dog-1"]
     for at, stem in enumerate(stems):
         draw(folder / "photos" / stem[:3] / f"{stem}.jpg", seed=at)
+        (folder / "masks").mkdir(exist_ok=True)
+        (folder / "masks" / f"{stem}.png").write_bytes(saved(picture("L", 12, 16), "PNG"))
     letters = list(zip(stems, "abcd", strict=True))
     lines = {
         "letters.csv": ["id,label", *(",".join(row) for row in letters)],

@@ -17,7 +17,7 @@ from transforms.core.json_text import parse_json
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells, merge_cells
 from transforms.core.planning.row_cells import row_labels
-from transforms.core.records import LabelledImage
+from transforms.core.records import LabelledImage, partner_files
 from transforms.core.rejections import Rejection
 
 MAX_CLASSES = 2_000_000
@@ -35,10 +35,11 @@ class PlanTotals:
 
     Attributes:
         images: images of each split.
-        bytes: listed bytes of each split's images.
+        bytes: listed bytes of each split's images, with their masks and further images.
         labels: images with each label text, also an empty one.
         rows_used: label rows that gave an image its label, or the cells that the layout needs.
         rows_repeated: further rows with the same content.
+        partners_used: files of masks and further images of these images.
         cells: how many of the labels read are integers, text or missing.
         label_kind: `integer`, `text` or `none`; `auto` before it is decided.
     """
@@ -48,6 +49,7 @@ class PlanTotals:
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rows_used: int = 0
     rows_repeated: int = 0
+    partners_used: int = 0
     cells: LabelCells = LabelCells()
     label_kind: str = "auto"
 
@@ -56,6 +58,10 @@ class PlanTotals:
         self.images[image.split] += 1
         self.bytes[image.split] += image.size
         self.labels[image.label] += 1
+        if image.partners:
+            files = partner_files(image.partners)
+            self.bytes[image.split] += sum(file.size for file in files)
+            self.partners_used += len(files)
         if image.cells:
             used, labels = row_labels(image.cells)
             # The labels of an image that is a record of a dataset are of no row.
@@ -76,6 +82,7 @@ class PlanTotals:
         self.labels.update(other.labels)
         self.rows_used += other.rows_used
         self.rows_repeated += other.rows_repeated
+        self.partners_used += other.partners_used
         self.cells = merge_cells((self.cells, other.cells))
         if len(self.labels) > MAX_CLASSES:
             raise self._too_many()
@@ -201,8 +208,14 @@ def with_index(shard: ShardSummary, index: bytes, *, with_sha256: bool) -> Shard
     )
 
 
-LEFT_OUT_COUNTS = frozenset({"images_left_out", "rows_left_out"})
-"""The counts of a ledger that a manifest has only with `--keys`."""
+OPTIONAL_COUNTS = frozenset(
+    {
+        *("images_left_out", "rows_left_out"),
+        *("partners_matched", "partners_used", "partners_unmatched", "partners_rejected"),
+        "partners_left_out",
+    }
+)
+"""The counts of a ledger that a manifest has only with `--keys`, or with masks."""
 
 
 def _line_digest(line: str) -> str:
@@ -230,6 +243,11 @@ class Ledger:
         rows_written: rows that became a record each, without an image.
         images_left_out: images whose key `--keys` does not list.
         rows_left_out: rows with such a key.
+        partners_matched: distinct files of masks and further images.
+        partners_used: those of images that were planned.
+        partners_unmatched: those without an image.
+        partners_rejected: those of rejected images, and those that cannot be read.
+        partners_left_out: those with a key that `--keys` does not list.
     """
 
     images_matched: int
@@ -243,6 +261,11 @@ class Ledger:
     rows_written: int = 0
     images_left_out: int = 0
     rows_left_out: int = 0
+    partners_matched: int = 0
+    partners_used: int = 0
+    partners_unmatched: int = 0
+    partners_rejected: int = 0
+    partners_left_out: int = 0
 
     @property
     def images_selected(self) -> int:
@@ -250,10 +273,10 @@ class Ledger:
         return self.images_matched - self.images_left_out
 
     def to_manifest(self) -> dict[str, int]:
-        """The entry `ledger` of the manifest: what is left out, only if something is."""
+        """The entry `ledger` of the manifest; optional counts, only if they are not 0."""
         counts: dict[str, int] = dataclasses.asdict(self)
         return {
-            name: count for name, count in counts.items() if count or name not in LEFT_OUT_COUNTS
+            name: count for name, count in counts.items() if count or name not in OPTIONAL_COUNTS
         }
 
     def check(self) -> None:
@@ -279,6 +302,15 @@ class Ledger:
                 f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
                 f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
                 f"{self.rows_rejected} rejected{alone} = {rows_out}"
+            )
+        partners_out = self.partners_used + self.partners_unmatched
+        partners_out += self.partners_rejected + self.partners_left_out
+        if self.partners_matched != partners_out:
+            raise LedgerError(
+                f"the ledger does not balance: {self.partners_matched} masks and further images "
+                f"matched, but {self.partners_used} used + {self.partners_unmatched} unmatched + "
+                f"{self.partners_rejected} rejected + {self.partners_left_out} left out = "
+                f"{partners_out}"
             )
 
 

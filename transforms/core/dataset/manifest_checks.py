@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from transforms.core.dataset.ledger import LEFT_OUT_COUNTS, Ledger
+from transforms.core.dataset.ledger import OPTIONAL_COUNTS, Ledger
 from transforms.core.dataset.output_names import is_data_file, is_index_file, is_small_file
 from transforms.core.features.layouts import Feature
 from transforms.core.planning.splits import is_split_name
@@ -84,7 +84,7 @@ def _has(value: Any, checks: Mapping[str, Check]) -> bool:
 
 def _is_ledger(value: Any) -> bool:
     names = {field.name for field in dataclasses.fields(Ledger)}
-    return _are_counts(value) and names - LEFT_OUT_COUNTS <= set(value) <= names
+    return _are_counts(value) and names - OPTIONAL_COUNTS <= set(value) <= names
 
 
 def _are_options(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import sys
@@ -25,6 +26,7 @@ from transforms.core.features.feature_sources import (
     source_of,
 )
 from transforms.core.features.layouts import DETECTION, Feature
+from transforms.core.features.partner_checks import partner_problems
 from transforms.core.images.check import ImageInfo, Limits, check_image
 from transforms.core.images.embeddings import read_bfloat16
 from transforms.core.json_text import parse_json
@@ -285,6 +287,9 @@ class RecordVerifier:
                 stored = stored.decode(errors="replace") if isinstance(stored, bytes) else stored
                 if stored != actual:
                     yield f"the image's {name} is {actual}, the record says {stored}"
+            held = {**held, SIZES[0]: [info.height], SIZES[1]: [info.width]}
+        size = (held[SIZES[0]][0], held[SIZES[1]][0]) if held.keys() >= {*SIZES[:2]} else None
+        yield from partner_problems(held, size, functools.partial(decode, limits=self.limits))
 
     def _labels(self, held: _Held) -> tuple[str, ...]:
         """The classes of a record, each once."""

@@ -160,6 +160,8 @@ class Gathered(NamedTuple):
         """All inputs and what became of them."""
         rows = Counter({why: n for (what, why), n in self.reasons.items() if what == "row"})
         unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
+        partners = Counter({why: n for (what, why), n in self.reasons.items() if what == "partner"})
+        alone = partners.pop(Reason.PARTNER_WITHOUT_IMAGE.value, 0)
         records = sum(shard.records for shard in self.shards)
         return Ledger(
             images_matched=self.counts["images_found"] - self.counts["images_found_again"],
@@ -173,6 +175,11 @@ class Gathered(NamedTuple):
             rows_written=records if self.of_rows else 0,
             images_left_out=self.counts["images_left_out"],
             rows_left_out=self.counts["rows_left_out"],
+            partners_matched=self.counts["partners_found"] - self.counts["partners_found_again"],
+            partners_used=self.totals.partners_used,
+            partners_unmatched=alone,
+            partners_rejected=partners.total() + self.counts["partners_rejected"],
+            partners_left_out=self.counts["partners_left_out"],
         )
 
 

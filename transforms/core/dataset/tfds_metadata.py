@@ -96,6 +96,11 @@ def _feature(
         return _tensor(_DTYPES[feature.dtype], feature.shape)
     if feature.role is Role.IMAGE:
         return _image(formats, image_shape) if DECODED.issuperset(formats) else _tensor("string")
+    if feature.role is Role.MASK:
+        return _image(("png",), (*image_shape[:2], 1))
+    if feature.role is Role.FURTHER_IMAGE:
+        # Their formats are not counted.
+        return _tensor("string")
     single = _single(feature, id_count)
     if not feature.is_list:
         return single
@@ -176,14 +181,16 @@ def _split(split: str, shards: Sequence[ShardSummary]) -> dict[str, Any]:
 
 
 def supervised_keys(features: Sequence[Feature]) -> tuple[str, str] | None:
-    """The names of a classifier's input and target features, if there is one of each.
+    """The names of a model's input and target features, if there is one of each.
+
+    The target is the class id, or else the mask.
 
     >>> from transforms.core.features.layouts import LAYOUTS
     >>> supervised_keys(LAYOUTS["slim"])
     ('image/encoded', 'image/class/label')
     """
     seen = [f.name for f in features if f.role in (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)]
-    learnt = single_class_ids(features)
+    learnt = single_class_ids(features) or [f.name for f in features if f.role is Role.MASK]
     if len(seen) != 1 or len(learnt) != 1:
         return None
     return seen[0], learnt[0]

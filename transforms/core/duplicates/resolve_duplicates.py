@@ -11,7 +11,7 @@ from transforms.core.duplicates.equal_images import Equal, equal_group
 from transforms.core.duplicates.fingerprints import MAX_IMAGES, described
 from transforms.core.duplicates.holdouts import held_place, is_held_image
 from transforms.core.planning.row_cells import row_labels
-from transforms.core.records import LabelledImage
+from transforms.core.records import LabelledImage, partner_files
 from transforms.core.rejections import Reason, Rejection
 
 # Labels named in one detail.
@@ -99,12 +99,14 @@ class Decision(NamedTuple):
         rejections: one for each other image.
         rows: label rows of the rejected images.
         equal: the group, or None for a single image.
+        partners: masks and further images of the rejected images.
     """
 
     kept: LabelledImage | None
     rejections: tuple[Rejection, ...] = ()
     rows: int = 0
     equal: Equal | None = None
+    partners: int = 0
 
 
 def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision:
@@ -128,7 +130,9 @@ def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision
     kept = [image for image in every if image.key == verdict.kept]
     rejections = tuple(filter(None, map(verdict.rejection, every)))
     rows = sum(image.rows for image in every) - sum(image.rows for image in kept)
-    return Decision(kept[0] if kept else None, rejections, rows, equal)
+    dropped = (image for image in every if image.partners and image.key != verdict.kept)
+    partners = sum(len(partner_files(image.partners)) for image in dropped)
+    return Decision(kept[0] if kept else None, rejections, rows, equal, partners)
 
 
 def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:

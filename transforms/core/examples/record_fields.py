@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from transforms.core.features.feature_sources import COLUMN, SOURCES, Role, source_of
+from transforms.core.features.feature_sources import (
+    COLUMN,
+    SOURCES,
+    Role,
+    partner_of,
+    source_of,
+)
 from transforms.core.formats.headers import image_format
 
 _CLASSES = (Role.CLASS_ID, Role.CLASS_TEXT)
@@ -78,6 +84,12 @@ class RecordFields(NamedTuple):
             return next((name for name in self.sources if self._role(name) is Role.IMAGE), None)
         found = (name for name, values in sorted(example.items()) if _is_image(values))
         return next(found, None)
+
+    def partner_features(self) -> dict[str, str]:
+        """The features that hold masks and further images, with the names of these."""
+        found = {name: partner_of(source) for name, source in (self.sources or {}).items()}
+        roles = (Role.MASK, Role.FURTHER_IMAGE)
+        return {name: each[0] for name, each in found.items() if each and self._role(name) in roles}
 
     def _role(self, name: str) -> Role:
         return source_of((self.sources or {}).get(name, "")).role

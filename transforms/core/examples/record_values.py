@@ -57,17 +57,19 @@ class RecordParser:
         values = {feature.name: _stored_value(feature, stored) for feature in self._features}
         if self._decode:
             for feature in self._features:
-                if feature.role is Role.IMAGE:
-                    values[feature.name] = self._image(values[feature.name])
+                if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
+                    values[feature.name] = self._image(values[feature.name], self._channels)
+                elif feature.role is Role.MASK:
+                    values[feature.name] = self._image(values[feature.name], 1)
                 elif feature.encoding:
                     values[feature.name] = self._array(feature, values)
         return values
 
-    def _image(self, data: bytes) -> Any:
+    def _image(self, data: bytes, channels: int) -> Any:
         # Records that stay bytes need no Pillow.
         from transforms.core.images.stored_pixels import stored_pixels
 
-        return stored_pixels(data, self._channels, self._limits)
+        return stored_pixels(data, channels, self._limits)
 
     def _array(self, feature: Feature, values: Mapping[str, Any]) -> Any:
         data, dtype = values[feature.name], np.dtype(_PACKED[feature.encoding])

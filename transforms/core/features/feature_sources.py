@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ class Role(enum.Enum):
     """The role of a source's values; `OTHER` if none of these applies."""
 
     IMAGE = "a whole image file"
+    FURTHER_IMAGE = "the file of a further image"
+    MASK = "the file of a mask"
     PIXELS = "decoded pixels"
     EMBEDDING = "the output of a model"
     HEADER = "the field of `ImageInfo` that is the last part of the source's name"
@@ -92,6 +95,17 @@ def _of_object(
     return Source(name, dtype, role, needs | Needs.ROWS, True, True, "", texts, columns)
 
 
+MASK = "mask"
+"""The name of the masks of `--masks`, with which their sources begin."""
+
+MASKS, IMAGES = "masks", "images"
+"""Before the names of further masks and images that a layout file declares."""
+
+PARTNER_FIELDS = ("bytes", "format", "path")
+"""The last parts of the sources of masks and further images."""
+
+_PARTNER = re.compile(rf"({MASK}|(?:{MASKS}|{IMAGES})\.[A-Za-z_][A-Za-z0-9_]*)\.(\w+)", re.ASCII)
+
 _LABELS = Needs.LABEL | Needs.ROWS
 _DECLARED = (
     Source(IMAGE, "bytes", Role.IMAGE),
@@ -127,7 +141,35 @@ def source_of(name: str) -> Source:
     """The source of this name: one of `SOURCES`, a column, or an unknown one from a manifest."""
     if name.startswith(COLUMN):
         return Source(name, "", needs=Needs.ROWS)
-    return SOURCES.get(name) or Source(name, "")
+    return SOURCES.get(name) or _partner_source(name) or Source(name, "")
+
+
+def partner_of(source: str) -> tuple[str, str] | None:
+    """The name of the mask or further image that a source is of, and the last part of the source.
+
+    >>> partner_of("masks.hand.bytes"), partner_of("mask.format"), partner_of("image.bytes")
+    (('masks.hand', 'bytes'), ('mask', 'format'), None)
+    """
+    found = _PARTNER.fullmatch(source)
+    return (found[1], found[2]) if found and found[2] in PARTNER_FIELDS else None
+
+
+def is_mask(partner: str) -> bool:
+    """Whether a name is that of masks, which follow the geometry of their image.
+
+    >>> is_mask("mask"), is_mask("masks.hand"), is_mask("images.left")
+    (True, True, False)
+    """
+    return partner.partition(".")[0] in (MASK, MASKS)
+
+
+def _partner_source(name: str) -> Source | None:
+    if (found := partner_of(name)) is None:
+        return None
+    partner, field = found
+    if field != "bytes":
+        return Source(name, "bytes")
+    return Source(name, "bytes", Role.MASK if is_mask(partner) else Role.FURTHER_IMAGE)
 
 
 def with_role(features: Iterable[Mapping[str, Any]], role: Role) -> list[str]:

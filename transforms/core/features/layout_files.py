@@ -4,42 +4,66 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from transforms.core.features.cells import TYPES, split_cell
 from transforms.core.features.column_types import column_parts, fits
-from transforms.core.features.feature_sources import COLUMN, PIXELS, SOURCES, Needs
+from transforms.core.features.feature_sources import (
+    COLUMN,
+    IMAGES,
+    MASK,
+    MASKS,
+    PARTNER_FIELDS,
+    PIXELS,
+    SOURCES,
+    Needs,
+    partner_of,
+)
 from transforms.core.features.layouts import Feature
 from transforms.core.labels.label_kinds import MISSING_LABELS
 
 _KEYS = ("source", "type", "list", "separator", "default", "shape")
 
 
+_TOP = ("features", IMAGES, MASKS)
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class LayoutFile(NamedTuple):
+    """A layout file.
+
+    Attributes:
+        features: in their order; the dtype of a column whose type is not given is empty.
+        partners: the globs of each further image (`images.NAME`) and mask (`masks.NAME`).
+    """
+
+    features: tuple[Feature, ...]
+    partners: Mapping[str, tuple[str, ...]]
+
+
 class LayoutError(ValueError):
     """An invalid layout; the message has file, line, problem and remedy in one line."""
 
 
-def parse_layout(text: str, path: str) -> tuple[Feature, ...]:
+def parse_layout(text: str, path: str) -> LayoutFile:
     """Reads a layout: `features:`, and below it the source of each feature, by its name.
 
     A source is a text, or a mapping with `source` and any of `type`, `list`, `separator`, `default`
-    and `shape` (docs/layouts.md).
+    and `shape`. `images:` and `masks:` name globs of further images and masks (docs/layouts.md).
 
     Args:
         text: YAML.
         path: the name of the file for messages.
 
-    Returns:
-        The features in their order; the dtype of a column whose type is not given is empty.
-
     Raises:
         LayoutError: it is not valid YAML, or not a layout.
 
-    >>> parse_layout("features: {height: image.height}", "a.yaml")[0].dtype
+    >>> parse_layout("features: {height: image.height}", "a.yaml").features[0].dtype
     'int64'
     """
     try:
@@ -63,21 +87,43 @@ class _Reader:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._partners: dict[str, tuple[str, ...]] = {}
 
-    def layout(self, root: yaml.Node) -> tuple[Feature, ...]:
+    def layout(self, root: yaml.Node) -> LayoutFile:
         top = dict(self._items(root, "the layout"))
         for key, (key_node, _) in top.items():
-            if key != "features":
-                raise self._unknown(key_node, "key", key, ("features",))
+            if key not in _TOP:
+                raise self._unknown(key_node, "key", key, _TOP)
         if "features" not in top:
             raise self._error(root, "`features:` is missing")
+        declared = {
+            f"{kind}.{name}": (key_node, value)
+            for kind in (IMAGES, MASKS)
+            for name, (key_node, value) in (self._items(top[kind][1], kind) if kind in top else ())
+        }
+        self._partners = {name: self._globs(name, *nodes) for name, nodes in declared.items()}
         features = [
             self._feature(name, node)
             for name, (_, node) in self._items(top["features"][1], "features")
         ]
         if not features:
             raise self._error(top["features"][1], "there are no features: write NAME: SOURCE")
-        return tuple(features)
+        found = (partner_of(feature.source) for feature in features)
+        used = {partner[0] for partner in found if partner is not None}
+        for name, (key_node, _) in declared.items():
+            if name not in used:
+                raise self._error(key_node, f"no feature has the source {name}.bytes")
+        return LayoutFile(tuple(features), self._partners)
+
+    def _globs(self, name: str, key: yaml.Node, value: yaml.Node) -> tuple[str, ...]:
+        """The globs of a mask or a further image."""
+        if not _NAME.fullmatch(name.partition(".")[2]):
+            raise self._error(key, f"{key.value!r} is not a name of letters, digits and _")
+        nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        globs = tuple(self._text(f"the glob of {name}", node) for node in nodes)
+        if not globs or not all(globs):
+            raise self._error(key, f"{name} has no glob: write {key.value}: FOLDER/*.png")
+        return globs
 
     def _feature(self, name: str, node: yaml.Node) -> Feature:
         if isinstance(node, yaml.ScalarNode):
@@ -99,6 +145,9 @@ class _Reader:
         dtype = TYPES.get(type_, "")
         if not source.startswith(COLUMN) or source == COLUMN:
             known = [each.name for each in SOURCES.values() if Needs.MODEL not in each.needs]
+            known += [
+                f"{name}.{field}" for name in (MASK, *self._partners) for field in PARTNER_FIELDS
+            ]
             if source not in known:
                 wrong = given["source"][1]
                 raise self._unknown(wrong, "source", source, (*known, "csv.COLUMN"))

@@ -9,6 +9,7 @@ from transforms.core.features.boxes import SIDES
 from transforms.core.features.feature_sources import (
     COLUMN,
     EMBEDDING,
+    MASK,
     PIXELS,
     SIZES,
     Needs,
@@ -123,6 +124,12 @@ class Feature(NamedTuple):
             described.get("type", ""),
         )
 
+
+MASK_FEATURES = tuple(
+    Feature.of_source(f"image/segmentation/class/{name}", f"{MASK}.{field}")
+    for name, field in (("encoded", "bytes"), ("format", "format"))
+)
+"""The features of `--masks` in a preset, as DeepLab's dataset scripts name them."""
 
 _SLIM_IMAGE = {"image/encoded": "image.bytes", "image/format": "image.format"}
 _SLIM_SIZE = {

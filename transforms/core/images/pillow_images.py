@@ -50,7 +50,8 @@ TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_BACK = TURNS | {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+# And how to rotate upright pixels back.
+BACK = TURNS | {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
 
 _SIDEWAYS = (5, 6, 7, 8)
 
@@ -198,7 +199,18 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
         image.load()
         plain = _in_mode(image, _plain_mode(image))
     plain.info.clear()  # metadata that Pillow would write again, such as a colour profile
-    return plain if orientation == 1 else plain.transpose(_BACK[orientation])
+    return plain if orientation == 1 else plain.transpose(BACK[orientation])
+
+
+def decode_as_stored(image: ImageFile.ImageFile) -> Image.Image:
+    """Decodes the first frame of an opened image in the mode of its file, so a palette stays one.
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`.
+    """
+    with _rejecting():
+        image.load()
+    return image
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.keys import nfc
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, LabelledImage, is_partner
 from transforms.core.rejections import Reason, Rejection
 
 STANDARD_INPUT = "-"
@@ -58,12 +58,12 @@ def join_selected(
 
     Args:
         key: the join key.
-        group: the images, rows and key lines that have it.
-        join: joins the images and the rows, see `join_group`.
+        group: the images, rows, partners and key lines that have it.
+        join: joins the images, the rows and the partners, see `join_group` and `join_partners`.
 
     Yields:
-        the results of `join`; counts of images and rows that are left out; for a key without an
-        image, a `Rejection`.
+        the results of `join`; counts of images, rows and partners that are left out; for a key
+        without an image, a `Rejection`.
     """
     lines: list[str] = []
     sides: list[JoinSide] = []
@@ -83,11 +83,16 @@ def join_selected(
 
 
 def _left_out(sides: list[JoinSide]) -> Iterator[Count]:
+    files = [(side.group, side.path) for side in sides if is_partner(side)]
+    if partners := len({*files}):
+        yield Count("partners_left_out", partners)
+    if partners < len(files):
+        yield Count("partners_found_again", len(files) - partners)
     found = [side.path for side in sides if side.is_image]
     images = len({*found})
     if images:
         yield Count("images_left_out", images)
     if images < len(found):
         yield Count("images_found_again", len(found) - images)
-    if len(found) < len(sides):
-        yield Count("rows_left_out", len(sides) - len(found))
+    if rows := len(sides) - len(found) - len(files):
+        yield Count("rows_left_out", rows)

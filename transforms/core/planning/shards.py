@@ -30,7 +30,7 @@ One worker makes the manifest, which lists all of them: 207 bytes each with a ke
 and 2,065 bytes of memory at its peak, before the folder is listed.
 """
 
-# Fields of a `ShardImage` before `stored`; a `ShardRow` has fewer.
+# Fields of a `ShardImage` before `stored` and `partners`; a `ShardRow` has fewer.
 _RECIPE_FIELDS = 8
 
 # The default size of a shard in bytes.
@@ -137,7 +137,11 @@ def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | S
     digest = hashlib.blake2b(f"{options_digest}\n{name}\n".encode(), digest_size=16)
     for image in images:
         # Where the image was stored before affects no byte.
-        digest.update(repr(tuple(image)[:_RECIPE_FIELDS]).encode())
+        fields = tuple(image)
+        digest.update(repr(fields[:_RECIPE_FIELDS]).encode())
+        # No call: nearly all images have no masks.
+        if fields[_RECIPE_FIELDS + 1 :] > ("",):
+            digest.update(f"\n{fields[_RECIPE_FIELDS + 1]}\n".encode())
     return digest.hexdigest()
 
 
@@ -157,6 +161,7 @@ class ShardPlan(NamedTuple):
         num_shards: shards of each split, or None to plan them from the bytes.
         gzip: whether the files are compressed.
         per_image: whether every image gets its own file; the shards are groups of them.
+        partners: files of masks and further images that each image has.
     """
 
     splits: tuple[str, ...]
@@ -164,6 +169,7 @@ class ShardPlan(NamedTuple):
     num_shards: int | None
     gzip: bool
     per_image: bool = False
+    partners: int = 0
 
     def files(
         self, split_bytes: Mapping[str, int], split_records: Mapping[str, int]
@@ -196,14 +202,16 @@ class ShardPlan(NamedTuple):
         Raises:
             LabelsError: they do not; the message has the number of shards that fits.
         """
+        # The name of one mask is as long as a record in another dataset, which it excludes.
+        most = MAX_SHARD_NAMES // max(1, self.partners)
         for split, names in self.files(totals.bytes, totals.images).items():
             images = totals.images[split]
             in_one = -(-images // max(1, len(names)))
-            if in_one > MAX_SHARD_NAMES:
+            if in_one > most:
                 raise LabelsError(
                     f"split {split!r} has {images} images in {len(names)} shards, {in_one} in one: "
-                    f"more than {MAX_SHARD_NAMES}, which a worker of this runner can take; use "
-                    f"--num_shards {-(-images // MAX_SHARD_NAMES)} or more"
+                    f"more than {most}, which a worker of this runner can take; use "
+                    f"--num_shards {-(-images // most)} or more"
                 )
 
     def _names(self, split: str, total_bytes: int, records: int) -> list[str]:

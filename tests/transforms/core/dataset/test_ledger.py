@@ -22,6 +22,7 @@ from transforms.core.label_errors import LabelsError
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Rejection
 
+MASKED = '[["a.png",7,1]]'
 IMAGES = st.lists(
     st.builds(
         LabelledImage,
@@ -34,6 +35,7 @@ IMAGES = st.lists(
         label=st.sampled_from(["", "cat", "dog"]),
         rows=st.integers(0, 3),
         cells=st.just(""),
+        partners=st.sampled_from(["", MASKED]),
     ),
     max_size=12,
 )
@@ -53,7 +55,9 @@ def test_totals_are_sums(images: list[LabelledImage]) -> None:
     for split in ("train", "test"):
         own = [image for image in images if image.split == split]
         assert added.images[split] == len(own)
-        assert added.bytes[split] == sum(image.size for image in own)
+        masks = sum(7 for image in own if image.partners)
+        assert added.bytes[split] == sum(image.size for image in own) + masks
+    assert added.partners_used == sum(image.partners == MASKED for image in images)
     assert added.labels == Counter(image.label for image in images)
     assert added.rows_used == sum(image.rows > 0 for image in images)
     assert added.rows_used + added.rows_repeated == sum(image.rows for image in images)
@@ -106,6 +110,10 @@ LEDGER = Ledger(
     rows_repeated=4,
     rows_unmatched=2,
     rows_rejected=1,
+    partners_matched=5,
+    partners_used=2,
+    partners_unmatched=1,
+    partners_rejected=2,
 )
 
 
@@ -119,6 +127,7 @@ def test_any_number_that_is_wrong_is_found(field: str, by: int) -> None:
     wrong = dataclasses.replace(LEDGER, **{field: getattr(LEDGER, field) + by})
     of_rows = field.startswith("rows") and field != "rows_written"
     side = "rows read" if of_rows else "images matched"
+    side = "masks and further images matched" if field.startswith("partners") else side
     with pytest.raises(LedgerError, match=f"does not balance: [0-9]+ {side}"):
         wrong.check()
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from transforms.core.features.feature_sources import Role
 from transforms.core.features.layout_files import LayoutError, parse_layout
 from transforms.core.features.layouts import Feature
 
@@ -24,7 +25,7 @@ features:
   pixels: {source: image.pixels, shape: [32, 32, 3]}
   any: image.pixels
 """
-    assert parse_layout(text, "my.yaml") == (
+    assert parse_layout(text, "my.yaml").features == (
         Feature("image", "image.bytes", "bytes"),
         Feature("sha", "image.sha256", "bytes"),
         Feature("boxes/xmin", "box.xmin", "float", None),
@@ -84,6 +85,14 @@ features:
             "features:\n  a: {source: csv.a, separator: ';', shape: [3],\n    default: 1;2}",
             "line 3: the default '1;2' does not have 3 values",
         ),
+        ("images:\n  a-b: x/*.png\nfeatures: {i: image.bytes}", "line 2: 'a-b' is not a name of"),
+        ("masks:\n  a: []\nfeatures: {i: masks.a.bytes}", "line 2: masks.a has no glob"),
+        ("masks: {a: {b: c}}\nfeatures: {i: masks.a.bytes}", "line 1: the glob of masks.a must be"),
+        ("masks: {a: x/*}\nfeatures: {i: image.bytes}", "no feature has the source masks.a.bytes"),
+        (
+            "masks: {a: x/*}\nfeatures: {i: images.a.bytes}",
+            "line 2: unknown source 'images.a.bytes'",
+        ),
     ],
 )
 def test_mistakes_are_named_with_their_lines(text: str, says: str) -> None:
@@ -105,5 +114,29 @@ def test_a_default_that_is_missing_itself_is_refused(default: str) -> None:
             parse_layout(text, "a.yaml")
     (feature,) = parse_layout(
         f"features: {{a: {{source: csv.a, type: text, default: {default}}}}}", "a.yaml"
-    )
+    ).features
     assert feature.default == default
+
+
+def test_further_images_and_masks_have_globs() -> None:
+    text = """
+images: {right: r/*.jpg}
+masks:
+  hand: [a/*.png, "b/*.{png,gif}"]
+features:
+  left: image.bytes
+  right: images.right.bytes
+  right/format: images.right.format
+  hand: masks.hand.bytes
+  mask: mask.bytes
+"""
+    features, partners = parse_layout(text, "my.yaml")
+    assert partners == {"images.right": ("r/*.jpg",), "masks.hand": ("a/*.png", "b/*.{png,gif}")}
+    assert [feature.role for feature in features] == [
+        Role.IMAGE,
+        Role.FURTHER_IMAGE,
+        Role.OTHER,
+        Role.MASK,
+        Role.MASK,
+    ]
+    assert all(Feature.from_manifest(each.to_manifest()) == each for each in features)

@@ -1,0 +1,101 @@
+"""Masks and further images: the flag `--masks`, and the globs that a layout file names."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Sequence
+
+from pipeline.errors import UsageError
+from pipeline.inputs.image_samples import ImageSample, list_inputs, plain_globs, why_empty
+from pipeline.resolve.layout_flags import read_layout_file
+from pipeline.resolve.path_flags import check_path
+from transforms.core.features.feature_sources import MASK
+from transforms.core.features.layouts import is_layout_file
+from transforms.core.features.partners import Partner
+from transforms.core.globs import glob_regex
+from transforms.core.planning.archives import archive_problem
+from transforms.core.planning.image_globs import any_case
+from transforms.core.planning.keys import fixed_root, image_key
+from transforms.storage.files import storage_of
+
+# Files that are listed before the job: enough to find one of the first images.
+_SAMPLE = 20_000
+
+
+def read_partners(flags: argparse.Namespace) -> tuple[Partner, ...]:
+    """The masks and further images of a run, in a fixed order.
+
+    Args:
+        flags: those of the command line.
+
+    Raises:
+        UsageError: they cannot be used with these flags, or a path is wrong.
+    """
+    given = {MASK: ("--masks", tuple(flags.masks))} if flags.masks else {}
+    if is_layout_file(flags.layout):
+        for name, globs in read_layout_file(flags.layout).partners.items():
+            for glob in globs:
+                check_path(f"--layout {flags.layout}: {name}", glob)
+            given[name] = (name, globs)
+    if given and not flags.images:
+        [title, _], *_ = given.values()
+        raise UsageError(f"{title} needs --images GLOB: rows that list images list no masks")
+    return tuple(_partner(name, title, globs) for name, (title, globs) in sorted(given.items()))
+
+
+def _partner(name: str, title: str, patterns: Sequence[str]) -> Partner:
+    globs = tuple(plain_globs(patterns, title))
+    for glob in globs:
+        if problem := archive_problem(glob):
+            raise UsageError(f"{title} {glob!r} {problem}")
+    return Partner(name, title, globs, fixed_root(globs))
+
+
+def check_partners(
+    flags: argparse.Namespace, partners: Sequence[Partner], sample: ImageSample, key: str
+) -> None:
+    """Lists the first files of each partner, and checks that they fit the images.
+
+    Args:
+        flags: those of the command line, with plain globs of images.
+        partners: see `read_partners`.
+        sample: the first images.
+        key: kind of the join key.
+
+    Raises:
+        UsageError: a glob matches nothing, or images; or no file has the key of an image.
+    """
+    if partners and key == "uri":
+        raise UsageError(
+            f"--key uri cannot be used with {partners[0].title}: no other file has the URI of an "
+            "image; use --key stem, or --key path"
+        )
+    for partner in partners:
+        files = itertools.chain.from_iterable(
+            list_inputs(glob, partner.title, listed=any_case(glob)) for glob in partner.globs
+        )
+        uris = [file.uri for file in itertools.islice(files, _SAMPLE + 1)]
+        if not uris:
+            glob = partner.globs[0]
+            raise UsageError(f"no file matches {partner.title} {glob!r}; {why_empty(glob)}")
+        _check_apart(flags.images, partner, uris)
+        keys = {image_key(uri, kind=key, root=partner.root) for uri in uris}
+        images = sample.keys(key)
+        is_all = sample.is_all and len(uris) <= _SAMPLE
+        if is_all and images.isdisjoint(keys):
+            raise UsageError(
+                f"no file of {partner.title} has the key of an image: images have keys like "
+                f"{min(images)!r}, these files like {min(keys)!r} (--key {key})"
+            )
+
+
+def _check_apart(images: Sequence[str], partner: Partner, uris: Sequence[str]) -> None:
+    for glob in images:
+        matches = glob_regex(any_case(storage_of(glob).absolute(glob))).fullmatch
+        both = next((uri for uri in uris if matches(storage_of(uri).absolute(uri))), None)
+        if both is not None:
+            raise UsageError(
+                f"--images {glob!r} and {partner.title} both match {both!r}: give globs that have "
+                "no file in common"
+            )

@@ -1,0 +1,329 @@
+"""`--masks`, and further images of a layout file: joined, checked and stored with their image."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.random_access import Records
+from tests.conftest import draw
+from tests.images import picture, saved
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    show,
+    verify,
+)
+from tests.servers.gcs import GcsServer
+from transforms.core.examples.tfrecord import masked_crc32c
+
+HEIGHT, WIDTH = 12, 16
+ENCODED, FORMAT = "image/segmentation/class/encoded", "image/segmentation/class/format"
+
+
+def indices(seed: int) -> np.ndarray[Any, Any]:
+    found = np.random.default_rng(seed).integers(0, 5, (HEIGHT, WIDTH), dtype=np.uint8)
+    found[0] = 255
+    return found
+
+
+def mask(seed: int, *, has_palette: bool = True) -> Image.Image:
+    image = Image.fromarray(indices(seed))
+    if has_palette:
+        image = Image.frombytes("P", image.size, image.tobytes())
+        image.putpalette([(37 * at) % 256 for at in range(768)])
+    return image
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Four photos in two folders, and a mask of each: every other one with a palette."""
+    folder = tmp_path / "in"
+    (folder / "masks").mkdir(parents=True)
+    for number in range(4):
+        draw(folder / "photos" / ("a", "b")[number % 2] / f"{number}.jpg", seed=number)
+        mask(number, has_palette=number % 2 == 0).save(folder / "masks" / f"{number}.png")
+    return folder
+
+
+def flags(inputs: Path, **more: Any) -> dict[str, Any]:
+    return {"images": f"{inputs}/photos/*/*.jpg", "masks": f"{inputs}/masks/*.png", **more}
+
+
+def by_key(dataset: Dataset, **options: Any) -> dict[str, dict[str, Any]]:
+    """The records of a dataset by the stems of their images."""
+    records = Records(dataset.folder, "all", **options)
+    return {Path(each["image/filename"].decode()).stem: each for each in records}
+
+
+def reasons(dataset: Dataset) -> dict[str, tuple[str, str]]:
+    """Subject and reason of each rejection by the name of its file."""
+    return {Path(line["path"]).name: (line["subject"], line["reason"]) for line in dataset.rejected}
+
+
+def test_masks_keep_their_indices(inputs: Path, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "out", **flags(inputs))
+    stored, decoded = by_key(made), by_key(made, decode=True)
+    assert stored.keys() == {"0", "1", "2", "3"}
+    for key, record in stored.items():
+        assert record[FORMAT] == b"png"
+        assert decoded[key][ENCODED].tolist() == indices(int(key))[:, :, None].tolist()
+    gray = (inputs / "masks" / "1.png").read_bytes()
+    assert stored["1"][ENCODED] == gray != stored["0"][ENCODED]
+    assert made.ledger["partners_matched"] == made.ledger["partners_used"] == 4
+    assert made.manifest["inputs"]["masks"] == [f"{inputs}/masks/*.png"]
+    check_sound(made.folder)
+    features = json.loads((made.folder / "features.json").read_text())["featuresDict"]["features"]
+    assert features[ENCODED]["image"]["shape"]["dimensions"] == ["-1", "-1", "1"]
+    info = json.loads((made.folder / "dataset_info.json").read_text())
+    keys = [each["featureKey"] for each in info["supervisedKeys"]["tuple"]["items"]]
+    assert keys == ["image/encoded", ENCODED]
+    shown = show(made.folder, "--images", tmp_path / "shown", "--limit", "1")
+    assert shown.code == 0, shown.err
+    names = sorted(path.name.rpartition("-")[2] for path in (tmp_path / "shown").iterdir())
+    assert [name.partition(".")[2] for name in names] == ["jpg", "jpg.mask.png"]
+
+
+@pytest.mark.slow
+def test_labels_are_joined_too(inputs: Path, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "out", **flags(inputs, label_from="directory"))
+    found = {key: each["image/class/text"] for key, each in by_key(made).items()}
+    assert found == {"0": b"a", "1": b"b", "2": b"a", "3": b"b"}
+
+
+def test_bad_masks_are_rejections(inputs: Path, tmp_path: Path) -> None:
+    masks = inputs / "masks"
+    for name in ("missing", "twice", "cut", "other", "colored", "한강"):
+        draw(inputs / "photos" / "a" / f"{name}.jpg", seed=len(name))
+    mask(5).save(masks / "twice.png")
+    mask(6).save(masks / "twice.PNG")
+    (masks / "cut.png").write_bytes((masks / "0.png").read_bytes()[:6])
+    Image.new("L", (WIDTH, HEIGHT + 1)).save(masks / "other.png")
+    picture("RGB", HEIGHT, WIDTH).save(masks / "colored.png")
+    mask(7).save(masks / "alone.png")
+    # As macOS spells it.
+    mask(8).save(masks / f"{unicodedata.normalize('NFD', '한강')}.png")
+    options = flags(inputs, max_rejected="100%")
+    made = make_dataset(tmp_path / "out", **options)
+    assert reasons(made) == {
+        "missing.jpg": ("image", "no_partner"),
+        "twice.jpg": ("image", "several_partners"),
+        "cut.jpg": ("image", "not_an_image"),
+        "other.jpg": ("image", "mask_size"),
+        "colored.jpg": ("image", "unsupported_image"),
+        "alone.png": ("partner", "partner_without_image"),
+    }
+    details = {Path(line["path"]).name: line["detail"] for line in made.rejected}
+    assert details["cut.jpg"].startswith("the mask 'cut.png': ")
+    assert by_key(made).keys() == {"0", "1", "2", "3", "한강"}
+    assert made.ledger == {
+        "images_matched": 10,
+        "records_written": 5,
+        "images_rejected": 5,
+        "partners_matched": 11,
+        "partners_used": 8,
+        "partners_unmatched": 1,
+        "partners_rejected": 2,
+    }
+    line = "partners 11 matched = 8 used + 1 without an image + 2 rejected"
+    planned = plan(output=tmp_path / "planned", **options)
+    assert line in planned.out, planned.err
+
+
+def test_masks_are_turned_and_resized_with_their_image(inputs: Path, tmp_path: Path) -> None:
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    turned = picture("RGB", HEIGHT, WIDTH)
+    (inputs / "photos" / "a" / "turned.jpg").write_bytes(saved(turned, "JPEG", exif=tags))
+    upright = mask(9).transpose(Image.Transpose.ROTATE_270)
+    upright.save(inputs / "masks" / "turned.png")
+    kept = by_key(make_dataset(tmp_path / "kept", **flags(inputs)), decode=True)["turned"]
+    assert kept["image/encoded"].shape == (HEIGHT, WIDTH, 3)
+    assert kept[ENCODED][:, :, 0].tolist() == indices(9).tolist()
+    options = flags(inputs, exif_orientation="apply", resize="shorter=6")
+    made = by_key(make_dataset(tmp_path / "made", **options), decode=True)["turned"]
+    small = upright.resize((6, 8), Image.Resampling.NEAREST)
+    assert made["image/encoded"].shape == (8, 6, 3)
+    assert made[ENCODED][:, :, 0].tolist() == np.asarray(small).tolist()
+
+
+LAYOUT = """\
+images:
+  right: {inputs}/right/*.jpg
+masks:
+  hand: ["{inputs}/masks/[01].png", "{inputs}/masks/[23].png"]
+features:
+  image: image.bytes
+  image/filename: image.path
+  right: images.right.bytes
+  right/format: images.right.format
+  right/path: images.right.path
+  hand: masks.hand.bytes
+"""
+
+
+def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> None:
+    for number in range(4):
+        draw(inputs / "right" / f"{number}.jpg", seed=10 + number)
+    layout = tmp_path / "stereo.yaml"
+    layout.write_text(LAYOUT.replace("{inputs}", str(inputs)))
+    options = {**flags(inputs, layout=layout, resize="8x6"), "masks": None}
+    made = make_dataset(tmp_path / "out", **options)
+    check_sound(made.folder)
+    for key, record in by_key(made, decode=True).items():
+        assert record["right"].shape == record["image"].shape == (6, 8, 3)
+        assert not np.array_equal(record["right"], record["image"])
+        assert (record["right/format"], record["right/path"]) == (b"jpeg", f"{key}.jpg".encode())
+        small = mask(int(key), has_palette=False).resize((8, 6), Image.Resampling.NEAREST)
+        assert record["hand"][:, :, 0].tolist() == np.asarray(small).tolist()
+    assert made.ledger["partners_used"] == 8
+    (inputs / "right" / "3.jpg").write_bytes(b"no image")
+    again = make_dataset(tmp_path / "again", max_rejected="100%", **options)
+    assert reasons(again) == {"3.jpg": ("image", "not_an_image")}
+    assert again.rejected[0]["detail"].startswith("its file of images.right '3.jpg': ")
+
+
+def test_a_dataset_with_masks_is_not_reused_and_says_so(
+    inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = make_dataset(tmp_path / "base" / "out", **flags(inputs))
+    again = convert(output=base.folder, **flags(inputs))
+    assert "up to date" in again.out
+    changed = inputs / "masks" / "0.png"
+    mask(11).save(changed)
+    os.utime(changed, ns=(1, 1))
+    ran = convert(output=tmp_path / "new" / "out", reuse=base.folder, **flags(inputs))
+    assert ran.code == 0 and "has no effect: --masks is given" in caplog.text
+    fresh = make_dataset(tmp_path / "fresh" / "out", **flags(inputs))
+    assert digests(tmp_path / "new" / "out") == digests(fresh.folder)
+    assert by_key(fresh, decode=True)["0"][ENCODED][:, :, 0].tolist() == indices(11).tolist()
+    replaced = convert(output=base.folder, **flags(inputs))
+    assert replaced.code != 0
+
+
+@pytest.mark.slow
+def test_a_dataset_without_masks_may_reuse_one_with_them(inputs: Path, tmp_path: Path) -> None:
+    base = make_dataset(tmp_path / "base", **flags(inputs))
+    plain = {**flags(inputs, label_from="none", key="stem"), "masks": None}
+    ran = convert(output=tmp_path / "reused" / "out", reuse=base.folder, **plain)
+    assert "reused   4 images" in ran.out, ran.err
+    fresh = make_dataset(tmp_path / "fresh" / "out", **plain)
+    assert digests(tmp_path / "reused" / "out") == digests(fresh.folder)
+
+
+@pytest.mark.slow
+def test_exact_duplicates_are_dropped_with_their_masks(inputs: Path, tmp_path: Path) -> None:
+    draw(inputs / "photos" / "a" / "copy.jpg", seed=0)
+    mask(0).save(inputs / "masks" / "copy.png")
+    made = make_dataset(tmp_path / "out", **flags(inputs, dedupe="drop", max_rejected="100%"))
+    assert reasons(made) == {"copy.jpg": ("image", "duplicate_image")}
+    assert (made.ledger["partners_used"], made.ledger["partners_rejected"]) == (4, 1)
+
+
+@pytest.mark.slow
+def test_keys_leave_masks_out(inputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys.txt").write_text("1\n3\n")
+    made = make_dataset(tmp_path / "out", **flags(inputs, keys=tmp_path / "keys.txt"))
+    assert by_key(made).keys() == {"1", "3"}
+    assert (made.ledger["partners_used"], made.ledger["partners_left_out"]) == (2, 2)
+
+
+@pytest.mark.slow
+def test_masks_in_a_bucket(inputs: Path, tmp_path: Path, gcs: GcsServer) -> None:
+    gcs.make_bucket("photos")
+    gcs.put_folder("photos", "in/", inputs)
+    local = make_dataset(tmp_path / "local", **flags(inputs))
+    globs = {"images": "gs://photos/in/photos/*/*.jpg", "masks": "gs://photos/in/masks/*.png"}
+    made = make_dataset(tmp_path / "remote", **globs)
+    assert [made.folder.joinpath(name).read_bytes() for name in made.shards()] == [
+        local.folder.joinpath(name).read_bytes() for name in local.shards()
+    ]
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        ({"masks": "{in}/masks/*.tif"}, "no file matches --masks"),
+        ({"masks": "{in}/photos/a/*.jpg"}, "both match"),
+        ({"key": "path"}, "has the key of an image: images have keys like 'a/0.jpg'"),
+        ({"key": "uri"}, "--key uri cannot be used with --masks"),
+        ({"images": None, "labels": "{in}/l.csv"}, "--masks needs --images GLOB"),
+        ({"layout": "{in}/plain.yaml"}, "has no feature with the source mask.bytes"),
+        ({"layout": "{in}/mask.yaml", "masks": None}, "give --masks GLOB"),
+    ],
+)
+def test_mistakes(more: Mapping[str, Any], message: str, inputs: Path, tmp_path: Path) -> None:
+    (inputs / "plain.yaml").write_text("features: {image: image.bytes}")
+    (inputs / "mask.yaml").write_text("features: {image: image.bytes, mask: mask.bytes}")
+    (inputs / "l.csv").write_text("image_uri,label\nphotos/a/0.jpg,cat\n")
+    given = {
+        name: value.replace("{in}", str(inputs)) if isinstance(value, str) else value
+        for name, value in {**flags(inputs), **more}.items()
+    }
+    ran = convert(output=tmp_path / "out", **given)
+    assert ran.code == 2 and message in ran.error()
+
+
+def test_records_of_datasets_have_no_masks(inputs: Path, tmp_path: Path) -> None:
+    plain = {**flags(inputs, label_from="none"), "masks": None}
+    made = make_dataset(tmp_path / "base", **plain)
+    ran = convert(output=tmp_path / "out", **flags(inputs, images=made.folder))
+    assert ran.code == 2 and "--masks cannot be used with --images" in ran.error()
+
+
+@pytest.mark.slow
+def test_masks_of_records_are_left_out(inputs: Path, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "base", **flags(inputs))
+    ran = convert(images=made.folder, output=tmp_path / "out")
+    assert ran.code == 0 and f"{ENCODED} of {made.folder}" in ran.out
+    assert ENCODED not in {each["name"] for each in Dataset(tmp_path / "out").manifest["features"]}
+
+
+@pytest.mark.slow
+def test_verify_checks_masks(inputs: Path, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "out", **flags(inputs))
+    [shard] = [made.folder / name for name in made.shards()]
+    data = shard.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    record = data[12 : 12 + length]
+    at = record.rindex(b"IDAT") + 4
+    damaged = record[:at] + bytes([record[at] ^ 0xFF]) + record[at + 1 :]
+    crc = masked_crc32c(damaged).to_bytes(4, "little")
+    shard.write_bytes(data[:12] + damaged + crc + data[16 + length :])
+    ran = verify(made.folder)
+    assert ran.code != 0 and "the mask (mask.bytes) is corrupt_image" in ran.out + ran.err
+
+
+@pytest.mark.slow
+def test_workers_write_the_same_bytes(inputs: Path, tmp_path: Path) -> None:
+    one = make_dataset(tmp_path / "one" / "out", **flags(inputs, num_shards=2))
+    two = make_dataset(tmp_path / "two" / "out", **flags(inputs, num_shards=2, workers=2))
+    assert digests(one.folder) == digests(two.folder)
+
+
+@pytest.mark.slow
+def test_load_decodes_masks(inputs: Path, tmp_path: Path) -> None:
+    from pipeline.read import load
+
+    made = make_dataset(tmp_path / "out", **flags(inputs))
+    for record in load(made.folder, "train").as_numpy_iterator():
+        key = Path(record["image/filename"].decode()).stem
+        assert record[ENCODED].tolist() == indices(int(key))[:, :, None].tolist()
+    pairs = load(made.folder, "train", as_supervised=True, image_size=(24, 32), batch_size=4)
+    [(images, masks)] = pairs.as_numpy_iterator()
+    assert images.shape == (4, 24, 32, 3) and masks.shape == (4, 24, 32, 1)
+    assert set(masks.flat) <= {*range(5), 255}
+    assert Image.open(io.BytesIO(next(iter(by_key(made).values()))[ENCODED])).mode == "L"
