@@ -19,6 +19,8 @@ RAI = "rai:"
 
 _AGENTS = ("creator", "publisher")
 _DATES = ("datePublished", "dateCreated", "dateModified")
+# The specification and its checker spell it in two ways; the checker wants dates: start and end.
+_TIME_FRAMES = ("dataCollectionTimeFrame", "dataCollectionTimeframe")
 _OTHERS = ("keywords", "inLanguage", "sameAs", "sdLicense")
 
 # Properties that are filled from elsewhere, and from where.
@@ -46,9 +48,7 @@ _RAI_NAMES = (
     "dataCollection",
     "dataCollectionMissingData",
     "dataCollectionRawData",
-    # The specification and its checker spell it in two ways.
-    "dataCollectionTimeFrame",
-    "dataCollectionTimeframe",
+    *_TIME_FRAMES,
     "dataCollectionType",
     "dataImputationProtocol",
     "dataLimitations",
@@ -135,7 +135,7 @@ def _item(name: str, item: Any) -> str | dict[str, str]:
         raise PropertiesError(f"{name!r} must be a text or a list of texts")
     if not item.strip():
         raise PropertiesError(f"{name!r} has an empty value")
-    if name in _DATES:
+    if name in _DATES or name.removeprefix(RAI) in _TIME_FRAMES:
         _check_date(name, item)
     return {"@type": "sc:Person", "name": item} if name in _AGENTS else item
 

@@ -61,6 +61,7 @@ def test_json_is_the_same_and_stays_it() -> None:
         ("rai:dataBias: x", "did you mean rai:dataBiases"),
         ("datepublished: x", "did you mean datePublished"),
         ("datePublished: soon", "'soon', which is not a date such as"),
+        ("rai:dataCollectionTimeframe: 2020 to 2021", "is not a date such as"),
         ("creator: []", "'creator' has no value"),
         ("creator:", "'creator' has an empty value"),
         ("keywords: [[a]]", "'keywords' must be a text or a list of texts"),
