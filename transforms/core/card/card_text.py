@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.card.dataset_card import Card, is_address
 from transforms.core.card.licenses import hub_license
-from transforms.core.features.feature_sources import Role
+from transforms.core.features.feature_sources import MASK, Role
 from transforms.core.features.layouts import Feature
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.shown_text import format_bytes, printable
@@ -132,6 +132,8 @@ def _task(features: Sequence[Feature]) -> str:
         return ""
     if Role.COORDINATE in roles:
         return "object-detection"
+    if any(feature.source.startswith(f"{MASK}.") for feature in features):
+        return "image-segmentation"
     return "image-classification" if roles & {Role.CLASS_ID, Role.CLASS_TEXT} else ""
 
 

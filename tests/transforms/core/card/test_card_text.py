@@ -8,7 +8,7 @@ import yaml
 
 from transforms.core.card.card_text import DatasetContent, SplitContent, card_text
 from transforms.core.card.dataset_card import Card
-from transforms.core.features.layouts import LAYOUTS, Feature
+from transforms.core.features.layouts import LAYOUTS, MASK_FEATURES, Feature
 
 SPLITS = [
     SplitContent("train", 3, 2, 2_000, {"cat": 2, "dog": 1}),
@@ -62,6 +62,7 @@ def test_the_task_is_that_of_the_layout() -> None:
     assert task(image) is None
     assert task(image, Feature.of_source("label", "label.id")) == ["image-classification"]
     assert task(*LAYOUTS["detection"]) == ["object-detection"]
+    assert task(*LAYOUTS["slim"], *MASK_FEATURES) == ["image-segmentation"]
     assert task(Feature("age", "csv.age", "int64")) is None
 
 
