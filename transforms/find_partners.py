@@ -30,6 +30,11 @@ class PartnerFinder:
         self.partners = partners
         self._key = key
 
+    @property
+    def globs(self) -> list[tuple[str, str]]:
+        """All globs, each with the name of its partner."""
+        return [(partner.name, glob) for partner in self.partners for glob in partner.globs]
+
     def find(self, name: str, glob: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count]:
         """Lists one glob: yields every file with its key, and their number at the end.
 

@@ -148,7 +148,9 @@ class _ReadInputFn(beam.DoFn):
         self._limit = limit
         self._looks_up = looks_up
         self._counters = {
-            name: counter(name) for name in ("images_found", "rows_read", "partners_found")
+            "images_found": counter("images_found"),
+            "partners_found": counter("partners_found"),
+            "rows_read": counter("rows_read"),
         }
 
     def process(
@@ -262,10 +264,9 @@ class ReadInputs(beam.PTransform):
         inputs += [_Input(NameRange(base.folder), False, is_base=True) for base in bases]
         sources = self._sources.sources if self._sources else ()
         inputs += [_Input(NameRange(each.folder), False, is_source=True) for each in sources]
-        for partner in self._partners.partners if self._partners else ():
-            inputs += [
-                _Input(NameRange(glob), False, partner=partner.name) for glob in partner.globs
-            ]
+        if self._partners:
+            globs = self._partners.globs
+            inputs += [_Input(NameRange(each), False, partner=name) for name, each in globs]
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
         images = self._reader.images if self._reader else None
         if runs_in_process(begin.pipeline):

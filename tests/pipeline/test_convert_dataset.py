@@ -27,6 +27,8 @@ ONLY_WHOLE = {
     # columns, types and units of the layout are inferred while labels are read
     **dict.fromkeys(("box_columns", "box_form", "box_units", "box_orientation"), "layout"),
     "label_separator": "layout",
+    # a layout's, too: ConvertDataset joins them
+    "masks": "layout",
     # rows that list the images need no FindImages: LabelImages takes them from any reader
     "allow_outside": "listed",
     # FindImages takes the cells as they are, but for what every key gets

@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.duplicates.fingerprints import MAX_IMAGES
-from transforms.core.duplicates.resolve_duplicates import ContentGroup, decide, resolve_duplicates
+from transforms.core.duplicates.resolve_duplicates import (
+    ContentGroup,
+    Decision,
+    decide,
+    resolve_duplicates,
+)
 from transforms.core.records import LabelledImage
 
 MD5 = "0" * 32
@@ -17,7 +22,12 @@ def image(key: str, label: str = "cat", split: str = "train", cells: str = "") -
 
 
 def test_a_single_image_stays() -> None:
-    assert resolve_duplicates([image("a")], md5=MD5) == (image("a"), (), 0, None)
+    assert resolve_duplicates([image("a")], md5=MD5) == Decision(image("a"))
+
+
+def test_partners_of_dropped_images_are_counted() -> None:
+    found = [image(key)._replace(partners='[["a.png",1,2],["b.png",3,4]]') for key in "abc"]
+    assert resolve_duplicates(found, md5=MD5).partners == 4
 
 
 @given(st.permutations([image("c", split="test"), image("a"), image("b")]))
