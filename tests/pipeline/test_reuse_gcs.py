@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,19 @@ def test_a_base_that_fails_or_changes_gives_the_same_bytes(
     assert line in said and BASE in said
     # The other shard is reused.
     assert ("from their records" in ran.out) == (line == SOME)
+
+
+@pytest.mark.slow
+def test_a_copied_shard_is_read_once_for_its_sha256(buckets: GcsServer) -> None:
+    """Its server copies it: a dataset with a name lists the hash of the copy."""
+    buckets.reset()
+    ran = convert(output="gs://datasets/pets/1.2.0", reuse=BASE, name="pets", **FLAGS)
+    assert ran.code == 0, ran.err
+    assert 'tfds.load("pets:1.0.0"), --output must end in pets/1.0.0' in ran.out
+    shards = [name for name in buckets.names("datasets") if name.endswith(".tfrecord")]
+    assert len(shards) == 2 and read(buckets, "in/") == 0
+    listed = json.loads(buckets.get("datasets", "pets/1.2.0/croissant.json"))["distribution"]
+    hashes = {each["@id"]: each.get("sha256") for each in listed}
+    for name in shards:
+        data = buckets.get("datasets", name)
+        assert hashes[name.rpartition("/")[2]] == hashlib.sha256(data).hexdigest()
