@@ -71,7 +71,7 @@ def print_simulation(latency_ms: int, sizes: Sequence[int]) -> bool:
         by_vcpus = simulate(images, _VCPUS, latency_ms / 1000, Costs())
         print(f"{stage_table(images, by_vcpus)}\n", flush=True)
         for each in too_long_alone(by_vcpus[_VCPUS[-1]]):
-            print(f"FAILED: {each.stage}: one worker alone for {each.alone:.0f} s\n")
+            print(f"FAILED: {each.stages}: one worker alone for {each.seconds:.0f} s\n")
             is_good = False
     return is_good
 

@@ -124,10 +124,10 @@ def _fingerprints(
     images = range(number * SHARD_IMAGES, (number + 1) * SHARD_IMAGES)
     contents = [content_hash(b"" if is_equal else str(image).encode()) for image in images]
     name = _name(number, shards)
-    return fingerprint_batches(_index(name, contents), name, MANY_BUCKETS)
+    return fingerprint_batches(index_of(name, contents), name, MANY_BUCKETS)
 
 
-def _index(name: str, contents: Sequence[str]) -> Any:
+def index_of(name: str, contents: Sequence[str]) -> Any:
     """The index of a shard with an image of each content; an empty one was not compared."""
     from transforms.core.images.check import ImageInfo
     from transforms.core.images.checked_image import CheckedImage
@@ -245,7 +245,7 @@ def _staged(number: int, count: int, output: str) -> Any:
         statistics=statistics.to_json(),
     )
     # The samples are in the first shard; the others' indexes are not read.
-    index = b"index" if number else index_bytes(_index(file, [""] * SHARD_IMAGES))
+    index = b"index" if number else index_bytes(index_of(file, [""] * SHARD_IMAGES))
     summary = dataclasses.replace(summary, index_bytes=len(index), index_crc32c=crc32c_hex(index))
     Path(output, ".staging", summary.staged_index).write_bytes(index)
     Path(output, ".staging", f"{file}.{recipe}").write_bytes(data)

@@ -22,6 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from report import markdown_table
 
 from tests.servers.listed_names import PAGE, ListedRange, in_classes, listing_rounds
+from transforms.core.rejections import MAX_LISTED
+from transforms.list_rejections import PART_LINES
+from transforms.publication import JOINED_AHEAD
 
 # Seconds in which a worker may be the only one with work.
 MAX_ALONE = 120.0
@@ -32,12 +35,19 @@ _FIRST_RATE = 5000  # reads a second that a bucket allows at first
 _DOUBLES = 1200  # seconds after which it allows twice as many
 _MAX_SHARDS = 99_999
 _SHARD_BYTES = 150_000_000
+_REJECTED = 10  # one of this many images has a line, up to the most that are listed
+_STREAMED = 100e6  # bytes a second that one stream from or to a bucket carries: assumed
+_READ_CHUNK = 8 << 20  # bytes of a request that reads a stream
+_SENT_CHUNK = 16 << 20  # bytes of a request that writes one
+_HASHES = 1_000_000  # of perceptual hashes, a sample is compared
+_LOOKED_UP = 2_800  # records that `statistics.json` lists, at most: samples, groups, pairs
+_PICTURES = 1_000  # in the report, at most
 
 
 class Costs(NamedTuple):
     """Seconds of a vCPU, measured on a core and doubled: a vCPU is half a core.
 
-    `stage_costs.py` measures `move_shard`, `publish_shard` and `total_class`.
+    `stage_costs.py` measures all from `move_shard` on.
 
     Attributes:
         list_name: to list a name in a page.
@@ -45,8 +55,16 @@ class Costs(NamedTuple):
         convert_image: to read, check, encode and write it.
         compare_image: its fingerprint, grouped and compared.
         move_shard: to move a staged shard and its index, two requests each.
-        publish_shard: in the one step that makes the manifest.
+        publish_shard: to order it, and to make its entries of the manifest.
+        prepare_shard: to list its staged files twice, and to check them.
+        finish_shard: to list its moved files, and to check them.
         total_class: to add up the totals of a class.
+        reject_line: to count a rejection, to find its part, and to write its line.
+        join_line: to copy a line of a part to `rejected.jsonl`.
+        find_line: to pass a line in search of rejections for the report.
+        compare_hash: to compare a perceptual hash with those that are like it.
+        look_up: to read an index for the records that `statistics.json` lists.
+        line_bytes: of a line.
         image_bytes: of an image.
     """
 
@@ -56,7 +74,15 @@ class Costs(NamedTuple):
     compare_image: float = 16e-6
     move_shard: float = 8.2e-3
     publish_shard: float = 92e-6
+    prepare_shard: float = 420e-6
+    finish_shard: float = 200e-6
     total_class: float = 0.7e-6
+    reject_line: float = 50e-6
+    join_line: float = 1.1e-6
+    find_line: float = 3.3e-6
+    compare_hash: float = 22e-6
+    look_up: float = 3.1e-3
+    line_bytes: int = 120
     image_bytes: int = 110_000
 
 
@@ -101,6 +127,18 @@ class Timed(NamedTuple):
     seconds: float
     alone: float
     bound: str
+
+
+class Alone(NamedTuple):
+    """One vCPU works, and the others wait.
+
+    Attributes:
+        stages: their names.
+        seconds: how long.
+    """
+
+    stages: str
+    seconds: float
 
 
 def run_stage(stage: Stage, vcpus: int, latency: float) -> Timed:
@@ -153,10 +191,12 @@ def stages(
         )
         for number, ranges in enumerate(rounds, 1)
     ]
-    moves = Elements(shards, costs.move_shard, 4 / _READERS)
+    lines = min(MAX_LISTED, images // _REJECTED)
+    parts = max(1, -(-lines // PART_LINES))
     return [
         *found,
         Stage("join and plan", (Elements(bundles, of_bundle * costs.join_name),)),
+        Stage("write rejected lines", (Elements(parts, lines / parts * costs.reject_line, 2),)),
         Stage("add up totals", (Elements(16, classes * bundles / 16 * costs.total_class),)),
         Stage("totals of all", (Elements(1, 16 * classes * costs.total_class),)),
         Stage(
@@ -164,10 +204,43 @@ def stages(
             (Elements(shards, of_shard * costs.convert_image, 5, of_shard / _READERS),),
         ),
         Stage("find duplicates", (Elements(bundles, of_bundle * costs.compare_image),)),
-        Stage("check and describe", (Elements(1, shards * costs.publish_shard, 700 / _READERS),)),
-        Stage("move shards", (moves,)),
-        Stage("manifest", (Elements(1, shards * 50e-6, 20),)),
+        *_published(shards, min(images, _HASHES), lines, parts, costs),
+    ]
+
+
+def _published(shards: int, hashes: int, lines: int, parts: int, costs: Costs) -> list[Stage]:
+    """The stages after the last shard, of which one worker does most alone.
+
+    Args:
+        shards: of the dataset.
+        hashes: that are compared.
+        lines: of `rejected.jsonl`.
+        parts: of it.
+        costs: of the elements.
+    """
+    # Data, index and sidecar of a shard are objects; a listing asks for one page after the other.
+    pages = 3 * shards / PAGE
+    looked_up = min(_LOOKED_UP, shards)
+    streamed = lines * costs.line_bytes
+    # Several parts are read while others are sent in chunks.
+    joined = lines * costs.join_line + streamed / _STREAMED
+    at_once = max(1.0, JOINED_AHEAD / (PART_LINES * costs.line_bytes))
+    joins = parts / at_once + streamed / _SENT_CHUNK
+    found = lines * costs.find_line + streamed / _STREAMED
+    listed = 2 / 3 * shards * costs.finish_shard + _PICTURES * costs.convert_image
+    reads = 2 / 3 * pages + streamed / _READ_CHUNK + _PICTURES / _READERS
+    described = hashes * costs.compare_hash + looked_up * costs.look_up
+    return [
+        Stage(
+            "check and describe",
+            (Elements(1, shards * costs.publish_shard + described, 2 * looked_up / _READERS),),
+        ),
+        Stage("join rejected.jsonl", (Elements(1, joined, joins),)),
+        Stage("prepare the folder", (Elements(1, shards * costs.prepare_shard, 2 * pages + 20),)),
+        Stage("move shards", (Elements(shards, costs.move_shard, 4 / _READERS),)),
+        Stage("manifest", (Elements(1, shards * costs.finish_shard, pages + 20),)),
         Stage("remove staging", (Elements(shards, costs.move_shard / 4, 1 / _READERS),)),
+        Stage("report", (Elements(1, listed + found, reads),)),
     ]
 
 
@@ -189,19 +262,44 @@ def bucket_seconds(reads: int) -> float:
     return seconds + reads / rate
 
 
-def too_long_alone(timed: Sequence[Timed]) -> list[Timed]:
-    """The stages in which one worker works alone for too long, although there are others."""
-    return [each for each in timed if each.alone > MAX_ALONE]
+def stretches_alone(timed: Sequence[Timed]) -> list[Alone]:
+    """The stretches in which one vCPU works and all others wait, one for each stage at least.
+
+    Stages that follow each other without work for others are one stretch.
+    """
+    found: list[Alone] = []
+    was_whole = False
+    for each in timed:
+        is_whole = each.alone == each.seconds > 0
+        if is_whole and was_whole:
+            last = found.pop()
+            found.append(Alone(f"{last.stages}, {each.stage}", last.seconds + each.alone))
+        else:
+            found.append(Alone(each.stage, each.alone))
+        was_whole = is_whole
+    return found
+
+
+def too_long_alone(timed: Sequence[Timed]) -> list[Alone]:
+    """The stretches in which one worker works alone for too long, although there are others."""
+    return [each for each in stretches_alone(timed) if each.seconds > MAX_ALONE]
 
 
 def stage_table(images: int, by_vcpus: dict[int, list[Timed]]) -> str:
-    """The seconds of each stage at each number of vCPUs, and what bounds it with the most."""
+    """The seconds of each stage at each number of vCPUs, and what bounds it with the most.
+
+    Then those of all stages, and of the longest stretch that one worker does alone.
+    """
     rows = []
+    several = [times for vcpus, times in by_vcpus.items() if vcpus > 1]
     for number, timed in enumerate(next(iter(by_vcpus.values()))):
         every = [times[number] for times in by_vcpus.values()]
         rows.append([timed.stage, *(f"{each.seconds:,.1f}" for each in every), every[-1].bound])
     total = [f"{sum(each.seconds for each in times):,.0f}" for times in by_vcpus.values()]
     rows.append(["**all stages**", *total, ""])
+    alone = [max(stretches_alone(times), key=lambda each: each.seconds) for times in several]
+    seconds = ["-"] * (len(by_vcpus) - len(alone)) + [f"{each.seconds:,.1f}" for each in alone]
+    rows.append(["**one worker alone, longest**", *seconds, alone[-1].stages if alone else ""])
     rows.append(["a bucket's reads", *(f"{bucket_seconds(images):,.0f}" for _ in by_vcpus), ""])
     header = [f"{images:,} images", *(f"{vcpus} vCPU" for vcpus in by_vcpus), "bound by"]
     return markdown_table(header, rows)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # What a record is described by, see `_record`.
-_COLUMNS = ("key", "path", "split", "label", "length", "content", "source_content")
+DESCRIBED = ("key", "path", "split", "label", "length", "content", "source_content")
 
 Wanted = tuple[str, int | str]
 """A record: the name of its shard, and its number or its key there."""
@@ -172,7 +172,7 @@ class DatasetDescriber:
     def _index(self, file: str) -> pa.Table:
         if held := holdout_of(file):
             return holdout_index(self.holdouts[held[0]], held[1])
-        index = read_written_index(self._output, self._shards[file], _COLUMNS)
+        index = read_written_index(self._output, self._shards[file], DESCRIBED)
         if index is None:
             path = join(self._output, index_file(file))
             raise FileNotFoundError(errno.ENOENT, "the index of a shard is gone", path)
@@ -183,7 +183,7 @@ def _record(index: pa.Table, number: int, file: str, offset: int) -> dict[str, A
     """A record as `statistics.json` names it."""
     # One value of each column: a slice of the table would take ten times as long.
     key, path, split, label, length, content, source = (
-        index.column(name)[number].as_py() for name in _COLUMNS
+        index.column(name)[number].as_py() for name in DESCRIBED
     )
     content = content if source is None else source
     return {

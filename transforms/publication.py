@@ -101,7 +101,8 @@ class Publication:
         is_published = changes.has_content(small[-1])
         if not self._overwrite and not is_published:
             self._check_unpublished(changes)
-        left = check_output(self._output, read_manifest(join(self._output, MANIFEST)), keep)
+        former = read_manifest(join(self._output, MANIFEST))
+        left = check_output(self._output, former, keep, changes.staged_names())
         # A run that was taken over must not publish its staged files any more.
         is_other = partial(is_source, shards=ours, attempt=attempt)
         changes.remove(f"{STAGING}/{name}" for name in left.staged if is_other(name))

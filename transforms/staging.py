@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.dataset.image_file_names import image_file
@@ -44,8 +44,12 @@ class Staging(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-def read_staging(output: str) -> Staging:
+def read_staging(output: str, staged: Sequence[str] | None = None) -> Staging:
     """Reads the staging folder and checks its content; changes nothing.
+
+    Args:
+        output: the folder.
+        staged: the names in its staging folder, if they are known.
 
     Raises:
         ForeignNameError: it has, or one of its files names, a file that this tool never writes.
@@ -53,7 +57,8 @@ def read_staging(output: str) -> Staging:
         OSError: it cannot be read.
     """
     staging, storage = join(output, STAGING), storage_of(output)
-    staged = storage.staged_names(staging)
+    if staged is None:
+        staged = storage.staged_names(staging)
     names: set[str] = set()
     if SMALL in staged:
         path = join(staging, SMALL)
@@ -86,13 +91,19 @@ def listed_files(manifest: Mapping[str, Any]) -> set[str]:
     return {REPORT, *manifest["files"], *(entry["file"] for entry in entries)}
 
 
-def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterable[str]) -> Staging:
+def check_output(
+    output: str,
+    manifest: Mapping[str, Any] | None,
+    extra: Iterable[str],
+    staged: Sequence[str] | None = None,
+) -> Staging:
     """Checks all files that a run will remove or replace, before it does so.
 
     Args:
         output: the folder.
         manifest: of the dataset in it, or None.
         extra: further files that the run will write, by their paths below the folder.
+        staged: see `read_staging`.
 
     Returns:
         the files of earlier runs, including the dataset in the folder.
@@ -102,7 +113,7 @@ def check_output(output: str, manifest: Mapping[str, Any] | None, extra: Iterabl
             file there is a folder, or in place of a folder a link.
         ManifestError: the manifest of the existing dataset was edited.
     """
-    staging = read_staging(output)
+    staging = read_staging(output, staged)
     if manifest is not None:
         check_digest(manifest, join(output, MANIFEST))
         staging = staging._replace(names=staging.names | listed_files(manifest))

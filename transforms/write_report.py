@@ -194,13 +194,15 @@ def read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) 
             return found
         for line in stored_lines(path, listed["bytes"]):
             # Millions of lines may have a reason of which enough are found.
-            if not any(word in line for reason, word in words.items() if wanted[reason]):
+            if not any(map(line.__contains__, words.values())):
                 continue
             rejection = _rejection(parse_json(line))
             if wanted.get(rejection.reason, 0):
                 wanted[rejection.reason] -= 1
                 left -= 1
                 found.append(rejection)
+                if not wanted[rejection.reason]:
+                    words.pop(rejection.reason)
             if not left:
                 break
     except (OSError, TypeError, ValueError) as error:

@@ -9,7 +9,7 @@ import pytest
 import scale
 import simulation
 from scale_memory import CASES, measure
-from simulation import Elements, Stage, run_stage
+from simulation import Elements, Stage, Timed, run_stage
 
 from tests.marks import rest_slow
 
@@ -72,6 +72,29 @@ def test_a_stage_that_one_worker_does_alone_is_reported(
     monkeypatch.setattr(simulation, "MAX_ALONE", 0.5)
     assert scale.main(["--part", "simulation", "--share", "0.01"]) == 1
     assert "FAILED: list, round 1: one worker alone for" in capsys.readouterr().out
+
+
+def test_stages_that_one_worker_does_in_a_row_are_added_up() -> None:
+    timed = [
+        Timed("write", 9.0, 1.0, "vCPUs"),
+        Timed("check", 70.0, 70.0, "largest element"),
+        Timed("join", 60.0, 60.0, "largest element"),
+        Timed("move", 90.0, 80.0, "largest element"),
+        Timed("manifest", 50.0, 50.0, "largest element"),
+    ]
+    stretches = [("write", 1.0), ("check, join", 130.0), ("move", 80.0), ("manifest", 50.0)]
+    assert simulation.stretches_alone(timed) == stretches
+    assert simulation.too_long_alone(timed) == [("check, join", 130.0)]
+
+
+@pytest.mark.slow
+def test_no_stage_of_100_million_images_is_bound_by_one_worker() -> None:
+    """With the measured costs: the table in `docs/scale.md` is that of these numbers."""
+    by_vcpus = simulation.simulate(100_000_000, (1, 8, 32, 200, 800), 0.03, simulation.Costs())
+    for vcpus in (8, 800):
+        assert simulation.too_long_alone(by_vcpus[vcpus]) == []
+    table = simulation.stage_table(100_000_000, by_vcpus)
+    assert table in (ROOT / "docs" / "scale.md").read_text("utf-8")
 
 
 def test_a_bucket_allows_more_reads_after_a_while() -> None:

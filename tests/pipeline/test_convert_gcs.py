@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -131,6 +132,10 @@ def test_workers_move_each_shard_with_two_requests(
     assert published(buckets) == here
     shards = sorted(name for name in here if name.endswith(".tfrecord"))
     assert len(shards) == 6
+    # Each page of a listing waits for the one before: the worker that prepares asks for two.
+    targets = [unquote(target) for _, target in buckets.log() if "/b/datasets/o?" in target]
+    listed = Counter(re.findall(r"prefix=([^&]*)", " ".join(targets)))
+    assert listed <= Counter({"flowers/": 5, "flowers/.staging/": 3})
     # The report reads the finished shards.
     log = [(method, unquote(target)) for method, target in buckets.log() if "media" not in target]
     requests = [(method, target.partition("?")[0]) for method, target in log]

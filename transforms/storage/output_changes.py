@@ -23,6 +23,7 @@ from transforms.storage.files import join, storage_of
 from transforms.storage.gcs.gcs_retry import throttling_counted
 from transforms.storage.gcs.gcs_storage import GcsStorage
 from transforms.storage.interface import Storage
+from transforms.storage.output_folders import check_staged
 
 
 class Put(NamedTuple):
@@ -69,6 +70,10 @@ class OutputChanges:
         Raises:
             OSError: another run took the output over.
         """
+
+    def staged_names(self) -> list[str]:
+        """All files in the staging folder, see `Storage.staged_names`."""
+        return self._storage.staged_names(join(self.output, STAGING))
 
     def exists(self, name: str) -> bool:
         """Whether a file is there."""
@@ -239,6 +244,14 @@ class BucketChanges(OutputChanges):
 
     def _taken_over(self) -> OSError:
         return OSError(f"another run took over --output {self.output}; this one stops")
+
+    def staged_names(self) -> list[str]:
+        # The folder is listed already: one page of it follows the other.
+        inside = f"{STAGING}/"
+        there = sorted(name for name in self._there if name.startswith(inside))
+        names = [name.removeprefix(inside) for name in there]
+        check_staged(join(self.output, STAGING), names)
+        return names
 
     def exists(self, name: str) -> bool:
         return name in self._there

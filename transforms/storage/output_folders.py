@@ -29,8 +29,7 @@ class OutputFolders(abc.ABC):
             ForeignNameError: a file is not one that this tool writes there.
         """
         names = self.names_below(staging)
-        if foreign := [name for name in names if not is_staged(name)]:
-            raise foreign_name(f"{staging}/{foreign[0]}")
+        check_staged(staging, names)
         return names
 
     def remove_staging(self, staging: str) -> None:
@@ -66,6 +65,16 @@ class OutputFolders(abc.ABC):
             ForeignNameError: one is.
         """
         return
+
+
+def check_staged(staging: str, names: Iterable[str]) -> None:
+    """Checks the names of the files below a staging folder, relative to it.
+
+    Raises:
+        ForeignNameError: a file is not one that this tool writes there.
+    """
+    if foreign := [name for name in names if not is_staged(name)]:
+        raise foreign_name(f"{staging}/{foreign[0]}")
 
 
 def foreign_name(path: str) -> ForeignNameError:

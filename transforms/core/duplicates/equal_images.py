@@ -41,7 +41,7 @@ _MAX_HELD = 3
 _WINDOW = 100
 
 # The first image of each content in each split, and the number of these images.
-_HASHED = np.dtype(
+HASHED = np.dtype(
     [("content", "<u8"), ("hash", "<u8"), ("file", "<u4"), ("record", "<u4"), ("images", "<u4")]
 )
 
@@ -189,7 +189,7 @@ class _Bucket:
             )
 
     def hashes(self) -> Any:
-        """As `_HASHED`: the first image of each content and split represents all of them."""
+        """As `HASHED`: the first image of each content and split represents all of them."""
         has_hash = self._rows["has_hash"] > 0
         rows, file = self._rows[has_hash], self._file[has_hash]
         splits = self._splits[file]
@@ -199,7 +199,7 @@ class _Bucket:
         is_first = np.ones(len(rows), bool)
         is_first[1:] = (content[1:] != content[:-1]) | (splits[1:] != splits[:-1])
         starts = np.flatnonzero(is_first)
-        hashes = np.zeros(len(starts), _HASHED)
+        hashes = np.zeros(len(starts), HASHED)
         for name in ("content", "hash", "record"):
             hashes[name] = rows[name][starts]
         hashes["file"] = file[starts]
@@ -298,9 +298,9 @@ def find_near(
             smallest: a fair sample, and the same in every run.
     """
     files: dict[str, int] = {}
-    parts = [np.zeros(0, _HASHED)]
+    parts = [np.zeros(0, HASHED)]
     for bucket in buckets:
-        hashes = unpack(bucket.hashes, _HASHED).copy()
+        hashes = unpack(bucket.hashes, HASHED).copy()
         numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
         hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
         parts.append(_sample(hashes, max(images, held), max_compared))
