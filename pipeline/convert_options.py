@@ -75,6 +75,7 @@ class ConvertOptions(TypedDict, total=False):
     color: Literal["keep", "rgb", "gray"] | None
     quality: int | None
     exif_orientation: Literal["keep", "apply"] | None
+    depth: int | None
     strip_metadata: bool
     # embeddings
     model: PathText | None

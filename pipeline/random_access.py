@@ -13,7 +13,7 @@ from transforms.core.arguments import path_text, truth
 from transforms.core.examples.record_values import RecordParser
 from transforms.core.features.layouts import Feature
 from transforms.core.images.image_limits import DEFAULT_LIMITS, Limits
-from transforms.core.images.pixel_options import stored_shape
+from transforms.core.images.pixel_options import stored_depth, stored_shape
 from transforms.core.index.record_index import RecordIndexError
 from transforms.core.planning.keys import nfc
 from transforms.core.rejections import RejectedImageError
@@ -39,9 +39,9 @@ class Records:
             output: the folder of a dataset, local or `gs://`; not one with `--compression gzip`.
             split: one of its splits, slices of them, or several, as for `load`: `train`,
                 `train[:10%]`, `train+validation`, `all`.
-            decode: images to uint8 `[height, width, 3]` (1 channel after `--color gray`; of an
-                animation, the first frame), packed arrays to their dtype and shape. Otherwise
-                both stay bytes.
+            decode: images to uint8 `[height, width, 3]` (uint16 after `--depth 16`; 1 channel after
+                `--color gray`; of an animation, the first frame), packed arrays to their dtype and
+                shape. Otherwise both stay bytes.
 
         Raises:
             UsageError: there is no finished dataset, no such split or slice, or no index that can
@@ -61,6 +61,7 @@ class Records:
         self._parser = RecordParser(
             tuple(map(Feature.from_manifest, manifest["features"])),
             channels=stored_shape(options)[2],
+            depth=stored_depth(options),
             limits=Limits(
                 max_pixels=options.get("max_pixels") or DEFAULT_LIMITS.max_pixels,
                 max_bytes=options.get("max_bytes") or DEFAULT_LIMITS.max_bytes,

@@ -21,7 +21,7 @@ from transforms.core.dataset.tfds_metadata import supervised_keys
 from transforms.core.features.feature_sources import SIZES, Role
 from transforms.core.features.layouts import Feature
 from transforms.core.images.check import import_tensorflow
-from transforms.core.images.pixel_options import stored_shape
+from transforms.core.images.pixel_options import stored_depth, stored_shape
 from transforms.core.labels.vocabulary import parse_labels
 from transforms.storage.files import join, storage_of
 
@@ -83,9 +83,9 @@ def load(
         drop_remainder: whether to leave out a last batch with fewer records.
         image_size: height and width that images are resized to, bilinear, and masks by nearest
             neighbours; one number for squares.
-        decode: images to uint8 `[height, width, 3]` (1 channel after `--color gray`; of an
-            animation, the first frame), masks to uint8 `[height, width, 1]`, packed arrays to their
-            dtype and shape. Otherwise all stay bytes.
+        decode: images to uint8 `[height, width, 3]` (uint16 after `--depth 16`; 1 channel after
+            `--color gray`; of an animation, the first frame), masks to uint8 `[height, width, 1]`,
+            packed arrays to their dtype and shape. Otherwise all stay bytes.
         shuffle: whether to read files and records in a different order in each epoch.
         shuffle_buffer: records that are shuffled among each other; None is 1000.
         seed: of the shuffling; the same seed gives the same epochs.
@@ -141,7 +141,8 @@ def load(
     else:
         count = sum(each.take for each in ranges)
         records = records.apply(tf.data.experimental.assert_cardinality(count))
-    parser = _Parser(tf, features, stored_shape(manifest["options"]), size, decode)
+    options = manifest["options"]
+    parser = _Parser(tf, features, stored_shape(options), size, decode, stored_depth(options))
     examples = records.map(parser.parse, num_parallel_calls=tf.data.AUTOTUNE)
     if keys is not None:
         examples = examples.map(lambda example: (example[keys[0]], example[keys[1]]))
@@ -297,8 +298,10 @@ class _Parser:
         stored: _ImageShape,
         image_size: tuple[int, int] | None,
         decode: bool,
+        depth: int,
     ) -> None:
         self._tf = tf
+        self._depth = depth
         self._spec = {feature.name: self._spec_of(feature) for feature in features}
         images = (Role.IMAGE, Role.FURTHER_IMAGE)
         self._images = [f.name for f in features if decode and f.role in images]
@@ -347,7 +350,7 @@ class _Parser:
         tf = self._tf
         *size, channels = self._stored
         # With `channels` given, TensorFlow refuses a WebP with alpha and a gray JPEG XL.
-        image = tf.io.decode_image(data, expand_animations=False)
+        image = self._decoded(data)
         found = tf.shape(image)[-1]
         # Most images need no copy.
         image = tf.case(
@@ -355,10 +358,24 @@ class _Parser:
                 (found == channels, lambda: image),
                 (found >= 3, lambda: image[..., :channels]),
             ],
-            default=lambda: tf.repeat(image[..., :1], channels, -1),
+            # `tf.repeat` takes no uint16.
+            default=lambda: tf.concat([image[..., :1]] * channels, -1),
         )
         image.set_shape((*size, channels))
         if self._image_size is None:
             return image
         resized = tf.image.resize(image, self._image_size)
-        return tf.saturate_cast(tf.round(resized), tf.uint8)
+        return tf.saturate_cast(tf.round(resized), image.dtype)
+
+    def _decoded(self, data: Any) -> Any:
+        tf = self._tf
+        if self._depth == 8:
+            return tf.io.decode_image(data, expand_animations=False)
+
+        # TensorFlow gives the same for other formats, but takes no WebP for 16 bits.
+        def widened() -> Any:
+            image = tf.io.decode_image(data, expand_animations=False)
+            return tf.cast(image, tf.uint16) * 256
+
+        is_png = tf.strings.substr(data, 0, 4) == b"\x89PNG"
+        return tf.cond(is_png, lambda: tf.io.decode_png(data, dtype=tf.uint16), widened)

@@ -11,6 +11,7 @@ from typing import Any
 from transforms.core.dataset.dataset_warnings import from_manifest, warning_lines
 from transforms.core.dataset.output_names import REJECTED
 from transforms.core.decisions import Decision, decision_lines
+from transforms.core.images.pixel_options import TO_8_BITS, stored_depth
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.rejections import help_for
 from transforms.core.shown_text import format_bytes, printable
@@ -40,7 +41,7 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     lines += ledger_lines(manifest["ledger"], written="written")
     if units := manifest["options"].get("box_units"):
         lines.append(f"boxes    read as {units} coordinates (--box_units)")
-    lines += _pixel_lines(manifest.get("pixels", {}))
+    lines += _pixel_lines(manifest.get("pixels", {}), manifest["options"])
     lines += reason_lines(manifest["rejected"], manifest["options"])
     return [*lines, *map(printable, warning_lines(from_manifest(manifest)))]
 
@@ -101,10 +102,17 @@ def _class_lines(splits: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _pixel_lines(changes: Mapping[str, int]) -> list[str]:
+def _pixel_lines(changes: Mapping[str, int], options: Mapping[str, Any]) -> list[str]:
     """The changes to the pixels; an image can be counted more than once."""
     counts = [f"{count} {name.replace('_', ' ')}" for name, count in changes.items()]
-    return [f"pixels   {', '.join(counts)}"] if counts else []
+    lines = [f"pixels   {', '.join(counts)}"] if counts else []
+    reduced = changes.get(TO_8_BITS, 0)
+    if reduced and stored_depth(options) == 8 and options.get("transcode") != "jpeg":
+        images, are = ("images", "were") if reduced > 1 else ("image", "was")
+        lines.append(
+            f"depth    {reduced} {images} of 16 bits {are} reduced to 8; --depth 16 keeps them"
+        )
+    return lines
 
 
 def reason_lines(rejected: Mapping[str, int], options: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ from transforms.core.dataset.run_counts import Gathered
 from transforms.core.dataset.tfds_metadata import tfds_files
 from transforms.core.dataset.tfx_schema import schema_text
 from transforms.core.duplicates.holdouts import Holdout
-from transforms.core.images.pixel_options import stored_shape
+from transforms.core.images.pixel_options import stored_depth, stored_shape
 from transforms.core.labels.label_decisions import label_decisions
 from transforms.core.labels.vocabulary import LabelRules, Vocabulary
 from transforms.core.planning.shards import ShardName
@@ -140,6 +140,7 @@ class DatasetFiles:
                 formats=gathered.written.statistics.formats,
                 image_shape=stored_shape(self.dataset.options),
                 card=card,
+                depth=stored_depth(self.dataset.options),
             ),
         }
         if card is not None:

@@ -23,7 +23,7 @@ from transforms.core.arguments import (
 )
 from transforms.core.dataset.image_file_names import FILES
 from transforms.core.dataset.manifest import Dataset
-from transforms.core.features.feature_sources import Needs
+from transforms.core.features.feature_sources import PIXELS, Needs
 from transforms.core.features.layout_files import parse_layout
 from transforms.core.features.layouts import (
     LAYOUTS,
@@ -31,6 +31,7 @@ from transforms.core.features.layouts import (
     is_layout_file,
     layout_features,
     needs_model,
+    stores_pixels,
     with_embedding,
     with_pixels,
 )
@@ -38,7 +39,7 @@ from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.images.check import DEFAULT_LIMITS, Limits
 from transforms.core.images.choices import CHECK_MODES, DEDUPE_MODES, EMBED_DTYPES
 from transforms.core.images.embeddings import Embedding, ModelError, is_application
-from transforms.core.images.pixel_options import Resize, given_pixels
+from transforms.core.images.pixel_options import DEPTHS, Resize, given_pixels
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
 from transforms.core.planning.staged_images import MEMORY
 from transforms.core.shown_text import first_line
@@ -90,6 +91,7 @@ class WriteDataset(beam.PTransform):
         color: str = "keep",
         quality: int | None = None,
         exif_orientation: str = "keep",
+        depth: int = 8,
         strip_metadata: bool = False,
         check: str = "full",
         max_pixels: int = DEFAULT_LIMITS.max_pixels,
@@ -128,6 +130,7 @@ class WriteDataset(beam.PTransform):
             color: `keep`, `rgb` or `gray`.
             quality: of re-encoded JPEGs, 1 to 100; None is 95.
             exif_orientation: `keep` the EXIF tag, or `apply` it to the pixels.
+            depth: bits of changed PNGs and TIFFs of 16 bits: 8 for color, or all 16.
             strip_metadata: whether image files lose GPS, EXIF, XMP, IPTC and texts, without a
                 change to their pixels.
             check: `full` or `header`.
@@ -156,7 +159,7 @@ class WriteDataset(beam.PTransform):
             max_pixels=whole_number("max_pixels", max_pixels, 1),
             max_bytes=whole_number("max_bytes", max_bytes, 1),
         )
-        self._pixels = given_pixels(transcode, resize, color, quality, exif_orientation)
+        self._pixels = given_pixels(transcode, resize, color, quality, exif_orientation, depth)
         size = self._pixels.resize
         if size and size.rule == "exact" and size.height * size.width > max_pixels:
             raise ValueError(f"resize {size} is more than max_pixels {max_pixels}")
@@ -165,6 +168,8 @@ class WriteDataset(beam.PTransform):
         self._labelled = truth("labelled", labelled)
         features = _features(layout, self._labelled)
         features = with_pixels(features, self._pixels.fixed_shape)
+        if depth == 16 and stores_pixels(features):
+            raise ValueError(f"depth 16 cannot be used with {PIXELS} of a layout: it has 8 bits")
         self._embedding = _embedding(layout, features, model, model_weights, embed_dtype)
         if self._embedding is not None:
             features = with_embedding(features, self._embedding.shape, self._embedding.dtype)
@@ -290,6 +295,8 @@ class WriteDataset(beam.PTransform):
             options["dedupe"] = self._dedupe
         if self._strips:
             options["strip_metadata"] = True
+        if self._pixels.depth == DEPTHS[0]:
+            del options["depth"]
         if (embedding := self._embedding) is not None:
             # The content of the files: their location affects no byte.
             options["model"] = embedding.digests[0] or embedding.model

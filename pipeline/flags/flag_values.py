@@ -180,6 +180,17 @@ def jpeg_quality(text: str) -> int:
     return int(text)
 
 
+def image_depth(text: str) -> int:
+    """The bits of a channel, 8 or 16.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if text not in ("8", "16"):
+        raise ValueError(f"{text!r} is neither 8 nor 16")
+    return int(text)
+
+
 def shard_number(text: str) -> int:
     """A number of shards.
 

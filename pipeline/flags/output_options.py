@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline.flags.flag_values import (
     LAYOUT_NAMES,
     at_least_one,
+    image_depth,
     jpeg_quality,
     layout_name,
     not_empty,
@@ -22,6 +23,7 @@ from transforms.core.images.image_limits import DEFAULT_LIMITS
 from transforms.core.images.pixel_options import (
     COLORS,
     DEFAULT_QUALITY,
+    DEPTHS,
     ORIENTATIONS,
     TRANSCODINGS,
     Resize,
@@ -229,6 +231,17 @@ PIXELS = (
         of_images=True,
         recorded=lambda config: config.pixels.exif_orientation,
         parameter=Parameter("EXIF orientation"),
+    ),
+    Option(
+        name="depth",
+        metavar="8|16",
+        parse=image_depth,
+        default=DEPTHS[0],
+        help="bits of changed PNGs and TIFFs of 16 bits: 8 for color, or all 16",
+        of_images=True,
+        # Without it, datasets of earlier versions are up to date.
+        recorded=lambda config: 16 if config.pixels.depth == 16 else NOT_RECORDED,
+        parameter=Parameter("Bits of images", "^(8|16)$"),
     ),
     Option(
         name="strip_metadata",

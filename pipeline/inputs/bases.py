@@ -22,7 +22,7 @@ _LOGGER = logging.getLogger(__name__)
 # The options that decide which images are accepted, and their bytes.
 _OF_PIXELS = (
     *("check", "max_pixels", "transcode", "resize", "color", "quality", "reencode"),
-    *("exif_orientation", "strip_metadata"),
+    *("exif_orientation", "strip_metadata", "depth"),
 )
 
 # The flags of options that are not flags themselves.

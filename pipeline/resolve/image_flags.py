@@ -49,7 +49,8 @@ from pipeline.resolve.split_checks import check_splits
 from pipeline.resolve.split_flags import split_source
 from transforms.copy_rejected import overlap
 from transforms.core.decisions import Decision
-from transforms.core.features.layouts import DETECTION
+from transforms.core.features.feature_sources import PIXELS
+from transforms.core.features.layouts import DETECTION, stores_pixels
 from transforms.core.features.partners import Partner
 from transforms.core.globs import glob_regex
 from transforms.core.images.pixel_options import DEFAULT_QUALITY, PixelOptions
@@ -125,6 +126,8 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
         )
     labels = _labels(images, pixels)
     found, layout = labels.files, labels.layout
+    if pixels.depth == 16 and stores_pixels(layout.features):
+        raise UsageError(f"--depth 16 cannot be used with {PIXELS} of a layout, which has 8 bits")
     config = _config(images, labels, pixels)
     config = dataclasses.replace(config, sources=source_reader(images.sources, config))
     labels.classes.check_ids(config.label_rules)
@@ -278,6 +281,8 @@ def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str)
 
 
 def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
+    if flags.depth == 16 and flags.transcode == "jpeg":
+        raise UsageError("--depth 16 cannot be used with --transcode jpeg: a JPEG has 8 bits")
     pixels = PixelOptions(
         transcode=flags.transcode,
         resize=flags.resize,
@@ -286,6 +291,7 @@ def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
         exif_orientation=flags.exif_orientation,
         # Every image is re-encoded, so the quality applies to all of them.
         reencode=flags.quality is not None and flags.transcode == "jpeg",
+        depth=flags.depth,
     )
     if flags.quality is not None and not pixels.may_write_jpeg:
         why = (

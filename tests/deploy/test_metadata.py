@@ -92,6 +92,7 @@ VALUES = {
         ["shorter=256", "longer=9", "640x480", "65500x1,never_enlarge", "shorter=1,never_enlarge"],
         ["", "256", "shorter", "shorter=0", "0x5", "5x", "1x1x1", "wide=5", "5x5,enlarge", "5 x 5"],
     ),
+    "depth": Values(["8", "16"], ["", "12", "-8", "x"]),
     "quality": Values(["1", "10", "95", "100"], ["", "0", "101", "-1", "x", "9.5"]),
     "overwrite": Values(["true", "false"], [], ["", "yes", "1"]),
     "dense_labels": Values(["true", "false"], [], ["", "yes", "1"]),

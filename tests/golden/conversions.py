@@ -152,6 +152,7 @@ CONVERSIONS = {
     "resize": Conversion({"resize": "shorter=16"}, "kinds", by_library=True),
     "never enlarged": Conversion({"resize": "longer=40,never_enlarge"}, "kinds", by_library=True),
     "gray": Conversion({"color": "gray"}, "kinds", by_library=True),
+    "depth": Conversion({"depth": 16}, "gray", by_library=True),
     "exif": Conversion({"exif_orientation": "apply"}, "kinds", by_library=True),
     "stripped": Conversion({"strip_metadata": True}, "kinds"),
     # what is said about a dataset

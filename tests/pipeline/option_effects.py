@@ -172,6 +172,14 @@ def _exif_orientation(without: Made, made: Made) -> None:
     assert _shapes(made) == {(16, 12, 3)}
 
 
+def _depth(without: Made, made: Made) -> None:
+    """The bytes stay, because nothing changes pixels; readers get all bits."""
+    for each, dtype in ((without, "uint8"), (made, "uint16")):
+        content = json.loads((each.dataset.folder / "features.json").read_text("utf-8"))
+        features = content["featuresDict"]["features"]
+        assert features["image/encoded"]["image"]["dtype"] == dtype
+
+
 def _strip_metadata(without: Made, made: Made) -> None:
     """The orientation stays, and so does every pixel."""
     assert _shapes(without) == _shapes(made) == {(12, 16, 3)}
@@ -376,6 +384,7 @@ ROWS = {
     "--color": Row("gray", _color),
     "--quality": Row(30, _quality, {"resize": "64x48"}),
     "--exif_orientation": Row("apply", _exif_orientation, {**TURNED, **DIRECTORY}),
+    "--depth": Row(16, _depth),
     "--strip_metadata": Row(True, _strip_metadata, {**TURNED, **DIRECTORY}),
     "--model": Row("{in}/small.keras", _model, {"layout": "embedding"}),
     "--model_weights": Row(

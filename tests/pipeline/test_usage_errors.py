@@ -290,6 +290,16 @@ CASES = {
     "undecodable_class_names": Case(
         ("cannot read --class_names {in}/names",), {"class_names": "{in}/names"}, {"names": b"\xff"}
     ),
+    "deep_jpegs": Case(
+        ("--depth 16 cannot be used with --transcode jpeg: a JPEG has 8 bits",),
+        {"depth": 16, "transcode": "jpeg"},
+    ),
+    "deep_pixels_of_a_layout": Case(
+        ("--depth 16 cannot be used with image.pixels of a layout, which has 8 bits",),
+        {"depth": 16, "layout": "{in}/l.yaml", "resize": "8x6", "color": "rgb"},
+        {"l.yaml": b"features: {pixels: image.pixels, label: label.id}\n"},
+    ),
+    "unknown_depth": Case(("--depth", "'12' is neither 8 nor 16"), {"depth": 12}),
     # output
     "no_bucket": Case(("--output 'gs:///out' names no bucket",), {"output": "gs:///out"}),
     "nothing_but_the_scheme": Case(("--images 'gs://' names no bucket",), {"images": "gs://"}),

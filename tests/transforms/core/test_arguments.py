@@ -62,6 +62,7 @@ WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = 
     (PixelOptions, ("keep", None, "grey"), ValueError, "color is one of"),
     (PixelOptions, ("keep", None, "gray", 0), ValueError, "quality is at least 1 and at most 100"),
     (PixelOptions, ("keep", None, "gray", 9, "yes"), ValueError, "exif_orientation is one of"),
+    (PixelOptions, ("keep", None, "gray", 9, "keep", False, "16"), ValueError, "depth is 8 or 16"),
     (Limits, (0, 1), ValueError, "max_pixels is at least 1"),
     (Limits, (1, "1MB"), TypeError, "max_bytes is an int, not the str '1MB'"),
 ]
@@ -91,6 +92,7 @@ def test_options_stay_tuples() -> None:
         "quality": 90,
         "exif_orientation": "keep",
         "reencode": False,
+        "depth": 8,
     }
     assert tuple(Limits(max_pixels=2, max_bytes=3)) == (2, 3)
 

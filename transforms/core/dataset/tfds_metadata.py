@@ -40,6 +40,7 @@ def tfds_files(
     formats: Collection[str],
     image_shape: tuple[int | None, int | None, int],
     card: Card | None = None,
+    depth: int = 8,
 ) -> dict[str, bytes]:
     """The files by name; none if TensorFlow Datasets cannot read the records.
 
@@ -54,11 +55,13 @@ def tfds_files(
         formats: the formats of the images.
         image_shape: height, width and channels that images are decoded to, None for any.
         card: name, version and what is said about the dataset; None without a name.
+        depth: bits of the samples to which they are decoded, 8 or 16.
     """
     if not is_tfds(shards):
         return {}
     described = {
-        feature.name: _feature(feature, formats, id_count, image_shape) for feature in features
+        feature.name: _feature(feature, formats, id_count, image_shape, depth)
+        for feature in features
     }
     files = {
         FEATURES: _to_bytes(_connector("features_dict.FeaturesDict", featuresDict=described)),
@@ -88,6 +91,7 @@ def _feature(
     formats: Collection[str],
     id_count: int | None,
     image_shape: tuple[int | None, ...],
+    depth: int,
 ) -> dict[str, Any]:
     if feature.encoding:
         # Pixels of images that differ in size stay flat.
@@ -95,9 +99,10 @@ def _feature(
     if feature.shape:
         return _tensor(_DTYPES[feature.dtype], feature.shape)
     if feature.role is Role.IMAGE:
-        return _image(formats, image_shape) if DECODED.issuperset(formats) else _tensor("string")
+        decoded = _image(formats, image_shape, depth)
+        return decoded if DECODED.issuperset(formats) else _tensor("string")
     if feature.role is Role.MASK:
-        return _image(("png",), (*image_shape[:2], 1))
+        return _image(("png",), (*image_shape[:2], 1), 8)
     if feature.role is Role.FURTHER_IMAGE:
         # Their formats are not counted.
         return _tensor("string")
@@ -128,9 +133,10 @@ def _tensor(
     return _connector(name, tensor=content)
 
 
-def _image(formats: Collection[str], shape: tuple[int | None, ...]) -> dict[str, Any]:
-    image: dict[str, Any] = {"dtype": "uint8", "shape": _dimensions(shape)}
-    for only in ("jpeg", "png"):
+def _image(formats: Collection[str], shape: tuple[int | None, ...], depth: int) -> dict[str, Any]:
+    image: dict[str, Any] = {"dtype": f"uint{depth}", "shape": _dimensions(shape)}
+    # TensorFlow Datasets reads JPEGs as uint16 only if the format is left open.
+    for only in ("jpeg", "png") if depth == 8 else ("png",):
         if set(formats) == {only}:
             image["encodingFormat"] = only
     return _connector("image_feature.Image", image=image)

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 
 from transforms.core.features.feature_sources import PIXELS, Role
-from transforms.core.features.layouts import Feature
+from transforms.core.features.layouts import Feature, stores_pixels
 from transforms.core.formats.exif import orientation_tag, read_tags
 from transforms.core.formats.headers import CostlyImageError
 from transforms.core.formats.stripping import strip_metadata
@@ -45,7 +45,7 @@ class Decoding:
     @functools.cached_property
     def stores_pixels(self) -> bool:
         """Whether decoded pixels are stored."""
-        return any(feature.source == PIXELS for feature in self.features)
+        return stores_pixels(self.features)
 
     @functools.cached_property
     def stores_files(self) -> bool:

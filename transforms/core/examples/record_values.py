@@ -23,7 +23,13 @@ class RecordParser:
     """Parses serialized Examples to values, as `load` gives them, without TensorFlow."""
 
     def __init__(
-        self, features: Sequence[Feature], *, channels: int, limits: Limits, decode: bool
+        self,
+        features: Sequence[Feature],
+        *,
+        channels: int,
+        limits: Limits,
+        decode: bool,
+        depth: int = 8,
     ) -> None:
         """Takes the features of the records.
 
@@ -32,7 +38,9 @@ class RecordParser:
             channels: 3 or 1, of decoded images.
             limits: of an image that is decoded.
             decode: whether to decode images and packed arrays; otherwise both stay bytes.
+            depth: bits of the samples of decoded images, 8 or 16.
         """
+        self._depth = depth
         self._features = tuple(features)
         self._channels = channels
         self._limits = limits
@@ -58,18 +66,20 @@ class RecordParser:
         if self._decode:
             for feature in self._features:
                 if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
-                    values[feature.name] = self._image(values[feature.name], self._channels)
+                    values[feature.name] = self._image(
+                        values[feature.name], self._channels, self._depth
+                    )
                 elif feature.role is Role.MASK:
-                    values[feature.name] = self._image(values[feature.name], 1)
+                    values[feature.name] = self._image(values[feature.name], 1, 8)
                 elif feature.encoding:
                     values[feature.name] = self._array(feature, values)
         return values
 
-    def _image(self, data: bytes, channels: int) -> Any:
+    def _image(self, data: bytes, channels: int, depth: int) -> Any:
         # Records that stay bytes need no Pillow.
         from transforms.core.images.stored_pixels import stored_pixels
 
-        return stored_pixels(data, channels, self._limits)
+        return stored_pixels(data, channels, self._limits, depth=depth)
 
     def _array(self, feature: Feature, values: Mapping[str, Any]) -> Any:
         data, dtype = values[feature.name], np.dtype(_PACKED[feature.encoding])

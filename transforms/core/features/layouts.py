@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.features.boxes import SIDES
@@ -194,6 +194,11 @@ ROWS = "rows"
 def needs_model(features: Sequence[Feature]) -> bool:
     """Whether a model fills one of the features."""
     return any(Needs.MODEL in feature.needs for feature in features)
+
+
+def stores_pixels(features: Iterable[Feature]) -> bool:
+    """Whether records hold decoded pixels, which have 8 bits."""
+    return any(feature.source == PIXELS for feature in features)
 
 
 def with_embedding(

@@ -14,6 +14,7 @@ import re
 import struct
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError, _imaging
@@ -58,6 +59,9 @@ _SIDEWAYS = (5, 6, 7, 8)
 # A TIFF's page that is a smaller version of another page.
 _SUBFILE_TYPE = 0x00FE
 _THUMBNAIL = 1
+
+_BITS_PER_SAMPLE = 258
+_DEEP_COLOR = ((16, 16, 16), (16, 16, 16, 16))
 
 # The entry of an AVIF or a HEIC that marks an item as EXIF. Its orientation is not used: that of
 # the image is a separate property (`irot` and `imir`).
@@ -119,11 +123,29 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
             raise _unidentified(data, formats) from None
         if image.format == "PPM":
             check_portable_map(image)
-    if isinstance(image, TiffImageFile) and image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
-        detail = "its first page is a thumbnail, as in raw camera files"
-        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    if isinstance(image, TiffImageFile):
+        if image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
+            detail = "its first page is a thumbnail, as in raw camera files"
+            raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+        _correct_planes(image)
     _check_pixels(*image.size, limits, times=JPEG2000_COST if image.format == "JPEG2000" else 1)
     return image
+
+
+def _correct_planes(image: TiffImageFile) -> None:
+    """Corrects how an uncompressed TIFF of separate channels of 16 bits is unpacked.
+
+    Pillow 12.3 takes their samples for 8 bits.
+    """
+    if image.tag_v2.get(_BITS_PER_SAMPLE) not in _DEEP_COLOR:
+        return
+    order = "L" if image.tag_v2.prefix == b"II" else "B"
+    image.tile = [
+        tile._replace(args=(f"{tile.args[0]};16{order}", *tile.args[1:]))
+        if isinstance(tile.args, tuple) and tile.args[0] in ("R", "G", "B", "A")
+        else tile
+        for tile in image.tile
+    ]
 
 
 def _without_tags(data: bytes) -> bytes:
@@ -144,6 +166,20 @@ def _without_tags(data: bytes) -> bytes:
     elif data.startswith(b"P"):
         check_header(data)
     return data
+
+
+def is_plain_bmp(opened: ImageFile.ImageFile, size: int) -> bool:
+    """Whether TensorFlow reads a BMP of `size` bytes correctly.
+
+    It ignores palettes, masks and compression, and refuses a file with extra bytes at its end.
+    """
+    codec, _, start, arguments = opened.tile[0]
+    layout: Any = arguments
+    return (
+        codec == "raw"
+        and layout[0] in ("L", "BGR", "BGRX", "BGRA")
+        and start + layout[1] * opened.height == size
+    )
 
 
 def frame_count(image: ImageFile.ImageFile) -> int:
@@ -211,6 +247,18 @@ def decode_as_stored(image: ImageFile.ImageFile) -> Image.Image:
     with _rejecting():
         image.load()
     return image
+
+
+def load_values(image: TiffImageFile) -> np.ndarray[tuple[int, ...], np.dtype[Any]]:
+    """The numbers of an opened image of one channel, int32 or float32 `[height, width]`.
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`.
+    """
+    orientation = orientation_of(image)
+    with _rejecting():
+        image.load()
+        return np.asarray(image if orientation == 1 else image.transpose(BACK[orientation]))
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:

@@ -11,9 +11,13 @@ from transforms.core.arguments import one_of, whole_number
 TRANSCODINGS = ("keep", "auto", "jpeg", "png")
 COLORS = ("keep", "rgb", "gray")
 ORIENTATIONS = ("keep", "apply")
+DEPTHS = (8, 16)
 
 FROM_HEIC = "from_heic"
 """The change of an image whose pixels libheif decoded."""
+
+TO_8_BITS = "to_8_bits"
+"""The change of a PNG or TIFF of 16 bits that is stored with 8."""
 
 # The kinds of changes that are counted; `untouched` excludes the others.
 CHANGES = (
@@ -26,6 +30,7 @@ CHANGES = (
     "flattened",
     "first_frame",
     FROM_HEIC,
+    TO_8_BITS,
 )
 
 DEFAULT_QUALITY = 95
@@ -131,6 +136,18 @@ def stored_shape(options: Mapping[str, Any]) -> tuple[int | None, int | None, in
     return height, width, channels
 
 
+def stored_depth(options: Mapping[str, Any]) -> int:
+    """Bits of the samples with which the images of a dataset are read, 8 or 16.
+
+    Args:
+        options: of its manifest.
+
+    >>> stored_depth({"depth": 16}), stored_depth({})
+    (16, 8)
+    """
+    return 16 if options.get("depth") == 16 else 8
+
+
 def _scaled(length: int, to: int, of: int) -> int:
     """`length * to / of`, halves rounded up, at least 1."""
     return max(1, (2 * length * to + of) // (2 * of))
@@ -157,6 +174,7 @@ class _PixelOptions(NamedTuple):
     quality: int
     exif_orientation: str
     reencode: bool
+    depth: int
 
 
 class PixelOptions(_PixelOptions):
@@ -171,6 +189,8 @@ class PixelOptions(_PixelOptions):
         exif_orientation: `apply` rotates the pixels by the file's tag; `keep` keeps them and
             the tag.
         reencode: whether JPEGs are encoded again with the quality, too; for `transcode="jpeg"`.
+        depth: 16: PNGs and TIFFs of 16 bits keep them when they are changed; 8: only those that
+            are and stay grey do. Not for `transcode="jpeg"`.
     """
 
     __slots__ = ()
@@ -183,6 +203,7 @@ class PixelOptions(_PixelOptions):
         quality: int = DEFAULT_QUALITY,
         exif_orientation: str = "keep",
         reencode: bool = False,
+        depth: int = 8,
     ) -> PixelOptions:
         """Refuses invalid options with TypeError or ValueError."""
         one_of("transcode", transcode, TRANSCODINGS)
@@ -193,15 +214,19 @@ class PixelOptions(_PixelOptions):
             raise TypeError(
                 f"resize is a Resize or None, not the {type(resize).__name__} {resize!r}"
             )
+        if type(depth) is not int or depth not in DEPTHS:
+            raise ValueError(f"depth is 8 or 16, not {depth!r}")
+        if depth == 16 and transcode == "jpeg":
+            raise ValueError("depth 16 cannot be used with transcode 'jpeg': a JPEG has 8 bits")
         if reencode and transcode != "jpeg":
             raise ValueError(f"reencode needs transcode 'jpeg', not {transcode!r}")
         fields = (transcode, resize, color, quality, exif_orientation)
-        return super().__new__(cls, *fields, bool(reencode))
+        return super().__new__(cls, *fields, bool(reencode), depth)
 
     @property
     def changes_nothing(self) -> bool:
         """Whether every image is stored as it is."""
-        return self._replace(quality=DEFAULT_QUALITY) == AS_THEY_ARE
+        return self._replace(quality=DEFAULT_QUALITY, depth=8) == AS_THEY_ARE
 
     @property
     def fixed_shape(self) -> tuple[int, int, int] | None:
@@ -229,6 +254,7 @@ def given_pixels(
     color: str,
     quality: int | None,
     exif_orientation: str,
+    depth: int = 8,
 ) -> PixelOptions:
     """The changes that the arguments of a caller request, with the rules of the command.
 
@@ -252,6 +278,7 @@ def given_pixels(
         exif_orientation=exif_orientation,
         # Every image is re-encoded, so the quality applies to all of them.
         reencode=quality is not None and transcode == "jpeg",
+        depth=depth,
     )
     if quality is not None and not options.may_write_jpeg:
         raise ValueError(

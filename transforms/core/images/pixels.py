@@ -9,7 +9,7 @@ All functions may be called from several threads.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import simplejpeg
@@ -17,7 +17,7 @@ from PIL import Image, ImageFile
 
 from transforms.core.formats.exif import read_tags
 from transforms.core.formats.headers import Header, image_format
-from transforms.core.images import pillow_images
+from transforms.core.images import deep_pixels, pillow_images
 from transforms.core.images.check import (
     ImageInfo,
     Limits,
@@ -27,10 +27,16 @@ from transforms.core.images.check import (
     examine_image,
 )
 from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.encode import encode_image
+from transforms.core.images.encode import ALPHA, encode_deep, encode_image, fitting_jpeg, has_alpha
 from transforms.core.images.perceptual_hash import hash_of_pixels
 from transforms.core.images.pillow_images import TURNS, open_image
-from transforms.core.images.pixel_options import FROM_HEIC, UNTOUCHED, Original, PixelOptions
+from transforms.core.images.pixel_options import (
+    FROM_HEIC,
+    TO_8_BITS,
+    UNTOUCHED,
+    Original,
+    PixelOptions,
+)
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import shown_size
 
@@ -46,6 +52,11 @@ _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 _OVERSAMPLING = 2
 
 _FILTER = Image.Resampling.LANCZOS
+
+# Formats of which files of 16 bits are counted and kept.
+_DEEP = ("png", "tiff")
+# Modes by their channels.
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
 # The header before any rotation, the EXIF orientation, and the file as Pillow opened it, or None.
@@ -96,16 +107,24 @@ def change_pixels(
         )
     if opened is None and options.exif_orientation == "keep":
         orientation = read_tags(data, header.format)[0] or 1
+    # A JPEG, of which there are most, is not asked.
+    is_deep = header.format in _DEEP and deep_pixels.is_deep(data, header.format, opened)
+    if options.depth == 16:
+        deep = deep_pixels.deep_pixels(data, header.format, opened, limits)
+        if deep is not None:
+            examined = (header, orientation, opened)
+            return _change_deep(deep, examined, target, options, limits, with_hash=with_hash)
     image, scale = _decode_whole(data, header, opened, target, options, limits)
     recolored = _recolored(image, options)
     stored_format = _stored_format(data, header, recolored, options)
-    fitting = _fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
+    fitting = fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
     final = _resized_and_turned(fitting, header, target, scale)
     kept = orientation if options.exif_orientation == "keep" else 1
     stored, info = encode_image(final, stored_format, options.quality, kept, limits)
     was_done = {
         "transcoded": stored_format != header.format,
-        **_was_done(header, target, options, image, final),
+        **_was_done(header, target, options, image.mode, final.mode),
+        TO_8_BITS: is_deep and final.mode != "I;16",
     }
     changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
     original = Original(header.height, header.width, target.turn)
@@ -113,8 +132,39 @@ def change_pixels(
     return CheckedImage(stored, info, original, changes, perceptual_hash, orientation)
 
 
+def _change_deep(
+    deep: deep_pixels.Pixels,
+    examined: _Examined,
+    target: _Target,
+    options: PixelOptions,
+    limits: Limits,
+    *,
+    with_hash: bool,
+) -> CheckedImage:
+    """The image to store, of pixels of 16 bits: a PNG that keeps them."""
+    header, orientation, _ = examined
+    if deep.shape[:2] != (header.height, header.width):
+        raise _other_size(*deep.shape[:2])
+    final = deep_pixels.recolored(deep, options.color)
+    if _is_resized(header, target):
+        _check_target(target, limits)
+        final = deep_pixels.resized(final, target.height, target.width)
+    final = deep_pixels.turned(final, target.turn)
+    kept = orientation if options.exif_orientation == "keep" else 1
+    stored, info = encode_deep(final, kept, limits)
+    modes = (_MODES[pixels.shape[2]] for pixels in (deep, final))
+    was_done = {
+        "transcoded": header.format != "png",
+        **_was_done(header, target, options, *modes),
+    }
+    changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
+    original = Original(header.height, header.width, target.turn)
+    perceptual_hash = hash_of_pixels((final >> 8).astype(np.uint8)) if with_hash else None
+    return CheckedImage(stored, info, original, changes, perceptual_hash, orientation)
+
+
 def _perceptual_hash(image: Image.Image) -> int | None:
-    pixels = np.asarray(_fitting_jpeg(image))
+    pixels = np.asarray(fitting_jpeg(image))
     return hash_of_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None])
 
 
@@ -137,16 +187,16 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     header, orientation, opened = _examine(data, options, limits)
     target = _target(header, orientation, options)
     image, scale = _decode_whole(data, header, opened, target, options, limits)
-    is_plain = not _has_alpha(image) and len(image.getbands()) == header.channels
+    is_plain = not has_alpha(image) and len(image.getbands()) == header.channels
     if options.color == "keep" and opened is None and not is_plain:
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
         shown = decode_pixels(data, header.format, expand_animations=False)
         image = _image_of(shown.numpy())
     recolored = _recolored(image, options)
-    fitting = _fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
+    fitting = fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
     final = _resized_and_turned(fitting, header, target, scale)
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
-    was_done = _was_done(header, target, options, image, final)
+    was_done = _was_done(header, target, options, image.mode, final.mode)
     changes = tuple(name for name, is_so in was_done.items() if is_so) or UNTOUCHED
     original = Original(header.height, header.width, target.turn)
     tagged = 0 if opened is None else orientation
@@ -163,26 +213,12 @@ def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Examined:
         return _examine_foreign(data, limits, refused)
     if options.transcode != "keep" and header.format == "bmp":
         opened = open_image(data, ("BMP",), limits)
-        if not _is_plain_bmp(opened, len(data)):
+        if not pillow_images.is_plain_bmp(opened, len(data)):
             return _foreign(opened)
     orientation = 1
     if options.exif_orientation == "apply":
         orientation = read_tags(data, header.format)[0] or 1
     return header, orientation, None
-
-
-def _is_plain_bmp(opened: ImageFile.ImageFile, size: int) -> bool:
-    """Whether TensorFlow reads a BMP of `size` bytes correctly.
-
-    It ignores palettes, masks and compression, and refuses a file with extra bytes at its end.
-    """
-    codec, _, start, arguments = opened.tile[0]
-    layout: Any = arguments
-    return (
-        codec == "raw"
-        and layout[0] in ("L", "BGR", "BGRX", "BGRA")
-        and start + layout[1] * opened.height == size
-    )
 
 
 def _examine_foreign(data: bytes, limits: Limits, refused: RejectedImageError) -> _Examined:
@@ -233,16 +269,16 @@ def _was_done(
     header: Header,
     target: _Target,
     options: PixelOptions,
-    image: Image.Image,
-    final: Image.Image,
+    mode: str,
+    final: str,
 ) -> dict[str, bool]:
-    """The changes from `image`, as it was decoded, to `final`."""
-    channels = header.channels or len(image.getbands())
+    """The changes from an image of Pillow's `mode`, as it was decoded, to one of mode `final`."""
+    channels = header.channels or Image.getmodebands(mode)
     return {
         "resized": _is_resized(header, target),
         "turned": target.turn != 1,
-        "recolored": options.color != "keep" and len(final.getbands()) != channels,
-        "flattened": _has_alpha(image) and not _has_alpha(final),
+        "recolored": options.color != "keep" and Image.getmodebands(final) != channels,
+        "flattened": mode in ALPHA and final not in ALPHA,
         "first_frame": header.frames > 1,
         FROM_HEIC: header.format == "heif",
     }
@@ -275,10 +311,13 @@ def _decode_whole(
         _check_target(target, limits)
     image, scale = _decode(data, header, opened, target, options, limits)
     if image.size != (-(-header.width // scale), -(-header.height // scale)):
-        size = shown_size(image.height, image.width)
-        detail = f"{size}, but its header says otherwise"
-        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+        raise _other_size(image.height, image.width)
     return image, scale
+
+
+def _other_size(height: int, width: int) -> RejectedImageError:
+    detail = f"{shown_size(height, width)}, but its header says otherwise"
+    return RejectedImageError(Reason.CORRUPT_IMAGE, detail)
 
 
 def _decode(
@@ -341,23 +380,8 @@ def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Image.
 def _recolored(image: Image.Image, options: PixelOptions) -> Image.Image:
     if options.color == "keep" or (options.color == "gray" and image.mode == "I;16"):
         return image
-    flat = _fitting_jpeg(image)
+    flat = fitting_jpeg(image)
     return flat.convert("RGB" if options.color == "rgb" else "L")
-
-
-def _fitting_jpeg(image: Image.Image) -> Image.Image:
-    """The image in 8 bits and without alpha, on a white background."""
-    if image.mode == "I;16":
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if not _has_alpha(image):
-        return image
-    white = Image.new("RGBA", image.size, "white")
-    flat = Image.alpha_composite(white, image.convert("RGBA"))
-    return flat.convert("L" if image.mode == "LA" else "RGB")
-
-
-def _has_alpha(image: Image.Image) -> bool:
-    return image.mode in ("LA", "RGBA")
 
 
 def _stored_format(data: bytes, header: Header, image: Image.Image, options: PixelOptions) -> str:
