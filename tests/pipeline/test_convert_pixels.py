@@ -250,6 +250,7 @@ def test_statistics_count_each_orientation_that_apply_applies(tmp_path: Path) ->
         assert dataset.manifest["pixels"].get("turned") == turned
 
 
+@pytest.mark.slow
 def test_a_heic_is_converted_once_its_decoder_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
