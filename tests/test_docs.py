@@ -49,7 +49,7 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
     (tmp_path / "keys.txt").write_text("cat0\ncat2\ndog1\n")
     boxes, many, table = blocks("csv", LAYOUTS)
-    layout, pixels, typed = blocks("yaml", LAYOUTS)
+    layout, _, pixels, typed = blocks("yaml", LAYOUTS)
     (tmp_path / "boxes.csv").write_text(boxes)
     (tmp_path / "many.csv").write_text(many)
     (tmp_path / "my.yaml").write_text(layout)
