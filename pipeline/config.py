@@ -55,6 +55,7 @@ class ConvertConfig:
         seed: for record order and split assignment.
         num_shards: shards of each split, or None to plan them from the bytes.
         shard_size: bytes.
+        shard_by: what divides a split into shards, see `SHARD_BY`.
         layout: name of the feature layout, or the path of its file.
         layout_features: its features, as the flags and the rows resolve them.
         gzip: whether shards are compressed.
@@ -138,6 +139,7 @@ class ConvertConfig:
     dense_labels: bool = False
     new_classes: str = ""
     strip_metadata: bool = False
+    shard_by: str = "hash"
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
     strict: bool = False
@@ -165,7 +167,13 @@ class ConvertConfig:
         names = tuple(name for name, _ in self.splits) if self.split_from == "hash" else ()
         per_image = self.files == "per_image"
         return ShardPlan(
-            names, self.shard_size, self.num_shards, self.gzip, per_image, len(self.partners)
+            names,
+            self.shard_size,
+            self.num_shards,
+            self.gzip,
+            per_image,
+            len(self.partners),
+            self.shard_by == "records",
         )
 
     @property
@@ -229,6 +237,19 @@ class ConvertConfig:
         return RowValues(self.features, self.row_requirements, boxes=self.boxes)
 
     @property
+    def held_out(self) -> dict[str, str]:
+        """The digest of each holdout, by its folder and split, sorted."""
+        # A dataset that replaced one under its name has another digest.
+        named = {f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in self.holdouts}
+        return dict(sorted(named.items()))
+
+    @property
+    def model_digest(self) -> str:
+        """The name of the model, or the digest of its file; empty without one."""
+        # The location of a file affects no byte.
+        return (self.embedding.digests[0] or self.embedding.model) if self.embedding else ""
+
+    @property
     def options(self) -> dict[str, Any]:
         """The options that affect output bytes, by flag name."""
         # A quality alone re-encodes every JPEG; no separate option records that.
@@ -288,6 +309,7 @@ def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
         "seed": flags.seed,
         "num_shards": flags.num_shards,
         "shard_size": flags.shard_size or DEFAULT_SHARD_SIZE,
+        "shard_by": flags.shard_by,
         "layout": flags.layout,
         "gzip": flags.compression == "gzip",
         "check": flags.check,

@@ -53,6 +53,7 @@ class ConvertOptions(TypedDict, total=False):
     seed: int | None
     num_shards: int | None
     shard_size: str | None
+    shard_by: Literal["hash", "records"] | None
     layout: PathText | None
     box_columns: Several | None
     box_form: Literal["corners", "xywh", "center"] | None

@@ -200,8 +200,12 @@ class _SumUpFn(beam.DoFn):
             name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}
             for name, names in planned.items()
         }
+        records: dict[str, list[int]] = {}
         for shard in gathered.shards:
-            split = splits[ShardName.parse(shard.file).split]
+            name = ShardName.parse(shard.file).split
+            split = splits[name]
+            if self._config.shard_by == "records":
+                records.setdefault(name, []).append(shard.records)
             split["images"] += shard.records
             split["files"] += shard.records if is_per_image else 0
             split["bytes"] += shard.image_bytes
@@ -219,6 +223,7 @@ class _SumUpFn(beam.DoFn):
             ),
             "options": self._config.options,
             "splits": splits,
+            "shard_records": records,
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.reasons),
             "bad_cells": [each.detail for each in gathered.rejected.first_of(*_OF_CELLS)],

@@ -71,7 +71,7 @@ def plan_lines(plan: dict[str, Any], output: str, reuse: Sequence[str] = ()) -> 
         output: the folder that `convert` would write.
         reuse: the lines about `--reuse`.
     """
-    from pipeline.summary import ledger_lines, reason_lines
+    from pipeline.summary import ledger_lines, reason_lines, shard_lines
 
     yield from decision_lines(from_manifest(plan))
     if plan["of_rows"]:
@@ -83,6 +83,7 @@ def plan_lines(plan: dict[str, Any], output: str, reuse: Sequence[str] = ()) -> 
     for name, split in plan["splits"].items():
         size = format_bytes(split["bytes"])
         yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
+    yield from shard_lines(plan["shard_records"])
     yield from ledger_lines(plan["ledger"], written="to convert")
     yield from reason_lines(plan["rejected"], plan["options"])
     for detail in plan["bad_cells"]:

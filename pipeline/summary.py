@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from transforms.core.dataset.dataset_warnings import from_manifest, warning_lines
@@ -37,6 +37,13 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     """Splits, classes, rejections and the ledger of a finished dataset."""
     unit = "files" if manifest["options"].get("files") == "per_image" else "shards"
     lines = _split_lines(manifest["splits"], unit)
+    if manifest["options"].get("shard_by") == "records":
+        lines += shard_lines(
+            {
+                name: [shard["records"] for shard in split["shards"]]
+                for name, split in manifest["splits"].items()
+            }
+        )
     lines += _class_lines(manifest["splits"])
     lines += ledger_lines(manifest["ledger"], written="written")
     if units := manifest["options"].get("box_units"):
@@ -85,6 +92,21 @@ def _split_lines(splits: Mapping[str, Any], unit: str) -> list[str]:
         size = format_bytes(split["bytes"])
         lines.append(f"{name:<12} {split['records']:>9} {len(split['shards']):>7} {size:>10}")
     return lines
+
+
+def shard_lines(records: Mapping[str, Sequence[int]]) -> list[str]:
+    """One line with the smallest and the largest shard of each split.
+
+    >>> shard_lines({"train": [4, 3, 4], "test": [2], "none": []})
+    ['shards   train 3 to 4 records each, test 2 (--shard_by records)']
+    """
+    said: list[str] = []
+    for split, counts in records.items():
+        if counts:
+            least, most = min(counts), max(counts)
+            unit = "" if said else " records each"
+            said.append(f"{split} {least}{f' to {most}' if most > least else ''}{unit}")
+    return [f"shards   {', '.join(said)} (--shard_by records)"] if said else []
 
 
 def _class_lines(splits: Mapping[str, Any]) -> list[str]:

@@ -158,6 +158,7 @@ class DatasetFiles:
                 data,
                 self.holdouts,
                 is_stratified=bool(self.dataset.options.get("stratify")),
+                shard_starts=gathered.totals.shard_starts,
             )
             small_files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
         return small_files

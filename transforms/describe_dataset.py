@@ -47,6 +47,7 @@ class DatasetDescriber:
         data: the result of `data_files` for them.
         holdouts: datasets whose images were compared.
         is_stratified: whether images got their splits after duplicates were dropped.
+        shard_starts: see `PlanTotals`.
     """
 
     def __init__(
@@ -58,9 +59,11 @@ class DatasetDescriber:
         holdouts: Sequence[Holdout] = (),
         *,
         is_stratified: bool = False,
+        shard_starts: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self.holdouts = holdouts
         self.is_stratified = is_stratified
+        self.shard_starts = shard_starts or {}
         self._output = output
         self._root = root
         self._shards = {shard.file: shard for shard in shards}
@@ -103,10 +106,10 @@ class DatasetDescriber:
         splits = [*self._files] if self.is_stratified else [image["split"]]
         if "order" not in image:
             return []
-        found = (self._files.get(split) for split in splits)
+        found = ((self._files.get(split), self.shard_starts.get(split, ())) for split in splits)
         return [
-            (shards[shard_index(image["order"], len(shards))], str(image["key"]))
-            for shards in found
+            (shards[shard_index(image["order"], len(shards), starts)], str(image["key"]))
+            for shards, starts in found
             if shards
         ]
 

@@ -32,7 +32,7 @@ from transforms.find_images import ImageFinder
 from transforms.find_partners import PartnerFinder
 from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
 from transforms.original_images import originals_root
-from transforms.plan_rows import PlanRows, ReadRows, TableReader
+from transforms.plan_rows import PlanRows, ReadRows, TableReader, row_places
 from transforms.plan_shards import PlanShards, TotalLabels
 from transforms.publish_dataset import PublishDataset
 from transforms.read_base import BaseReader
@@ -187,6 +187,11 @@ class PlanImages(beam.PTransform):
         if self._stratify is not None:
             images = images | "Stratify splits" >> self._stratify.step(labels, self._rules)
         totals = images | "Totals" >> TotalLabels(labels, self._rules)
+        if self._plan.by_records:
+            # Other conversions do not wait for its import.
+            from transforms.balance_shards import BalanceImages
+
+            totals = images | "Balance shards" >> BalanceImages(self._plan, totals)
         planned = images | "Plan shards" >> PlanShards(self._plan, totals, rules=self._rules)
         every = (rejections, planned.rejections) | "All rejections" >> beam.Flatten()
         return Plan(planned.shards, totals, every, counts, equal)
@@ -206,8 +211,14 @@ class PlanTable(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> Plan:
         rows = begin | "Read rows" >> ReadRows(self._csv_paths, self._reader)
-        shards = rows.batches | "Plan shards" >> PlanRows(self._plan, rows.totals)
-        return Plan(shards, rows.totals, rows.rejections, rows.counts)
+        totals = rows.totals
+        if self._plan.by_records:
+            from transforms.balance_shards import BalanceShards
+
+            balance = BalanceShards(self._plan, totals, row_places)
+            totals = rows.batches | "Balance shards" >> balance
+        shards = rows.batches | "Plan shards" >> PlanRows(self._plan, totals)
+        return Plan(shards, totals, rows.rejections, rows.counts)
 
 
 class WritePlan(beam.PTransform):

@@ -175,12 +175,13 @@ class _AssignRowsFn(beam.DoFn):
         if totals is not self._totals:
             self._totals = totals
             self._files = self._plan.files(totals.bytes, totals.images)
+            self._starts = totals.shard_starts
             PROGRESS.plan(sum(totals.images.values()))
         shards: defaultdict[str, list[list[Any]]] = defaultdict(list)
         path, rows = from_batch(batch)
         for split, *row in rows:
-            names = self._files[split]
-            shards[names[shard_index(row[0], len(names))]].append(row)
+            names, starts = self._files[split], self._starts.get(split, ())
+            shards[names[shard_index(row[0], len(names), starts)]].append(row)
         for name, planned in shards.items():
             yield name, to_batch(path, planned)
 
@@ -189,6 +190,11 @@ class _UnpackFn(beam.DoFn):
     def process(self, shard: tuple[str, Iterable[str]]) -> Iterable[tuple[str, list[ShardRow]]]:
         name, batches = shard
         yield name, planned_rows(batches)
+
+
+def row_places(batch: str) -> Iterator[tuple[str, int]]:
+    """The split and the order of each row of a batch."""
+    return ((split, order) for split, order, *_ in from_batch(batch)[1])
 
 
 class PlanRows(beam.PTransform):

@@ -96,7 +96,7 @@ class _Assigner:
 
     def _shard(self, image: LabelledImage) -> str:
         files = self._files[image.split]
-        return files[shard_index(image.order, len(files))]
+        return files[shard_index(image.order, len(files), self._starts.get(image.split, ()))]
 
     def _rejected(
         self, image: LabelledImage, error: RejectedImageError
@@ -141,6 +141,7 @@ class _Assigner:
         # Most images have one of few classes.
         self._class_of = functools.lru_cache(_CLASSES)(self._look_up)
         self._files = self._plan.files(totals.bytes, totals.images)
+        self._starts = totals.shard_starts
 
 
 class _AssignShardFn(_Assigner, beam.DoFn):

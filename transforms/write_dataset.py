@@ -84,6 +84,7 @@ class WriteDataset(beam.PTransform):
         seed: int | None = None,
         num_shards: int | None = None,
         shard_size: int | None = None,
+        shard_by: str = "hash",
         files: str = "sharded",
         compression: str = "none",
         transcode: str = "keep",
@@ -121,6 +122,8 @@ class WriteDataset(beam.PTransform):
             seed: of images from memory: for record order and split assignment; None is 0.
             num_shards: of each split; None plans them from the bytes.
             shard_size: bytes that a shard should hold, without `num_shards`; None is 150 MB.
+            shard_by: `hash`: shards are equal ranges of the hash of the key; or `records`: they
+                have equal numbers of records.
             files: `sharded`, or `per_image`: a file for each image, named after its key.
             compression: `none` or `gzip`.
             transcode: `keep` formats, convert what TensorFlow cannot read (`auto`), or every image
@@ -176,12 +179,14 @@ class WriteDataset(beam.PTransform):
         self._features = features
         self._rules = label_rules(label_kind, class_names, dense_labels)
         gzip = one_of("compression", compression, COMPRESSIONS) == "gzip"
-        self._plan = shard_plan(num_shards, shard_size, gzip)._replace(
+        self._plan = shard_plan(num_shards, shard_size, shard_by, gzip)._replace(
             per_image=files == "per_image"
         )
         self._files = one_of("files", files, FILES)
         if files == "per_image" and (num_shards or shard_size):
             raise ValueError("num_shards and shard_size do not go with files 'per_image'")
+        if files == "per_image" and self._plan.by_records:
+            raise ValueError("shard_by 'records' does not go with files 'per_image'")
         self._quarantine = optional_path("quarantine", quarantine)
         if self._quarantine is not None and overlap(self._quarantine, self._output):
             raise ValueError(f"quarantine {quarantine} and output {output} contain each other")
@@ -293,6 +298,8 @@ class WriteDataset(beam.PTransform):
             options["files"] = self._files
         if self._dedupe == "drop":
             options["dedupe"] = self._dedupe
+        if self._plan.by_records:
+            options["shard_by"] = "records"
         if self._strips:
             options["strip_metadata"] = True
         if self._pixels.depth == DEPTHS[0]:

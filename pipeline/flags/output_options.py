@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.flags.flag_values import (
     LAYOUT_NAMES,
     at_least_one,
@@ -29,11 +27,9 @@ from transforms.core.images.pixel_options import (
     Resize,
 )
 from transforms.core.planning.rejection_limit import DEFAULT_LIMIT, RejectionLimit
+from transforms.core.planning.shards import SHARD_BY
 from transforms.core.planning.split_assignment import SPLIT_SOURCES
 from transforms.core.planning.splits import parse_splits
-
-if TYPE_CHECKING:
-    from pipeline.config import ConvertConfig
 
 PROGRESS_STYLES = ("auto", "plain", "json", "off")
 
@@ -42,19 +38,6 @@ _PER_IMAGE = Conflict("files", ("per_image",), "every image is a file of its own
 _SHARE = "[A-Za-z][A-Za-z0-9_]*=[0-9.]+%?"
 _LAYOUT = f"^({'|'.join(LAYOUT_NAMES)}|gs://[a-z0-9._-]+/.+[.]ya?ml)$"
 _SIDE = "[1-9][0-9]{0,4}"
-
-
-def _holdout(config: ConvertConfig) -> object:
-    # A dataset that replaced one under its name has another digest.
-    named = {f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in config.holdouts}
-    return dict(sorted(named.items())) if named else NOT_RECORDED
-
-
-def _model(config: ConvertConfig) -> object:
-    # The name, or the content of the file: its location affects no byte.
-    embedding = config.embedding
-    return (embedding.digests[0] or embedding.model) if embedding else NOT_RECORDED
-
 
 OUTPUT = (
     Option(
@@ -144,6 +127,15 @@ OUTPUT = (
         parameter=Parameter(
             "Size of a shard", "^([1-9][0-9]*([.][0-9]+)?[MG]i?B|[1-9][0-9]{3,}Ki?B)$"
         ),
+    ),
+    Option(
+        name="shard_by",
+        choices=SHARD_BY,
+        default="hash",
+        help="shards are equal ranges of the hash of the key, or have equal numbers of records",
+        conflicts=(_PER_IMAGE,),
+        recorded=lambda config: "records" if config.shard_by == "records" else NOT_RECORDED,
+        parameter=Parameter("Division into shards"),
     ),
     Option(
         name="layout",
@@ -263,7 +255,7 @@ EMBEDDINGS = (
         help="Keras file, SavedModel folder or keras.applications name, for --layout embedding",
         is_path=True,
         of_images=True,
-        recorded=_model,
+        recorded=lambda config: config.model_digest or NOT_RECORDED,
         parameter=Parameter("Model", "^(gs://[a-z0-9._-]+/.+|[A-Za-z][A-Za-z0-9_]*)$"),
     ),
     Option(
@@ -357,7 +349,7 @@ CHECKS = (
         is_path=True,
         of_images=True,
         conflicts=(Conflict("dedupe", ("off",), "it searches for duplicates"),),
-        recorded=_holdout,
+        recorded=lambda config: config.held_out or NOT_RECORDED,
         parameter=Parameter("Datasets to hold out", GCS_PATH),
     ),
     Option(

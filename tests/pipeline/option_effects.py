@@ -80,6 +80,15 @@ def _shards(without: Made, made: Made) -> None:
     assert len(made.dataset.shards()) == 3
 
 
+def _shard_by(without: Made, made: Made) -> None:
+    sizes = [
+        sorted(shard["records"] for shard in each.dataset.manifest["splits"]["train"]["shards"])
+        for each in (without, made)
+    ]
+    assert sizes[0] != sizes[1] == [1, 1, 2]
+    assert "shards   train 1 to 2 records each (--shard_by records)" in made.ran.out
+
+
 def _layout(without: Made, made: Made) -> None:
     assert "image/encoded" in feature_names(without.dataset)
     assert feature_names(made.dataset) == {"height", "width", "depth", "label", "image_raw"}
@@ -355,6 +364,7 @@ ROWS = {
     "--seed": Row(5, _seed),
     "--num_shards": Row(3, _shards),
     "--shard_size": Row("1MB", _shards, {"images": "{in}/large/*.png", "label_from": "none"}),
+    "--shard_by": Row("records", _shard_by, {"num_shards": 3, "seed": 0}),
     "--layout": Row("tutorial", _layout),
     "--box_columns": Row("a,b,c,d", _box_columns, {"labels": "{in}/two.csv", **DETECTION}),
     "--box_form": Row(

@@ -151,3 +151,12 @@ def test_stratified_splits_have_the_shares_of_each_class(photos: Path, tmp_path:
     assert "up to date" in convert(output=dataset.folder, **flags).out
     other = convert(output=dataset.folder, **{**flags, "stratify": None})
     assert (other.code, "--stratify is not given, was label" in other.error()) == (2, True)
+
+
+def test_shards_with_equal_numbers_of_records(photos: Path, tmp_path: Path) -> None:
+    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "num_shards": 4, "shard_by": "records"}
+    dataset = make_dataset(tmp_path / "out", **flags)
+    shards = dataset.manifest["splits"]["train"]["shards"]
+    assert [shard["records"] for shard in shards] == [4, 5, 4, 5]
+    planned = plan(output=tmp_path / "planned", **flags)
+    assert "shards   train 4 to 5 records each (--shard_by records)" in planned.out.splitlines()

@@ -203,7 +203,12 @@ def test_drop_keeps_the_first_key_and_no_conflict(dropped: Dataset) -> None:
 @pytest.mark.slow
 def test_a_kept_image_is_found_in_its_stratified_split(images: Path, tmp_path: Path) -> None:
     dataset = make_dataset(
-        tmp_path / "out", images=f"{images}/*/*.jpg", stratify="label", **DROP, seed=11
+        tmp_path / "out",
+        images=f"{images}/*/*.jpg",
+        stratify="label",
+        shard_by="records",
+        **DROP,
+        seed=11,
     )
     kept = duplicates_of(dataset)["exact"]["listed"][1]["images"][0]
     assert kept["key"] == "cat/0-copy-0.jpg"

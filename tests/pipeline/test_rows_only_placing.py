@@ -93,3 +93,10 @@ def test_workers_and_folders_do_not_change_a_byte(tmp_path: Path) -> None:
     )
     for name in first.shards():
         assert (first.folder / name).read_bytes() == (again.folder / name).read_bytes()
+
+
+def test_shards_with_equal_numbers_of_rows(tmp_path: Path) -> None:
+    dataset = made(tmp_path, table(30), num_shards=4, shard_by="records")
+    shards = dataset.manifest["splits"]["train"]["shards"]
+    assert [shard["records"] for shard in shards] == [7, 8, 7, 8]
+    assert sorted(values(dataset)) == list(range(30))

@@ -275,6 +275,10 @@ CASES = {
         {**HALVES, "images": None},
         {"labels.csv": b"TRAIN,photos/cat/cat-0.jpg,cat\n,photos/cat/cat-1.jpg,cat\n"},
     ),
+    "equal_shards_of_single_files": Case(
+        ("--shard_by records cannot be used with --files per_image",),
+        {"shard_by": "records", "files": "per_image"},
+    ),
     "unknown_split_source": Case(("--split_from", "'json'"), {"split_from": "json"}),
     "missing_class_names": Case(
         ("no such file: --class_names {in}/nope.txt",), {"class_names": "{in}/nope.txt"}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from transforms.core.labels.label_kinds import LABEL_KINDS
 from transforms.core.labels.vocabulary import LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
-from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, MAX_SHARDS, ShardPlan
+from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, MAX_SHARDS, SHARD_BY, ShardPlan
 from transforms.core.planning.splits import parse_splits
 from transforms.core.tables.csv_starts import parse_delimiter
 
@@ -169,19 +169,22 @@ def split_shares(value: object) -> tuple[tuple[str, float], ...]:
         raise ValueError(f"splits {error}") from error
 
 
-def shard_plan(num_shards: int | None, shard_size: int | None, gzip: bool) -> ShardPlan:
+def shard_plan(
+    num_shards: int | None, shard_size: int | None, shard_by: object, gzip: bool
+) -> ShardPlan:
     """How splits are divided into shards: by number of shards, or by bytes.
 
     Raises:
         TypeError: one of them is not an int.
-        ValueError: one of them is below 1, or both are given.
+        ValueError: one of them is below 1, or both are given, or `shard_by` is not in `SHARD_BY`.
     """
     if num_shards is not None and shard_size is not None:
         raise ValueError("num_shards and shard_size exclude each other: give one of them")
     if num_shards is not None:
         whole_number("num_shards", num_shards, 1, MAX_SHARDS)
     size = DEFAULT_SHARD_SIZE if shard_size is None else whole_number("shard_size", shard_size, 1)
-    return ShardPlan((), size, num_shards, gzip)
+    by_records = one_of("shard_by", shard_by, SHARD_BY) == "records"
+    return ShardPlan((), size, num_shards, gzip, by_records=by_records)
 
 
 def label_rules(kind: object, class_names: object, dense: object) -> LabelRules:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import google_crc32c
@@ -42,6 +42,8 @@ class PlanTotals:
         partners_used: files of masks and further images of these images.
         cells: how many of the labels read are integers, text or missing.
         label_kind: `integer`, `text` or `none`; `auto` before it is decided.
+        shard_starts: with `--shard_by records`, the orders at which the shards of each split begin,
+            without its first shard.
     """
 
     images: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -52,6 +54,7 @@ class PlanTotals:
     partners_used: int = 0
     cells: LabelCells = LabelCells()
     label_kind: str = "auto"
+    shard_starts: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
 
     def add(self, image: LabelledImage) -> None:
         """Counts one image."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from transforms.core.label_errors import LabelsError
@@ -35,6 +36,9 @@ _RECIPE_FIELDS = 8
 
 # The default size of a shard in bytes.
 DEFAULT_SHARD_SIZE = 150_000_000
+
+SHARD_BY = ("hash", "records")
+"""What divides a split into shards: equal ranges of the hash, or equal numbers of records."""
 
 _NAME = re.compile(
     r"(?P<split>[A-Za-z][A-Za-z0-9_]*)-(?P<number>\d{5})-of-(?P<total>\d{5})\.tfrecord(?P<gz>\.gz)?"
@@ -110,14 +114,19 @@ def empty_shards_warning(split: str, records: int, shards: int) -> str | None:
     )
 
 
-def shard_index(order: int, count: int) -> int:
-    """The shard of an image: shards are equal ranges of the order, so a shard's images follow
-    each other and the next shard's follow them.
+def shard_index(order: int, count: int, starts: Sequence[int] = ()) -> int:
+    """The shard of an image: shards are ranges of the order, so a shard's images follow each other
+    and the next shard's follow them.
 
-    >>> shard_index(-(2**63), 8), shard_index(2**63 - 1, 8)
-    (0, 7)
+    Args:
+        order: the image's place in the order.
+        count: shards of the split.
+        starts: the orders at which they begin, without the first; if empty, the ranges are equal.
+
+    >>> shard_index(-(2**63), 8), shard_index(2**63 - 1, 8), shard_index(5, 3, (5, 9))
+    (0, 7, 1)
     """
-    return ((order + 2**63) * count) >> 64
+    return bisect_right(starts, order) if starts else ((order + 2**63) * count) >> 64
 
 
 def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | ShardRow]) -> str:
@@ -162,6 +171,7 @@ class ShardPlan(NamedTuple):
         gzip: whether the files are compressed.
         per_image: whether every image gets its own file; the shards are groups of them.
         partners: files of masks and further images that each image has.
+        by_records: whether the shards of a split have equal numbers of records.
     """
 
     splits: tuple[str, ...]
@@ -170,6 +180,7 @@ class ShardPlan(NamedTuple):
     gzip: bool
     per_image: bool = False
     partners: int = 0
+    by_records: bool = False
 
     def files(
         self, split_bytes: Mapping[str, int], split_records: Mapping[str, int]

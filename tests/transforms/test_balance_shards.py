@@ -1,0 +1,49 @@
+"""Shards of equal numbers of records, in one process and on several machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from tests.transforms.beam import collect
+from transforms import balance_shards, find_cuts, pack_names
+from transforms.balance_shards import BalanceImages
+from transforms.core.planning.keys import key_hashes
+from transforms.core.planning.shards import ShardPlan, shard_index
+from transforms.core.records import LabelledImage
+from transforms.plan_shards import TotalLabels
+
+PLAN = ShardPlan((), shard_size=1, num_shards=4, gzip=False, by_records=True)
+IMAGES = [
+    LabelledImage(
+        "test" if at < 5 else "train",
+        key_hashes(f"{at}", seed=0)[1] - 2**63,
+        *(f"{at}", f"{at}.jpg", 1, 1, "cat", 1),
+    )
+    for at in range(43)
+]
+
+
+def starts(images: list[LabelledImage]) -> Any:
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        created = pipeline | beam.Create(images).with_output_types(LabelledImage)
+        totals = created | TotalLabels(None)
+        return {"totals": created | BalanceImages(PLAN, totals)}
+
+    [totals] = collect(construct)["totals"]
+    assert totals.images.total() == len(images)
+    return totals.shard_starts
+
+
+def test_shards_have_equal_numbers_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack_names, "BATCH_NAMES", 7)
+    found = starts(IMAGES)
+    for split, sizes in (("train", [9, 10, 9, 10]), ("test", [1, 1, 1, 2])):
+        orders = [image.order for image in IMAGES if image.split == split]
+        places = [shard_index(order, 4, found[split]) for order in orders]
+        assert [places.count(number) for number in range(4)] == sizes
+    for module in (balance_shards, find_cuts):
+        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    assert starts(IMAGES[::-1]) == found
