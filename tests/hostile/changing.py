@@ -13,6 +13,7 @@ from pathlib import Path
 import pipeline.convert
 import transforms.convert_images
 from pipeline.errors import run_command
+from transforms.core.images.image_limits import Limits
 from transforms.core.records import ShardImage
 
 
@@ -54,16 +55,16 @@ def main() -> int:
     """Converts, and makes the change just before the file is read."""
     name, change, *words = sys.argv[1:]
 
-    read_original = transforms.convert_images.read_original
+    read_accepted = transforms.convert_images.read_accepted
 
-    def read_changed(root: str, image: ShardImage, *, max_bytes: int) -> bytes:
+    def read_changed(root: str, image: ShardImage, limits: Limits) -> bytes:
         path = Path(root, image.path)
         if str(path).endswith(name):
             CHANGES[change](path)
-        return read_original(root, image, max_bytes=max_bytes)
+        return read_accepted(root, image, limits)
 
     # Only where shards are written: images are read before to be compared.
-    transforms.convert_images.read_original = read_changed
+    transforms.convert_images.read_accepted = read_changed
     return run_command(lambda: pipeline.convert.main(words), "convert")
 
 

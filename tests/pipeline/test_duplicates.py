@@ -299,15 +299,15 @@ def copied(tmp_path: Path) -> dict[str, Any]:
 def test_a_kept_image_that_is_rewritten_before_it_is_stored(
     copied: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_original = transforms.convert_images.read_original
+    read_accepted = transforms.convert_images.read_accepted
 
-    def read_changed(root: str, image: Any, *, max_bytes: int) -> bytes:
+    def read_changed(root: str, image: Any, limits: Any) -> bytes:
         if image.path == "a.jpg":
             CHANGES["is_rewritten"](Path(root, image.path))
-        return read_original(root, image, max_bytes=max_bytes)
+        return read_accepted(root, image, limits)
 
     # Only where shards are written: images are read before to be compared.
-    monkeypatch.setattr(transforms.convert_images, "read_original", read_changed)
+    monkeypatch.setattr(transforms.convert_images, "read_accepted", read_changed)
     assert convert(**copied).code == 0
     check_that_nobody_knows_the_kept_image(Dataset(copied["output"]))
 
