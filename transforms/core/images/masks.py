@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFile
 
 from transforms.core.formats.exif import orientation_tag
 from transforms.core.formats.headers import CostlyImageError, Header
@@ -108,6 +108,9 @@ def store_mask(
     opened = open_image(data, (header.format.upper(),), limits)
     if frame_count(opened) > 1:
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, "it has several frames")
+    if _loses_bits(opened):
+        detail = "16 bits of color or with alpha: save masks as gray or palette PNG"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     indices = _indices(decode_as_stored(opened))
     if indices.size != (header.width, header.height):
         detail = f"{shown_size(indices.height, indices.width)}, but its header says otherwise"
@@ -135,6 +138,11 @@ def _is_plain(data: bytes, header: Header) -> bool:
     """Whether every reader decodes a file to the same indices of 8 bits."""
     is_gray = header.format == "png" and header.channels == 1
     return is_gray and data[12:16] == b"IHDR" and data[_COLOR] == _GRAY and data[_DEPTH] <= 8
+
+
+def _loses_bits(opened: ImageFile.ImageFile) -> bool:
+    """Whether Pillow would keep only the upper 8 of 16 bits, which are 0 for class indices."""
+    return str(opened.tile[0].args).endswith(";16B") and not opened.mode.startswith("I")
 
 
 def _stripped(data: bytes, orientation: int) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from tests.images import picture, saved
+from tests.images import picture, png_file, saved
 from transforms.core.images.check import DEFAULT_LIMITS, Limits
 from transforms.core.images.masks import MaskFrame, store_mask
 from transforms.core.images.pillow_images import BACK
@@ -93,6 +95,18 @@ def test_16_bits_are_8_if_the_indices_fit() -> None:
     wide[3, 4] = 1001
     with pytest.raises(RejectedImageError, match="a class index is 1001"):
         store(gray(wide))
+
+
+@pytest.mark.parametrize("color, channels", [(2, 3), (4, 2), (6, 4)])
+def test_16_bits_of_colors_or_with_alpha_are_rejected(color: int, channels: int) -> None:
+    # Pillow keeps the upper bytes, which are 0 for every index.
+    row = b"\0" + struct.pack(">H", 3) * channels * WIDTH
+    head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 16, color, 0, 0, 0)
+    pixels = zlib.compress(row * HEIGHT)
+    data = png_file([(b"IHDR", head), (b"IDAT", pixels), (b"IEND", b"")])
+    with pytest.raises(RejectedImageError, match="16 bits of color or with alpha") as raised:
+        store(data)
+    assert raised.value.reason == "unsupported_image"
 
 
 @pytest.mark.parametrize(
