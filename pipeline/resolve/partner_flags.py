@@ -72,13 +72,13 @@ def check_partners(
             "image; use --key stem, or --key path"
         )
     for partner in partners:
-        files = itertools.chain.from_iterable(
-            list_inputs(glob, partner.title, listed=any_case(glob)) for glob in partner.globs
-        )
-        uris = [file.uri for file in itertools.islice(files, _SAMPLE + 1)]
-        if not uris:
-            glob = partner.globs[0]
-            raise UsageError(f"no file matches {partner.title} {glob!r}; {why_empty(glob)}")
+        uris: list[str] = []
+        for pattern in _patterns(flags, partner):
+            files = _first_files(pattern, partner.title, max(1, _SAMPLE + 1 - len(uris)))
+            if not files:
+                problem = f"no file matches {partner.title} {pattern!r}"
+                raise UsageError(f"{problem}; {why_empty(pattern)}")
+            uris += files
         _check_apart(flags.images, partner, uris)
         keys = {image_key(uri, kind=key, root=partner.root) for uri in uris}
         images = sample.keys(key)
@@ -88,6 +88,21 @@ def check_partners(
                 f"no file of {partner.title} has the key of an image: images have keys like "
                 f"{min(images)!r}, these files like {min(keys)!r} (--key {key})"
             )
+
+
+def _patterns(flags: argparse.Namespace, partner: Partner) -> Sequence[str]:
+    """The globs of a partner as they are written, so with braces."""
+    if partner.name == MASK:
+        return tuple(flags.masks)
+    return read_layout_file(flags.layout).partners[partner.name]
+
+
+def _first_files(pattern: str, title: str, count: int) -> list[str]:
+    listed = (
+        list_inputs(glob, title, listed=any_case(glob)) for glob in plain_globs([pattern], title)
+    )
+    files = itertools.chain.from_iterable(listed)
+    return [file.uri for file in itertools.islice(files, count)]
 
 
 def _check_apart(images: Sequence[str], partner: Partner, uris: Sequence[str]) -> None:

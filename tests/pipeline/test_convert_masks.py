@@ -257,6 +257,7 @@ def test_masks_in_a_bucket(inputs: Path, tmp_path: Path, gcs: GcsServer) -> None
     "more, message",
     [
         ({"masks": "{in}/masks/*.tif"}, "no file matches --masks"),
+        ({"masks": ["{in}/masks/*.png", "{in}/mask/*.png"]}, "matches --masks '{in}/mask/*.png'"),
         ({"masks": "{in}/photos/a/*.jpg"}, "both match"),
         ({"key": "path"}, "has the key of an image: images have keys like 'a/0.jpg'"),
         ({"key": "uri"}, "--key uri cannot be used with --masks"),
@@ -269,12 +270,15 @@ def test_mistakes(more: Mapping[str, Any], message: str, inputs: Path, tmp_path:
     (inputs / "plain.yaml").write_text("features: {image: image.bytes}")
     (inputs / "mask.yaml").write_text("features: {image: image.bytes, mask: mask.bytes}")
     (inputs / "l.csv").write_text("image_uri,label\nphotos/a/0.jpg,cat\n")
-    given = {
-        name: value.replace("{in}", str(inputs)) if isinstance(value, str) else value
-        for name, value in {**flags(inputs), **more}.items()
-    }
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [*map(filled, value)]
+        return value.replace("{in}", str(inputs)) if isinstance(value, str) else value
+
+    given = {name: filled(value) for name, value in {**flags(inputs), **more}.items()}
     ran = convert(output=tmp_path / "out", **given)
-    assert ran.code == 2 and message in ran.error()
+    assert ran.code == 2 and filled(message) in ran.error()
 
 
 def test_records_of_datasets_have_no_masks(inputs: Path, tmp_path: Path) -> None:
