@@ -6,11 +6,14 @@ and of its extension for responsible AI (croissant-rai-spec.html).
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import difflib
 import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
+
+from transforms.core.card.dataset_card import check_text
 
 Value: TypeAlias = "str | dict[str, str] | list[str | dict[str, str]]"
 
@@ -84,8 +87,7 @@ def parse_properties(text: str) -> str:
     import yaml
 
     try:
-        # Without types: a date stays a text.
-        found = yaml.load(text, Loader=yaml.BaseLoader)
+        found = _loaded(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise PropertiesError(f"line {line}: invalid YAML: {error.problem}") from error
@@ -96,6 +98,17 @@ def parse_properties(text: str) -> str:
     values = {_name(key): value for key, value in found.items()}
     made = {name: _checked(name, value) for name, value in sorted(values.items())}
     return json.dumps(made, ensure_ascii=False)
+
+
+def _loaded(text: str) -> Any:
+    """The content of a YAML or JSON text; dates and numbers stay texts."""
+    import yaml
+
+    if text.lstrip().startswith("{"):
+        # YAML reads no tabs, and an escaped emoji of JSON as two halves.
+        with contextlib.suppress(ValueError):
+            return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    return yaml.load(text, Loader=yaml.BaseLoader)
 
 
 def properties_of(text: str) -> dict[str, Value]:
@@ -130,14 +143,23 @@ def _item(name: str, item: Any) -> str | dict[str, str]:
         if not all(isinstance(text, str) for each in item.items() for text in each):
             raise PropertiesError(f"{name!r} has values inside of values")
         kind = {} if "@type" in item or name not in _AGENTS else {"@type": "sc:Person"}
-        return {**kind, **item}
+        return {**kind, **{_text(name, key): _text(name, text) for key, text in item.items()}}
     if not isinstance(item, str):
         raise PropertiesError(f"{name!r} must be a text or a list of texts")
-    if not item.strip():
-        raise PropertiesError(f"{name!r} has an empty value")
+    item = _text(name, item)
     if name in _DATES or name.removeprefix(RAI) in _TIME_FRAMES:
         _check_date(name, item)
     return {"@type": "sc:Person", "name": item} if name in _AGENTS else item
+
+
+def _text(name: str, text: str) -> str:
+    """A text that every file of the dataset can hold, without blanks around it."""
+    if not text.strip():
+        raise PropertiesError(f"{name!r} has an empty value")
+    try:
+        return check_text(text)
+    except ValueError as error:
+        raise PropertiesError(f"{name!r}: {error}") from error
 
 
 def _check_date(name: str, text: str) -> None:

@@ -47,6 +47,15 @@ def test_json_is_the_same_and_stays_it() -> None:
     assert properties_of("") == {}
 
 
+@pytest.mark.parametrize("indent", [None, 1, "\t"])
+def test_json_of_other_writers(indent: str | int | None) -> None:
+    properties = {"creator": {"@type": "sc:Person", "name": "Ann \U0001f600"}, "keywords": ["7"]}
+    text = json.dumps(properties, indent=indent).replace('"7"', "7")
+    assert "\\ud83d" in text
+    assert properties_of(parse_properties(text)) == properties
+    parse_properties(text).encode()
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -67,6 +76,10 @@ def test_json_is_the_same_and_stays_it() -> None:
         ("keywords: [[a]]", "'keywords' must be a text or a list of texts"),
         ("keywords: {a: b}", "'keywords' must be a text or a list of texts"),
         ("creator: {name: [a]}", "'creator' has values inside of values"),
+        ('{"creator": "\\ud83d"}', "'creator': .* is not valid UTF-8"),
+        ('creator: {name: "\\ud83d"}', "'creator': .* is not valid UTF-8"),
+        ('keywords: ["\\e[31m"]', r"'keywords': .* holds the control character '\\x1b'"),
+        ('{"keywords": null}', "'keywords' must be a text or a list of texts"),
     ],
 )
 def test_others_are_refused_in_one_line(text: str, why: str) -> None:
