@@ -90,7 +90,7 @@ class FindCuts(beam.PTransform):
             | "Pick hashes"
             >> beam.ParDo(_PickFn(self._lines), known, wanted).with_output_types(tuple[_Bin, bytes])
             | "Group hashes by bin" >> beam.GroupByKey()
-            | "Cut bins" >> beam.ParDo(_CutFn(), wanted).with_output_types(tuple[str, bytes])
+            | "Cut bins" >> beam.ParDo(CutFn(), wanted).with_output_types(tuple[str, bytes])
             | "Merge cuts" >> _globally(MergeCuts(), fanout)
             | "Complete cuts" >> beam.Map(_complete, wanted).with_output_types(Cuts)
         )
@@ -199,19 +199,36 @@ class _PickFn(beam.DoFn):
         return packed
 
 
-class _CutFn(beam.DoFn):
+class CutFn(beam.DoFn):
+    """Finds the cuts in each bin."""
+
+    def __init__(self) -> None:
+        self._bins: CutBins | None = None
+
     def process(
         self, group: tuple[_Bin, Iterable[bytes]], bins: CutBins
     ) -> Iterator[tuple[str, bytes]]:
+        if bins is not self._bins:
+            self._bins = bins
+            self._places: dict[str, dict[int, set[Place]]] = {}
         line, number = group[0]
         hashes: Counter[int] = Counter()
         for part in group[1]:
             hashes.update(marshal.loads(part))
         count, places = bins.lines[line]
-        for place in {*places}:
-            if place.bin == number:
-                cut = find_cut(hashes, place.rank, bin_end(number, count))
-                yield line, marshal.dumps((*place, cut))
+        # A line may have as many bins with cuts as it has places.
+        if line not in self._places:
+            self._places[line] = _by_bin(places)
+        for place in self._places[line][number]:
+            cut = find_cut(hashes, place.rank, bin_end(number, count))
+            yield line, marshal.dumps((*place, cut))
+
+
+def _by_bin(places: Iterable[Place]) -> dict[int, set[Place]]:
+    found: defaultdict[int, set[Place]] = defaultdict(set)
+    for place in places:
+        found[place.bin].add(place)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import marshal
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -12,9 +13,9 @@ import pytest
 
 from tests.transforms.beam import collect
 from transforms import find_cuts
-from transforms.core.balance.hash_cuts import Cuts, Draw, bin_count
+from transforms.core.balance.hash_cuts import Bins, CutBins, Cuts, Draw, Place, bin_count
 from transforms.core.dataset.ledger import PlanTotals
-from transforms.find_cuts import FindCuts
+from transforms.find_cuts import CutFn, FindCuts
 
 
 class Halves:
@@ -58,3 +59,28 @@ def test_lines_are_halved(in_process: bool, held: int, monkeypatch: pytest.Monke
 
 def test_nothing_to_divide() -> None:
     assert found([]) == [Cuts({})]
+
+
+class CountedPlaces(tuple[Place, ...]):
+    """Places that count how often they are read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[Place]:
+        self.read += 1
+        return super().__iter__()
+
+
+def test_the_places_of_a_line_are_read_once_for_all_of_its_bins() -> None:
+    """A split of 100,000 shards has as many places, in about as many bins."""
+    places = CountedPlaces(Place(number, 1) for number in range(50))
+    known, fn = CutBins({"train": Bins(50, places)}), CutFn()
+    for number in range(50):
+        hashes = [marshal.dumps({(number << 64) // 50 + each: 1 for each in (1, 2)})]
+        [(line, found)] = fn.process((("train", number), hashes), known)
+        assert (line, marshal.loads(found)) == ("train", (number, 1, (number << 64) // 50 + 2))
+    assert places.read == 1
+    # The next bundle may have other side inputs.
+    other = CutBins({"train": Bins(50, (Place(0, 0),))})
+    [(_, found)] = fn.process((("train", 0), [marshal.dumps({7: 1})]), other)
+    assert marshal.loads(found) == (0, 0, 7)

@@ -34,7 +34,9 @@ def stratified_decisions(
             sizes[vocabulary.text_of(label)] += images
     splits = len(options["splits"])
     value = f"{len(sizes)} class{'' if len(sizes) == 1 else 'es'}"
-    has_sets = sizes.total() > totals.images.total()
+    # Images with several labels count as images with an empty label, too, like those without any.
+    may_have_sets = len(sizes) > 1 and totals.labels[""] > 0
+    has_sets = may_have_sets or sizes.total() > totals.images.total()
     found = [Decision("stratified", value, _bound(options, splits, has_sets), "--stratify")]
     small = sorted((name for name, images in sizes.items() if images < splits), key=class_order)
     if small:

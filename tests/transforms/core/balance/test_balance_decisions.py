@@ -36,5 +36,16 @@ def test_several_labels_and_small_classes() -> None:
     assert small == ("small classes", "4 classes", shown)
 
 
+def test_images_without_labels_do_not_hide_those_with_several() -> None:
+    """Of eight images, three have both labels: fewer labels than images."""
+    [found] = said({"": 8, "cat": 3, "dog": 3}, 8)
+    by_sets = "by sets of classes; an image with a rare set counts for its rarest class"
+    assert found == ("stratified", "2 classes", by_sets)
+    # With one class, there are no sets.
+    [found] = said({"": 8, "cat": 3}, 8)
+    bound = "each within one image of its shares; a further image moves at most 2 others"
+    assert found == ("stratified", "1 class", bound)
+
+
 def test_nothing_without_the_flag() -> None:
     assert said({"cat": 1}, 1, stratify=None) == []
