@@ -84,7 +84,7 @@ class StratifySplits(beam.PTransform):
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[LabelledImage]:
         lines = ClassLines(self._how.splits, seed=self._how.seed)
         totals = images | "Count classes" >> TotalLabels(self._labels, self._rules)
-        name = beam.Map(Classes.of, self._rules)
+        name = beam.Map(Classes.of, self._rules, self._how.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if self._how.by_group:
             return self._by_group(images, _GroupLines(lines), classes)

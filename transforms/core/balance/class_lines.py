@@ -26,6 +26,9 @@ from transforms.core.records import LabelledImage
 MAX_CLASSES = 200_000
 """Classes of a stratified dataset: their cuts are one element, 50 bytes each with three splits."""
 
+MAX_ENDS = 1_000_000
+"""Ends of splits of all classes, but for the last split: one worker merges them, 800 bytes each."""
+
 # The same for sets of classes.
 _MAX_SETS = 100_000
 
@@ -78,7 +81,7 @@ class Classes:
     sets: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, totals: PlanTotals, rules: LabelRules) -> Classes:
+    def of(cls, totals: PlanTotals, rules: LabelRules, splits: Splits) -> Classes:
         """The classes of the images with these totals, without sets.
 
         Raises:
@@ -89,10 +92,10 @@ class Classes:
         sizes: Counter[str] = Counter()
         for label, name in names.items():
             sizes[name] += totals.labels[label]
-        if len(sizes) > MAX_CLASSES:
+        if len(sizes) > (most := min(MAX_CLASSES, _most_lines(splits))):
             raise LabelsError(
-                f"--stratify label: {len(sizes)} classes are more than {MAX_CLASSES}, since each "
-                "worker keeps where their splits begin; leave out --stratify"
+                f"--stratify label: {len(sizes)} classes are more than {most}, since each worker "
+                f"keeps where their {len(splits.names)} splits begin; leave out --stratify"
             )
         return cls(totals.images.total(), names, sizes)
 
@@ -123,7 +126,12 @@ def least_of_set(splits: Splits, images: int) -> int:
     """
     starts = (0, *(split.upper for split in splits.bounds))
     smallest = min(split.upper - start for split, start in zip(splits.bounds, starts, strict=False))
-    return max(2 * HASH_SPACE // max(1, smallest), -(-images // _MAX_SETS))
+    most = min(_MAX_SETS, _most_lines(splits))
+    return max(2 * HASH_SPACE // max(1, smallest), -(-images // most))
+
+
+def _most_lines(splits: Splits) -> int:
+    return max(1, MAX_ENDS // max(1, len(splits.names) - 1))
 
 
 class ClassLines:

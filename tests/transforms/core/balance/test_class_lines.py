@@ -50,7 +50,7 @@ def stratified(
     lines, totals, sets = ClassLines(splits, seed=seed), PlanTotals(), Counter[str]()
     for each in images:
         totals.add(each)
-    classes = Classes.of(totals, rules)
+    classes = Classes.of(totals, rules, splits)
     for each in images:
         sets[classes.set_line(image_labels(each))] += 1
     least = least_of_set(splits, classes.images)
@@ -153,3 +153,14 @@ def test_too_many_classes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stratified([image(1, "a"), image(2, "b")], splits)
     with pytest.raises(LabelsError, match="--stratify label: 3 classes are more than 2"):
         stratified([image(1, "a"), image(2, "b"), image(3, "c")], splits)
+
+
+def test_more_splits_leave_room_for_fewer_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One worker merges where the splits of all classes and sets begin, about 800 bytes each."""
+    monkeypatch.setattr(class_lines, "MAX_ENDS", 18)
+    tenths = Splits([(f"fold_{number}", 0.1) for number in range(10)])
+    stratified([image(1, "a"), image(2, "b")], tenths)
+    with pytest.raises(LabelsError, match="3 classes are more than 2, since .* their 10 splits"):
+        stratified([image(1, "a"), image(2, "b"), image(3, "c")], tenths)
+    # Two sets of 50 images are lines, four of 25 are not.
+    assert least_of_set(tenths, 100) == 50
