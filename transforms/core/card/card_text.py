@@ -187,7 +187,8 @@ def _sections(card: Card, content: DatasetContent) -> Iterator[str]:
 
 
 def _license(card: Card) -> str:
-    return f"<{card.license}>" if is_address(card.license) else card.license
+    # A text of several lines would end the list, and begin other parts.
+    return f"<{card.license}>" if is_address(card.license) else " ".join(card.license.split())
 
 
 def _class_sections(content: DatasetContent) -> Iterator[str]:
@@ -282,7 +283,7 @@ def _cell(text: str) -> str:
     shown = printable(text)
     if len(shown) > _MAX_CLASS_NAME:
         shown = f"{shown[: _MAX_CLASS_NAME - 1]}…"
-    return "".join(f"\\{each}" if each in "\\`*_[]<>|#~$" else each for each in shown)
+    return "".join(f"\\{each}" if each in "\\`*_[]<>|#~$&" else each for each in shown)
 
 
 def _fenced(text: str, language: str) -> str:

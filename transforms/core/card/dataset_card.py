@@ -15,7 +15,7 @@ DEFAULT_VERSION = "1.0.0"
 # What `tfds.load` finds as a folder: it turns other names into these.
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}")
-_WEB_ADDRESS = re.compile(r"https?://[^\s/]+\S*", re.IGNORECASE)
+_WEB_ADDRESS = re.compile(r"""https?://[^\s/<>"]+[^\s<>"]*""", re.IGNORECASE)
 
 
 class Card(NamedTuple):
@@ -90,13 +90,14 @@ def check_version(text: str) -> str:
 
 
 def check_homepage(text: str) -> str:
-    """The address of a web page.
+    """The address of a web page, without blanks around it.
 
     Raises:
         ValueError: it is something else.
     """
-    if is_address(check_text(text)):
-        return text
+    stripped = check_text(text)
+    if is_address(stripped):
+        return stripped
     raise ValueError(f"{text!r:.100} is not a web address, such as https://example.org/pets")
 
 

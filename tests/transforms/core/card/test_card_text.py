@@ -86,13 +86,19 @@ def test_the_text_says_what_and_how_many() -> None:
     assert text.endswith("```\n") and "Left out" not in text
 
 
+def test_a_license_stays_in_its_line() -> None:
+    header, text = parts(Card("a", license="Ask Ann.\n\n# Title\n- b"))
+    assert header["license_name"] == "Ask Ann.\n\n# Title\n- b"
+    assert "\n- License: Ask Ann. # Title - b\n\n## Splits" in text
+
+
 def test_names_of_classes_cannot_break_the_table() -> None:
-    odd = [SplitContent("train", 1, 1, 1, {"a|b\n# c": 1, "<b>`x`": 1, "long" * 99: 1})]
+    odd = [SplitContent("train", 1, 1, 1, {"a|b\n# c": 1, "<b>`x`&lt;": 1, "long" * 99: 1})]
     _, text = parts(content=CONTENT._replace(splits=odd))
     table = text.split("## Classes (3)\n\n")[1].split("\n\n")[0].splitlines()
     assert len(table) == 5
     assert all(line.replace("\\|", "").count("|") == 3 for line in table)
-    assert "\\<b\\>\\`x\\`" in text and "long…" not in text and "lo" in text
+    assert "\\<b\\>\\`x\\`\\&lt;" in text and "long…" not in text and "lo" in text
 
 
 def test_many_classes_are_cut() -> None:

@@ -71,7 +71,9 @@ def test_a_text_that_files_cannot_hold_is_refused(text: str, why: str) -> None:
 
 def test_a_homepage_is_an_address() -> None:
     assert check_homepage("https://example.org/pets?a=1") == "https://example.org/pets?a=1"
-    for other in ("example.org", "ftp://a/b", "https:///a", "https://a b", "javascript:1"):
+    assert check_homepage(" https://example.org\n") == "https://example.org"
+    others = ("example.org", "ftp://a/b", "https:///a", "https://a b", "javascript:1")
+    for other in (*others, "https://a.org/><b>", 'https://a"'):
         with pytest.raises(ValueError, match="is not a web address"):
             check_homepage(other)
 
