@@ -315,10 +315,9 @@ class ImageConverter:
         if isinstance(checked, Rejection):
             return checked
         try:
-            values = self._partners.values(image, checked, self._guard)
+            return self._partners.add(image, checked, self._guard)
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
-        return checked._replace(values={**checked.values, **values})
 
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""

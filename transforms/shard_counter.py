@@ -107,11 +107,13 @@ class ShardCounter:
             size=size,
             orientation=checked.orientation,
         )
-        self.statistics.gps += checked.has_place
+        self.statistics.gps += checked.has_place or checked.partners_have_place
         self.image_bytes += size
         self.reused += checked.is_reused
         for change in checked.changes:
             self.pixels[change] += 1
+        if checked.partners_from_heic and FROM_HEIC not in checked.changes:
+            self.pixels[FROM_HEIC] += 1
         self.is_changed = self.is_changed or checked.changes != UNTOUCHED
         self.index.add(checked)
 

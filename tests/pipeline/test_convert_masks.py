@@ -16,6 +16,7 @@ from PIL import Image
 
 from pipeline.random_access import Records
 from tests.conftest import draw
+from tests.heic_images import heic
 from tests.images import picture, saved
 from tests.pipeline.commands import (
     Dataset,
@@ -175,12 +176,41 @@ features:
 """
 
 
-def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> None:
+def stereo(inputs: Path, folder: Path) -> dict[str, Any]:
+    """Flags with a further image of each photo."""
     for number in range(4):
         draw(inputs / "right" / f"{number}.jpg", seed=10 + number)
-    layout = tmp_path / "stereo.yaml"
+    layout = folder / "stereo.yaml"
     layout.write_text(LAYOUT.replace("{inputs}", str(inputs)))
-    options = {**flags(inputs, layout=layout, resize="8x6"), "masks": None}
+    return {**flags(inputs, layout=layout), "masks": None}
+
+
+def test_coordinates_in_further_images_are_counted(inputs: Path, tmp_path: Path) -> None:
+    options = stereo(inputs, tmp_path)
+    place = Image.Exif()
+    place.get_ifd(0x8825).update({1: "N", 2: (59.0, 19.0, 45.0), 3: "E", 4: (18.0, 4.0, 7.0)})
+    located = saved(picture("RGB", HEIGHT, WIDTH), "JPEG", exif=place)
+    (inputs / "right" / "1.jpg").write_bytes(located)
+    for strips in (False, True):
+        made = make_dataset(tmp_path / f"{strips}", strip_metadata=strips or None, **options)
+        statistics = json.loads((made.folder / "statistics.json").read_text())
+        assert statistics.get("gps", 0) == (0 if strips else 1)
+        assert (by_key(made)["1"]["right"] == located) is not strips
+
+
+@pytest.mark.slow
+def test_the_decoder_of_a_further_image_is_in_the_manifest(inputs: Path, tmp_path: Path) -> None:
+    options = stereo(inputs, tmp_path)
+    (inputs / "right" / "1.jpg").write_bytes(heic(picture("RGB", HEIGHT, WIDTH)))
+    made = make_dataset(tmp_path / "out", transcode="auto", **options)
+    assert made.manifest["pixels"] == {"from_heic": 1, "untouched": 4}
+    assert made.manifest["versions"]["pillow-heif"]
+    assert by_key(made)["1"]["right/format"] == b"jpeg"
+    assert convert(output=made.folder, transcode="auto", **options).out.startswith("up to date")
+
+
+def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> None:
+    options = {**stereo(inputs, tmp_path), "resize": "8x6"}
     made = make_dataset(tmp_path / "out", **options)
     check_sound(made.folder)
     for key, record in by_key(made, decode=True).items():

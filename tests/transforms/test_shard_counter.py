@@ -38,3 +38,11 @@ def test_a_heic_brings_the_version_of_its_decoder_into_the_recipe() -> None:
     images = [checked()._replace(changes=each) for each in (("transcoded", FROM_HEIC), UNTOUCHED)]
     assert list(counter.observe(images)) == images
     assert counter.has_heic and counter.recipe(RECIPES) == "from HEIC"
+
+
+@pytest.mark.parametrize("changes", [UNTOUCHED, ("transcoded", FROM_HEIC)])
+def test_a_heic_among_further_images_does_too(changes: tuple[str, ...]) -> None:
+    counter = ShardCounter("train-00000-of-00001.tfrecord", of_images=True)
+    image = checked()._replace(changes=changes, partners_from_heic=True)
+    assert list(counter.observe([image])) == [image]
+    assert counter.pixels[FROM_HEIC] == 1 and counter.recipe(RECIPES) == "from HEIC"

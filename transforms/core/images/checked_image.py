@@ -34,6 +34,8 @@ class CheckedImage(NamedTuple):
         is_reused: whether it is from a record of another dataset.
         has_place: whether the bytes to store hold GPS coordinates.
         row: the plan of a record that is made of a row without an image.
+        partners_have_place: whether the bytes of a further image hold GPS coordinates.
+        partners_from_heic: whether the file of a further image is a HEIC.
         unread: bytes of `data` if they are not read, because the whole shard is copied.
     """
 
@@ -54,3 +56,5 @@ class CheckedImage(NamedTuple):
     is_reused: bool = False
     unread: int = 0
     has_place: bool = False
+    partners_have_place: bool = False
+    partners_from_heic: bool = False
