@@ -13,7 +13,7 @@ from tests.engines.servers import environment
 from tests.pipeline.commands import ROOT, digests
 
 # Seconds; an engine that hangs must not hang the tests.
-TIMEOUT = 420
+TIMEOUT = 900
 
 
 class Conversion(NamedTuple):
