@@ -158,7 +158,10 @@ class Stopped(Exception):
 
 @contextlib.contextmanager
 def at_change(number: int | None, act: Callable[[], object]) -> Iterator[list[str]]:
-    """Does something before a change to a storage; gives the names of all changes."""
+    """Does something before a change to a storage; gives the names of all changes.
+
+    One thread makes all changes: the other threads of a worker that stops or sleeps do so, too.
+    """
     changes: list[str] = []
     is_acting = has_acted = False
 
@@ -185,6 +188,7 @@ def at_change(number: int | None, act: Callable[[], object]) -> Iterator[list[st
             for name in names:
                 end = 2 if name in ("move", "rename") else 1
                 patch.setattr(storage, name, wrap(getattr(storage, name), end))
+            patch.setattr(storage, "for_each", lambda _, function, items: map(function, items))
         yield changes
 
 

@@ -109,14 +109,16 @@ def get_media(
             # Check the size before reading the bytes.
             preload_content=max_stored is None,
         )
+        is_object = response.status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT)
         size = int(response.headers.get("Content-Length") or 0)
-        if max_stored is not None and size > max_stored:
+        # The text of an error may be longer than a small object.
+        if is_object and max_stored is not None and size > max_stored:
             response.close()
             raise TooLargeError(size, max_stored, uri)
         data: bytes = response.data
     except HTTPError as error:
         raise ConnectionError(errno.EIO, first_line(error)) from error
-    if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+    if not is_object:
         text = data.decode(errors="replace")
         raise from_http_status(response.status, text, response=response)
     if response.status == HTTPStatus.OK:

@@ -148,6 +148,17 @@ def test_passing_faults_are_repeated(gcs: GcsServer, bucket: str) -> None:
     assert gcs.counts()["GET media"] == 4
 
 
+@pytest.mark.usefixtures("no_waiting")
+def test_the_text_of_an_error_is_not_compared_with_the_size_of_an_object(
+    gcs: GcsServer, bucket: str
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        STORAGE.read_bytes(f"{bucket}/1.txt", max_bytes=1)
+    gcs.put("photos", "1.txt", b"x")
+    gcs.set_faults([{"status": 503, "count": 1}])
+    assert STORAGE.read_bytes(f"{bucket}/1.txt", max_bytes=1) == b"x"
+
+
 def test_bytes_that_were_damaged_on_their_way_are_asked_for_again(
     gcs: GcsServer, bucket: str
 ) -> None:
