@@ -33,8 +33,8 @@ def totals(*collections: list[PlanTotals], **given: Any) -> list[PlanTotals]:
 @pytest.mark.parametrize("in_process", [True, False])
 def test_parts_are_added_up(in_process: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(add_totals, "runs_in_process", lambda _: in_process)
-    one = PlanTotals(Counter(train=1), Counter(train=10), Counter(cat=1), 1, 2)
-    other = PlanTotals(Counter(train=1, test=3), Counter(train=10, test=5), Counter(dog=4), 4, 0)
+    one = PlanTotals(Counter(train=1), Counter(train=10), Counter(cat=1), 1, 2, 1)
+    other = PlanTotals(Counter(train=1, test=3), Counter(train=10, test=5), Counter(dog=4), 4, 0, 2)
     cells = PlanTotals(cells=LabelCells(others=5))
     [found] = totals([one, other], [cells], rules=ANY_LABELS)
     assert found == PlanTotals(
@@ -43,8 +43,9 @@ def test_parts_are_added_up(in_process: bool, monkeypatch: pytest.MonkeyPatch) -
         Counter(cat=1, dog=4),
         5,
         2,
-        LabelCells(others=5),
-        "text",
+        3,
+        cells=LabelCells(others=5),
+        label_kind="text",
     )
 
 
