@@ -186,7 +186,10 @@ class DropDuplicates(beam.PTransform):
         """What names groups of images that may be equal."""
         if self._by_content:
             return _NameContentFn(self._sources, has_holdouts=bool(self._holdouts))
-        has_sizes = all(holdout.has_sizes for holdout in self._holdouts)
+        # Only holdouts are compared with the originals of records.
+        sources = self._sources if self._holdouts else ()
+        of_sources = all(source.has_sizes for source in sources)
+        has_sizes = of_sources and all(holdout.has_sizes for holdout in self._holdouts)
         return _NameSizeFn(characters, has_sizes=has_sizes)
 
 

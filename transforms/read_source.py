@@ -46,6 +46,7 @@ class Source(NamedTuple):
         names: the feature of each source, see `Feature.source`.
         is_final: whether its images were made under the pixel options of this run.
         has_hashes: whether its index has their hashes, as far as the run needs to know.
+        has_sizes: whether its images have the sizes of their originals in this run.
     """
 
     folder: str
@@ -54,6 +55,7 @@ class Source(NamedTuple):
     names: Mapping[str, str]
     is_final: bool
     has_hashes: bool = True
+    has_sizes: bool = True
 
 
 class SourceReader:

@@ -9,7 +9,7 @@ from pipeline.open_dataset import open_dataset
 from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.index.record_index import RecordIndexError
-from transforms.core.index.source_records import RECORDS
+from transforms.core.index.source_records import has_records
 from transforms.core.planning.splits import is_split_name
 from transforms.core.shown_text import first_line
 from transforms.find_holdouts import checked_index, holdout_entries
@@ -63,8 +63,8 @@ def _holdout(value: str, flags: argparse.Namespace) -> Holdout:
         raise UsageError(f"{name}: {first_line(error)}") from error
     except OSError as error:
         raise input_error(f"cannot read the index of {name}", error) from error
-    of_records = manifest["root"] == RECORDS or bool(manifest["inputs"].get("datasets"))
-    return Holdout(folder, split, manifest.get("digest", ""), records, not of_records)
+    has_sizes = not has_records(manifest)
+    return Holdout(folder, split, manifest.get("digest", ""), records, has_sizes)
 
 
 def _has_images(options: dict[str, object], features: list[dict[str, object]]) -> bool:

@@ -27,8 +27,9 @@ from transforms.core.features.feature_sources import (
 )
 from transforms.core.features.layouts import Feature
 from transforms.core.globs import WILDCARD
+from transforms.core.images.pixel_options import UNTOUCHED
 from transforms.core.index.record_index import RecordIndexError
-from transforms.core.index.source_records import RECORDS
+from transforms.core.index.source_records import RECORDS, has_records
 from transforms.core.shown_text import first_line
 from transforms.read_source import Source, SourceReader, record_rows
 from transforms.storage.files import is_same_path, join, storage_of
@@ -276,14 +277,18 @@ def _source(source: SourceDataset, config: ConvertConfig) -> Source:
     [feature, *_] = with_role(manifest["features"], Role.IMAGE)
     roles = {source_of(each.source).role for each in config.features}
     computes = bool(roles & {Role.PIXELS, Role.EMBEDDING})
+    is_final = not computes and not other_pixel_option(manifest, config)
+    is_changed = not {*manifest.get("pixels", {})} <= {*UNTOUCHED}
     return Source(
         source.folder,
         manifest.get("digest", ""),
         feature,
         {name: each.name for name, each in source.features.items()},
-        is_final=not computes and not other_pixel_option(manifest, config),
+        is_final=is_final,
         # All images of a dataset have them, or none.
         has_hashes=config.dedupe != "drop" or all(row["content"] for row in _first_rows(source, 1)),
+        # See `source_side`.
+        has_sizes=(is_final or not is_changed) and not has_records(manifest),
     )
 
 

@@ -138,6 +138,18 @@ def test_originals_that_several_datasets_changed_are_found(
         shutil.rmtree(made.folder)
 
 
+def test_originals_of_records_next_to_files_are_found(
+    bench: Dataset, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    """A dataset changed them, under other options than those of this run."""
+    small = make_dataset(tmp_path / "small", **flags, resize="shorter=90")
+    write(tmp_path / "more" / "cat" / "more.jpg", 20)
+    given = {**flags, "images": [str(small.folder), f"{tmp_path}/more/*/*.jpg"]}
+    made = make_dataset(tmp_path / "out", holdout=bench.folder, dedupe="drop", **given)
+    found = [(line["reason"], line["key"]) for line in made.rejected]
+    assert found == [("holdout_image", f"cat/{name}.jpg") for name in ("one", "two")]
+
+
 def test_what_cannot_be_compared_is_refused(
     bench: Dataset, flags: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -209,11 +209,27 @@ def test_records_are_named_by_the_hash_that_is_compared(
     assert list(fn.process(image)) == [(hashes[name].hex(), image)]
 
 
-@pytest.mark.parametrize(("has_sizes", "names"), [(True, ["5 ", "6 "]), (False, ["", ""])])
-def test_any_image_may_equal_one_whose_size_is_not_known(has_sizes: bool, names: list[str]) -> None:
+BY_SIZE = ["5 ", "6 "]
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "names"),
+    [
+        ([True], [], BY_SIZE),
+        ([False], [], ["", ""]),
+        ([True], [True], BY_SIZE),
+        ([True], [True, False], ["", ""]),
+        # Only holdouts are compared with originals.
+        ([], [False], BY_SIZE),
+    ],
+)
+def test_any_image_may_equal_one_whose_size_is_not_known(
+    held: list[bool], given: list[bool], names: list[str]
+) -> None:
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
-    holdout = Holdout("bench", "", "", 1, has_sizes)
-    fn = drop_duplicates.DropDuplicates("", max_bytes=9, holdouts=(holdout,))._name(0)
+    holdouts = tuple(Holdout("bench", "", "", 1, has_sizes) for has_sizes in held)
+    sources = [CHANGED._replace(has_sizes=has_sizes) for has_sizes in given]
+    fn = DropDuplicates("", max_bytes=9, sources=sources, holdouts=holdouts)._name(0)
     named = [*fn.process(image), *fn.process(image._replace(size=6))]
     assert [name for name, _ in named] == names
 

@@ -62,6 +62,11 @@ def is_source_record(stored: str) -> bool:
     return _END in stored
 
 
+def has_records(manifest: Mapping[str, Any]) -> bool:
+    """Whether some images of a dataset were records of other datasets."""
+    return manifest["root"] == RECORDS or bool(manifest["inputs"].get("datasets"))
+
+
 def reusable_record(stored: str) -> str:
     """The record in a dataset of `--reuse` alone, of an image from a file or from a record."""
     return stored.rpartition(_END)[2]
