@@ -9,6 +9,7 @@ from transforms.core.planning.image_globs import any_case
 from transforms.core.planning.keys import image_key, relative_path
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
+from transforms.find_images import LeftOut
 from transforms.storage.file_metadata import FoundFile
 from transforms.storage.files import storage_of
 
@@ -20,14 +21,18 @@ class PartnerFinder:
         partners: all of them, in their order.
     """
 
-    def __init__(self, partners: tuple[Partner, ...], *, key: str) -> None:
+    def __init__(
+        self, partners: tuple[Partner, ...], *, key: str, left_out: LeftOut | None = None
+    ) -> None:
         """Sets what to find.
 
         Args:
             partners: all of them, in their order.
             key: kind of the join key.
+            left_out: files that are no partners.
         """
         self.partners = partners
+        self._left_out = left_out or LeftOut()
         self._key = key
 
     @property
@@ -45,8 +50,9 @@ class PartnerFinder:
         [partner] = [each for each in self.partners if each.name == name]
         found = 0
         for file in storage_of(glob).list_files(any_case(glob)):
-            found += 1
-            yield self._describe(file, partner)
+            if not self._left_out.has(file.uri):
+                found += 1
+                yield self._describe(file, partner)
         yield Count("partners_found", found)
 
     def _describe(self, file: FoundFile, partner: Partner) -> tuple[str, JoinSide] | Rejection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.config import ConvertConfig, shared_fields
@@ -118,7 +119,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     """
     pixels = _pixel_options(flags)
     partners = read_partners(flags)
-    images = _images(flags)._replace(partners=partners)
+    images = _images(flags, partners)._replace(partners=partners)
     if partners and images.sources:
         raise UsageError(
             f"{partners[0].title} cannot be used with --images {images.sources[0].folder}, which "
@@ -160,11 +161,11 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     )
 
 
-def _images(flags: argparse.Namespace) -> _Images:
+def _images(flags: argparse.Namespace, partners: Sequence[Partner]) -> _Images:
     if not flags.images:
         listing = read_listing(flags)
         return _Images(listing.flags, listing.sample, listing, *left_out(listing.flags))
-    ignored, ignoring = left_out(flags)
+    ignored, ignoring = left_out(flags, partners)
     patterns, sources = find_datasets(flags)
     globs = plain_globs(patterns, "--images")
     images = [*globs, *(source.folder for source in sources)]

@@ -98,6 +98,18 @@ def test_masks_keep_their_indices(inputs: Path, tmp_path: Path) -> None:
     assert [name.partition(".")[2] for name in names] == ["jpg", "jpg.mask.png"]
 
 
+def test_files_of_other_flags_are_no_masks(inputs: Path, tmp_path: Path) -> None:
+    """Otherwise a rerun would find what the first run wrote."""
+    labels = inputs / "masks" / "labels.csv"
+    labels.write_text("id,label\n0,a\n1,b\n2,a\n3,b\n")
+    options = flags(inputs, masks=f"{inputs}/masks/**", labels=labels)
+    made = make_dataset(inputs / "masks" / "out", **options)
+    assert made.ledger["partners_matched"] == 4 and made.rejected == []
+    again = convert(output=made.folder, **options)
+    assert again.code == 0 and again.out.startswith("up to date"), again.err
+    assert "--masks matches files of --output" in again.out
+
+
 @pytest.mark.slow
 def test_labels_are_joined_too(inputs: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", **flags(inputs, label_from="directory"))
