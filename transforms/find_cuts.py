@@ -90,7 +90,7 @@ class FindCuts(beam.PTransform):
             | "Pick hashes"
             >> beam.ParDo(_PickFn(self._lines), known, wanted).with_output_types(tuple[_Bin, bytes])
             | "Group hashes by bin" >> beam.GroupByKey()
-            | "Cut bins" >> beam.ParDo(CutFn(), wanted).with_output_types(tuple[str, bytes])
+            | "Cut bins" >> beam.ParDo(_CutFn(), wanted).with_output_types(tuple[str, bytes])
             | "Merge cuts" >> _globally(MergeCuts(), fanout)
             | "Complete cuts" >> beam.Map(_complete, wanted).with_output_types(Cuts)
         )
@@ -199,7 +199,7 @@ class _PickFn(beam.DoFn):
         return packed
 
 
-class CutFn(beam.DoFn):
+class _CutFn(beam.DoFn):
     """Finds the cuts in each bin."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from tests.transforms.beam import collect
 from transforms import find_cuts
 from transforms.core.balance.hash_cuts import Bins, CutBins, Cuts, Draw, Place, bin_count
 from transforms.core.dataset.ledger import PlanTotals
-from transforms.find_cuts import CutFn, FindCuts
+from transforms.find_cuts import _CutFn, FindCuts
 
 
 class Halves:
@@ -74,7 +74,7 @@ class CountedPlaces(tuple[Place, ...]):
 def test_the_places_of_a_line_are_read_once_for_all_of_its_bins() -> None:
     """A split of 100,000 shards has as many places, in about as many bins."""
     places = CountedPlaces(Place(number, 1) for number in range(50))
-    known, fn = CutBins({"train": Bins(50, places)}), CutFn()
+    known, fn = CutBins({"train": Bins(50, places)}), _CutFn()
     for number in range(50):
         hashes = [marshal.dumps({(number << 64) // 50 + each: 1 for each in (1, 2)})]
         [(line, found)] = fn.process((("train", number), hashes), known)
