@@ -15,7 +15,7 @@ from tests.transforms.beam import collect
 from transforms import find_cuts
 from transforms.core.balance.hash_cuts import Bins, CutBins, Cuts, Draw, Place, bin_count
 from transforms.core.dataset.ledger import PlanTotals
-from transforms.find_cuts import _CutFn, FindCuts
+from transforms.find_cuts import FindCuts, _CutFn
 
 
 class Halves:
