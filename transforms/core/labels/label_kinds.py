@@ -110,7 +110,7 @@ class LabelCells(NamedTuple):
         integers: that are integers.
         others: that are not.
         missing: cells without a label.
-        odd: the first that are not integers, a JSON list of `LabelPlace`.
+        odd: the first by place that are not integers, a JSON list of `LabelPlace`.
         spellings: the texts of missing cells, a sorted JSON list.
     """
 
@@ -137,8 +137,12 @@ class LabelCounter:
             self._integers += 1
             return
         self._others += 1
-        if len(self._odd) < _MAX_ODD:
-            self._odd.append((path, line, label))
+        odd, place = self._odd, (path, line, label)
+        # A listing has any order; the first places by name are the same in each.
+        if len(odd) < _MAX_ODD or place < odd[-1]:
+            odd.append(place)
+            odd.sort()
+            del odd[_MAX_ODD:]
 
     def add_missing(self, cell: str) -> None:
         """Counts one missing label."""

@@ -128,6 +128,14 @@ def test_counts_do_not_depend_on_bundles(one: list[str], two: list[str], three: 
     assert merge_cells(reversed(parts)) == merge_cells([whole])
 
 
+@given(st.permutations(["d/4", "a/1", "c/3", "b/2", "e/5"]))
+def test_the_order_of_a_listing_does_not_matter(paths: list[str]) -> None:
+    counter = LabelCounter()
+    for path in paths:
+        counter.add(path[0], path)
+    assert counter.counted().odd == '[["a/1", 0, "a"], ["b/2", 0, "b"], ["c/3", 0, "c"]]'
+
+
 def test_classes_are_listed_as_numbers() -> None:
     names = ["100", "9", "-1", "10", "cat", "Ant", "007"]
     assert sorted(names, key=class_order) == ["-1", "9", "10", "100", "007", "Ant", "cat"]
