@@ -46,6 +46,10 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Image.new("RGB", (32, 24), (20 * number, 99, 200 - 15 * number)).save(path)
         rows.append(f"{path.stem},{label}")
     (tmp_path / "labels.csv").write_text("\n".join(rows))
+    for label in CLASSES:
+        path = tmp_path / "scans" / label / "1.tif"
+        path.parent.mkdir(parents=True)
+        Image.new("I;16", (32, 24), 40_000).save(path)
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
     (tmp_path / "keys.txt").write_text("cat0\ncat2\ndog1\n")
     boxes, many, table = blocks("csv", LAYOUTS)
