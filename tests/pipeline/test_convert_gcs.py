@@ -273,13 +273,13 @@ def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(
 def test_two_runs_cannot_mix_their_manifests(
     buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to_text = dataset_files.to_text
+    to_bytes = dataset_files.to_bytes
 
-    def overtaken(manifest: Any) -> str:
+    def overtaken(manifest: Any) -> bytes:
         buckets.put("datasets", "flowers/manifest.json", b"of another run")
-        return to_text(manifest)
+        return to_bytes(manifest)
 
-    monkeypatch.setattr(dataset_files, "to_text", overtaken)
+    monkeypatch.setattr(dataset_files, "to_bytes", overtaken)
     ran = convert(**FLAGS)
     assert ran.code == 1
     assert "another run wrote it" in ran.error()

@@ -126,6 +126,21 @@ def masked(inputs: Path, output: Path) -> Ran:
     return convert(images=inputs / "photos" / "photo-0000?.*", dedupe="drop", output=output, **more)
 
 
+def balanced(inputs: Path, output: Path) -> Ran:
+    """Groups, and images with several classes; shards with equal numbers of records."""
+    more = ["--stratify", "label", "--shard_by", "records"]
+    ran = convert(*words(inputs, output / "groups"), *more)
+    if ran.code:
+        return ran
+    images = {"images": inputs / "photos" / "photo-*", "label_regex": "([0-9])[.]"}
+    return convert(*more, **images, splits="train=0.5,test=0.5", output=output / "images")
+
+
+def balanced_elsewhere(inputs: Path, output: Path) -> Ran:
+    with several_machines():
+        return balanced(inputs, output)
+
+
 @contextlib.contextmanager
 def several_machines() -> Iterator[None]:
     """With the steps that only runners with several machines have."""
@@ -196,6 +211,8 @@ RUNS = [
     found,
     masked,
     masked_elsewhere,
+    balanced,
+    balanced_elsewhere,
 ]
 
 
