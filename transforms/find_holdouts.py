@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
-from transforms.core.dataset.manifest import ManifestError, check_digest, manifest_indexes
+from transforms.core.dataset.manifest import check_digest, manifest_indexes
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.duplicates.fingerprints import fingerprint_batches
 from transforms.core.duplicates.holdouts import Holdout, held_file, held_image
-from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import shard_of_index
 from transforms.core.index.record_index import (
     RecordIndexError,
     class_lists,
     source_contents,
 )
-from transforms.core.label_errors import LabelsError
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, HeldPart, LabelledImage
-from transforms.core.shown_text import first_line
 from transforms.name_inputs import NameInputs
 from transforms.runners import runs_in_process
 from transforms.spread_elements import SpreadElements
 from transforms.storage.files import join, read_manifest
 from transforms.storage.lineage import report_source
-from transforms.written_index import read_listed_index
+from transforms.written_index import explained, read_listed_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,7 +141,7 @@ def listed_indexes(holdout: Holdout) -> list[dict[str, Any]]:
         LabelsError: the dataset was replaced since the run began, is damaged or cannot be read.
         TransientError: a temporary failure.
     """
-    with _explained(holdout.folder):
+    with explained("--holdout", holdout.folder):
         manifest = read_manifest(join(holdout.folder, MANIFEST))
         if manifest is None or manifest.get("digest", "") != holdout.digest:
             raise RecordIndexError("it was replaced since this run began: start it again")
@@ -155,20 +151,8 @@ def listed_indexes(holdout: Holdout) -> list[dict[str, Any]]:
 
 def read_holdout_index(holdout: Holdout, entry: Mapping[str, Any]) -> pa.Table:
     """One index of a holdout; raises as `listed_indexes` does."""
-    with _explained(holdout.folder):
+    with explained("--holdout", holdout.folder):
         return checked_index(holdout.folder, entry)
-
-
-@contextlib.contextmanager
-def _explained(folder: str) -> Iterator[None]:
-    """Raises what goes wrong with a holdout as one line that names it."""
-    try:
-        yield
-    except (RecordIndexError, ManifestError) as error:
-        raise LabelsError(f"--holdout {folder}: {first_line(error)}") from error
-    except OSError as error:
-        check_final(error, folder)
-        raise LabelsError(f"cannot read --holdout {folder}: {first_line(error)}") from error
 
 
 def holdout_entries(manifest: Mapping[str, Any], split: str) -> list[dict[str, Any]]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.dataset.manifest import (
-    ManifestError,
     check_digest,
     manifest_indexes,
     manifest_shards,
 )
 from transforms.core.dataset.output_names import MANIFEST
-from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import index_places
 from transforms.core.index.record_index import FRAME_BYTES, RecordIndexError
 from transforms.core.index.source_records import SOURCE_COLUMNS, source_side
-from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells, LabelCounter
 from transforms.core.records import Count, JoinSide, SourcePart
-from transforms.core.shown_text import first_line
 from transforms.storage.files import join, read_manifest
-from transforms.written_index import read_listed_index
+from transforms.written_index import explained, read_listed_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +90,7 @@ class SourceReader:
 
     def parts(self, folder: str) -> Iterator[SourcePart]:
         """Yields the indexes of a dataset; raises as `read` does."""
-        with _explained(folder):
+        with explained("--images", folder):
             manifest = read_manifest(join(folder, MANIFEST))
             if manifest is None or manifest.get("digest", "") != self._source(folder).digest:
                 raise RecordIndexError("it was replaced since this run began: start it again")
@@ -108,7 +103,7 @@ class SourceReader:
         part = SourcePart(*part)
         number = self.sources.index(self._source(part.folder))
         labels, found = LabelCounter(), 0
-        with _explained(part.folder):
+        with explained("--images", part.folder):
             for row, crc32c in part_rows(part):
                 found += 1
                 yield row["key"], self._side(number, row, crc32c, labels)
@@ -137,18 +132,6 @@ class SourceReader:
             for label in json.loads(side.cells):
                 labels.add(label, side.path)
         return side
-
-
-@contextlib.contextmanager
-def _explained(folder: str) -> Iterator[None]:
-    """Raises what goes wrong with a dataset as one line that names it."""
-    try:
-        yield
-    except (RecordIndexError, ManifestError) as error:
-        raise LabelsError(f"--images {folder}: {first_line(error)}") from error
-    except OSError as error:
-        check_final(error, folder)
-        raise LabelsError(f"cannot read --images {folder}: {first_line(error)}") from error
 
 
 def record_rows(folder: str, manifest: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from transforms.core.dataset.ledger import ShardSummary
+from transforms.core.dataset.manifest import ManifestError
 from transforms.core.dataset.output_names import STAGING, index_file
 from transforms.core.file_errors import check_final
 from transforms.core.index.index_checks import COMPARED, IndexPlace
 from transforms.core.index.record_index import RecordIndexError, read_index
+from transforms.core.label_errors import LabelsError
+from transforms.core.shown_text import first_line
 from transforms.storage.files import join, read_dataset_file, storage_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _CHANGED = "was changed since the dataset was written"
+
+
+@contextlib.contextmanager
+def explained(flag: str, folder: str) -> Iterator[None]:
+    """Raises what goes wrong with the dataset that a flag names as one line with both.
+
+    Raises:
+        LabelsError: its manifest or an index is damaged, or cannot be read.
+    """
+    try:
+        yield
+    except (RecordIndexError, ManifestError) as error:
+        raise LabelsError(f"{flag} {folder}: {first_line(error)}") from error
+    except OSError as error:
+        check_final(error, folder)
+        raise LabelsError(f"cannot read {flag} {folder}: {first_line(error)}") from error
 
 
 def read_written_index(

@@ -11,6 +11,7 @@ from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import write_dataset
 from tests.transforms.test_read_base import COLUMNS
 from transforms import join_labels, read_source
+from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import merge_cells
 from transforms.core.labels.path_labels import PathRules
 from transforms.find_images import ImageFinder
@@ -67,5 +68,5 @@ def test_an_index_that_is_replaced_after_it_was_listed_ends_the_run(
     part = list(reader.parts(str(tmp_path)))[2]
     [index] = (tmp_path / "index").glob("train-00002-*")
     index.write_bytes(index.read_bytes()[:-1] + b"x")
-    with pytest.raises(read_source.LabelsError, match=r"--images .*00002.* was changed since"):
+    with pytest.raises(LabelsError, match=r"--images .*00002.* was changed since"):
         list(reader.read_part(part))

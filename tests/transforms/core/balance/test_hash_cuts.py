@@ -49,10 +49,11 @@ def test_records_of_one_hash_stay_together_as_near_to_the_rank_as_they_allow(
 ) -> None:
     draws = [Draw("a", hash_, count) for hash_, count in records.items()]
     rank = min(rank, sum(records.values()))
-    found = [
-        parts(draws, divide(draws, lambda *_: [rank], lambda _, count=count: count))  # type: ignore[misc]
-        for count in (bins, others)
-    ]
+
+    def divided(count: int) -> list[int]:
+        return parts(draws, divide(draws, lambda *_: [rank], lambda _: count))
+
+    found = [divided(count) for count in (bins, others)]
     assert found[0] == found[1]
     assert abs(found[0][0] - rank) <= max(records.values()) / 2
     sums = [0]

@@ -69,7 +69,7 @@ def test_a_gray_png_is_stored_byte_for_byte() -> None:
 
 @pytest.mark.parametrize("format_", ["PNG", "GIF", "BMP"])
 def test_a_palette_keeps_its_indices(format_: str) -> None:
-    # Otherwise Pillow would number the colors of a GIF anew.
+    # Otherwise Pillow would give the colors of a GIF other numbers.
     data = saved(palette(drawn()), format_, optimize=False)
     assert Image.open(io.BytesIO(data)).mode == "P"
     assert np.array_equal(read(store(data)), drawn())
