@@ -72,16 +72,16 @@ class Costs(NamedTuple):
     join_name: float = 160e-6
     convert_image: float = 5.0e-3
     compare_image: float = 16e-6
-    move_shard: float = 8.2e-3
-    publish_shard: float = 92e-6
-    prepare_shard: float = 420e-6
-    finish_shard: float = 200e-6
-    total_class: float = 0.7e-6
-    reject_line: float = 50e-6
-    join_line: float = 1.1e-6
-    find_line: float = 3.3e-6
-    compare_hash: float = 22e-6
-    look_up: float = 3.1e-3
+    move_shard: float = 7.6e-3
+    publish_shard: float = 69e-6
+    prepare_shard: float = 190e-6
+    finish_shard: float = 69e-6
+    total_class: float = 0.37e-6
+    reject_line: float = 28e-6
+    join_line: float = 0.35e-6
+    find_line: float = 1.4e-6
+    compare_hash: float = 12e-6
+    look_up: float = 0.95e-3
     line_bytes: int = 120
     image_bytes: int = 110_000
 
