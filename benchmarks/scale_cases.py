@@ -161,7 +161,7 @@ def shards(count: int, work: Path) -> Ran:
     from transforms.core.dataset.ledger import PlanTotals
     from transforms.core.dataset.manifest import Dataset
     from transforms.core.features.layouts import LAYOUTS
-    from transforms.core.labels.vocabulary import LabelRules
+    from transforms.core.labels.label_rules import LabelRules
     from transforms.core.planning.rejection_limit import RejectionLimit
     from transforms.core.records import Count
     from transforms.core.rejections import Rejection

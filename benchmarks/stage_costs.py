@@ -26,14 +26,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from transforms.add_totals import AddParts
+from transforms.core.dataset.file_content import StagedParts, content_summary, crc32c_hex
 from transforms.core.dataset.ledger import PlanTotals, ShardSummary
 from transforms.core.dataset.manifest import (
     Dataset,
-    StagedParts,
     build_manifest,
     content_digest,
-    content_summary,
-    crc32c_hex,
     data_files,
     to_bytes,
 )

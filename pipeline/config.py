@@ -21,8 +21,8 @@ from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.images.check import Limits
 from transforms.core.images.embeddings import Embedding
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
+from transforms.core.labels.label_rules import LabelRules
 from transforms.core.labels.path_labels import PathRules
-from transforms.core.labels.vocabulary import LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.row_cells import RowRequirements
 from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, ShardPlan

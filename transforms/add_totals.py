@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.labels.label_kinds import with_images
-from transforms.core.labels.vocabulary import LabelRules
+from transforms.core.labels.label_rules import LabelRules
 from transforms.runners import runs_in_process
 
 _ONE_KEY = 0

@@ -8,16 +8,9 @@ from collections.abc import Iterable, Sequence
 from transforms.card_files import card_files
 from transforms.core.balance.balance_decisions import stratified_decisions
 from transforms.core.card.dataset_card import card_of
-from transforms.core.dataset.label_map import label_map
+from transforms.core.dataset.file_content import FileContent, in_parts
 from transforms.core.dataset.ledger import count_reasons
-from transforms.core.dataset.manifest import (
-    DataFile,
-    Dataset,
-    FileContent,
-    build_manifest,
-    in_parts,
-    to_bytes,
-)
+from transforms.core.dataset.manifest import DataFile, Dataset, build_manifest, to_bytes
 from transforms.core.dataset.output_names import (
     LABEL_MAP,
     LABELS,
@@ -32,7 +25,9 @@ from transforms.core.dataset.tfx_schema import schema_text
 from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.images.pixel_options import stored_depth, stored_shape
 from transforms.core.labels.label_decisions import label_decisions
-from transforms.core.labels.vocabulary import LabelRules, Vocabulary
+from transforms.core.labels.label_map import label_map
+from transforms.core.labels.label_rules import LabelRules
+from transforms.core.labels.vocabulary import Vocabulary
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import BucketDuplicates
 from transforms.describe_dataset import DatasetDescriber

@@ -20,7 +20,7 @@ from transforms.core.card.dataset_card import card_of
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.dataset.manifest import Dataset
 from transforms.core.duplicates.holdouts import Holdout
-from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
 from transforms.core.planning.shards import ShardPlan

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import apache_beam as beam
 
 from transforms.core import rejections
-from transforms.core.dataset.manifest import content_summary
+from transforms.core.dataset.file_content import content_summary
 from transforms.core.dataset.output_names import MANIFEST, STAGING, rejected_part
 from transforms.core.records import RejectedPart
 from transforms.core.rejections import Rejection, RejectionTotals

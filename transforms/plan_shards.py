@@ -15,7 +15,7 @@ from transforms.add_totals import AddTotals, Part, part
 from transforms.core.arguments import whole_number
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.core.planning.row_cells import with_ids
 from transforms.core.planning.shards import MAX_SHARDS, ShardPlan, shard_index
 from transforms.core.records import NO_IMAGE, LabelledImage, ShardImage, ShardRow

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import NamedTuple, cast
 
+from transforms.core.dataset.file_content import FileContent, content_summary
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import FileContent, content_summary
 from transforms.core.dataset.output_names import (
     FORMER,
     MANIFEST,

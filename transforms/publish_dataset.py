@@ -24,7 +24,7 @@ from transforms.core.dataset.manifest import (
 from transforms.core.dataset.output_names import MANIFEST, OUTCOME, REJECTED, STAGING
 from transforms.core.dataset.run_counts import Gathered, in_order
 from transforms.core.duplicates.holdouts import Holdout
-from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import BucketDuplicates, Count, FileBatch

@@ -7,11 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transforms.core.dataset.manifest import (
-    check_digest,
-    manifest_indexes,
-    manifest_shards,
-)
+from transforms.core.dataset.manifest import check_digest, manifest_indexes, manifest_shards
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.index.index_checks import index_places
 from transforms.core.index.record_index import FRAME_BYTES, RecordIndexError

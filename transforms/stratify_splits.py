@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from transforms.core.balance.class_lines import Classes, ClassLines, image_labels, least_of_set
 from transforms.core.balance.hash_cuts import Cuts, Draw
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.core.planning.splits import Splits
 from transforms.core.records import NO_LABELLED, LabelledImage
 from transforms.find_cuts import FindCuts

@@ -17,7 +17,7 @@ from transforms.core.card.dataset_card import (
 from transforms.core.features.box_columns import parse_box_columns
 from transforms.core.features.boxes import FORMS, ORIENTATIONS, UNITS
 from transforms.core.labels.label_kinds import LABEL_KINDS
-from transforms.core.labels.vocabulary import NEW_CLASSES
+from transforms.core.labels.label_rules import NEW_CLASSES
 from transforms.core.planning.keys import KEY_KINDS
 from transforms.core.tables.csv_starts import delimiter_text, parse_delimiter
 from transforms.core.tables.key_cells import KEY_CELLS

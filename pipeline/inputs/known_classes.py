@@ -15,7 +15,8 @@ from transforms.core.dataset.output_names import LABELS, MANIFEST
 from transforms.core.decisions import Decision, given
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import is_canonical_integer
-from transforms.core.labels.vocabulary import LabelRules, parse_labels, read_class_names
+from transforms.core.labels.label_rules import LabelRules
+from transforms.core.labels.vocabulary import parse_labels, read_class_names
 from transforms.core.tables.table_formats import Category
 from transforms.storage.files import is_same_path, join, read_dataset_file, storage_of
 

@@ -14,7 +14,8 @@ import pytest
 from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset, verify
 from tests.test_docs import blocks
-from transforms.core.dataset.manifest import crc32c_hex, to_text
+from transforms.core.dataset.file_content import crc32c_hex
+from transforms.core.dataset.manifest import to_bytes
 from transforms.core.examples.decoder import decode_example
 from transforms.core.index.record_index import (
     HEAD_BYTES,
@@ -155,7 +156,7 @@ def edit(dataset: Dataset, change: Callable[[pa.Table], pa.Table]) -> str:
     path.write_bytes(data)
     entry |= {"bytes": len(data), "crc32c": crc32c_hex(data)}
     manifest.pop("digest")
-    (dataset.folder / "manifest.json").write_text(to_text(manifest))
+    (dataset.folder / "manifest.json").write_bytes(to_bytes(manifest))
     return str(entry["file"])
 
 
@@ -217,7 +218,7 @@ def test_an_index_of_nothing_and_too_few_rows_are_problems(dataset: Dataset) -> 
     manifest = dataset.manifest
     dropped = manifest["index"].pop()
     manifest.pop("digest")
-    (dataset.folder / "manifest.json").write_text(to_text(manifest))
+    (dataset.folder / "manifest.json").write_bytes(to_bytes(manifest))
     ran = verify(dataset.folder)
     assert ran.code == 1
     assert "index/old-00000-of-00001.parquet: is not a file of this dataset; remove it" in ran.out

@@ -17,7 +17,7 @@ from pipeline import report
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.manifest import FORMAT_VERSION, manifest_shards, to_text
+from transforms.core.dataset.manifest import FORMAT_VERSION, manifest_shards, to_bytes
 from transforms.write_report import dataset_name
 
 SPLITS = "train=0.7,validation=0.3"
@@ -228,7 +228,7 @@ def test_without_statistics_there_is_a_page_without_them(dataset: Dataset) -> No
     assert 'id="class-table"' in page and 'id="duplicates"' not in page
     files = dataset.manifest
     del files["files"]["statistics.json"]
-    (dataset.folder / "manifest.json").write_text(to_text(files))
+    (dataset.folder / "manifest.json").write_bytes(to_bytes(files))
     assert ">Warnings<" not in page_of(dataset)
 
 

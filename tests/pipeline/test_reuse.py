@@ -19,7 +19,8 @@ from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.manifest import crc32c_hex, to_text
+from transforms.core.dataset.file_content import crc32c_hex
+from transforms.core.dataset.manifest import to_bytes
 from transforms.core.examples.tfrecord import masked_crc32c
 from transforms.core.index.record_index import HEAD_BYTES, index_bytes, read_index
 from transforms.read_base import BaseReader
@@ -259,14 +260,14 @@ def test_a_damaged_base_gives_the_same_bytes(
             path.write_bytes(edited)
             manifest = {name: base.manifest[name] for name in base.manifest if name != "digest"}
             manifest["index"][0] |= {"bytes": len(edited), "crc32c": crc32c_hex(edited)}
-            (base.folder / "manifest.json").write_text(to_text(manifest))
+            (base.folder / "manifest.json").write_bytes(to_bytes(manifest))
         case "no index":
             sorted(index.iterdir())[0].unlink()
         case "no indexes":
             # As of a version that did not write them; the digest is that of the rest.
             manifest = {name: base.manifest[name] for name in base.manifest if name != "index"}
             del manifest["digest"]
-            (base.folder / "manifest.json").write_text(to_text(manifest))
+            (base.folder / "manifest.json").write_bytes(to_bytes(manifest))
         case "overwritten meanwhile":
             # After its indexes were read, before its records are.
             other = make_dataset(tmp_path / "other", **{**flags, "seed": 9}).folder

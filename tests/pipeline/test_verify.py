@@ -20,7 +20,8 @@ from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.open_dataset import open_dataset
 from tests.marks import rest_slow
 from transforms.core.dataset import record_checks
-from transforms.core.dataset.manifest import crc32c_hex, manifest_shards, to_text
+from transforms.core.dataset.file_content import crc32c_hex
+from transforms.core.dataset.manifest import manifest_shards, to_bytes
 from transforms.core.dataset.record_checks import RecordVerifier, Verified
 from transforms.core.guard.decoder_guard import DecoderGuard
 from transforms.verify_shards import VerifyShards, read_results, verify_shard
@@ -57,7 +58,7 @@ def _problems(dataset: Path) -> list[str]:
 def _edit(dataset: Path, **changes: object) -> None:
     """Changes the manifest as its program would have written it."""
     path = dataset / "manifest.json"
-    path.write_text(to_text({**json.loads(path.read_text()), **changes}))
+    path.write_bytes(to_bytes({**json.loads(path.read_text()), **changes}))
 
 
 def test_a_sound_dataset_passes(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:

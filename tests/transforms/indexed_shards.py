@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from transforms.core.dataset.manifest import content_digest, crc32c_hex
+from transforms.core.dataset.file_content import crc32c_hex
+from transforms.core.dataset.manifest import content_digest
 from transforms.core.dataset.output_names import index_file
 from transforms.core.dataset.split_slices import ShardRange
 from transforms.core.examples.tfrecord import masked_crc32c

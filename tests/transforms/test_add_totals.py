@@ -14,7 +14,7 @@ from transforms.add_totals import AddTotals, Part, part
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.labels.vocabulary import ANY_LABELS
+from transforms.core.labels.label_rules import ANY_LABELS
 
 
 def totals(*collections: list[PlanTotals], **given: Any) -> list[PlanTotals]:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.labels.label_rules import ANY_LABELS
 from transforms.core.labels.path_labels import PathRules
-from transforms.core.labels.vocabulary import ANY_LABELS
 from transforms.core.planning.joins import join_group
 from transforms.core.planning.shards import ShardPlan
 from transforms.core.planning.split_assignment import SplitAssigner

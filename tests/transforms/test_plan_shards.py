@@ -16,7 +16,7 @@ from transforms import pack_names, plan_shards
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.core.planning import shards as planned_shards
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.shards import ShardPlan, shard_index

@@ -13,14 +13,9 @@ import pytest
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_config
+from transforms.core.dataset.file_content import crc32c_hex, in_parts
 from transforms.core.dataset.ledger import Ledger, ShardSummary
-from transforms.core.dataset.manifest import (
-    build_manifest,
-    crc32c_hex,
-    data_files,
-    in_parts,
-    to_text,
-)
+from transforms.core.dataset.manifest import build_manifest, data_files, to_bytes
 from transforms.core.dataset.output_names import rejected_part
 from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.records import RejectedPart
@@ -70,7 +65,7 @@ class World:
             label_kind="none",
             files=small,
         )
-        self._small = {**small, "manifest.json": to_text(manifest).encode()}
+        self._small = {**small, "manifest.json": to_bytes(manifest)}
         self.files = {**self._data, **self._small, "rejected.jsonl": b"".join(self._parts)}
         self._prepared: Prepared | None = None
 

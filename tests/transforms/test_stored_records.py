@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.file_content import crc32c_hex
 from transforms.core.examples.tfrecord import masked_crc32c
 from transforms.stored_records import (
     ChecksummedReader,

@@ -19,7 +19,8 @@ from pipeline.config import ConvertConfig
 from tests.images import picture, saved
 from tests.transforms.beam import convert, convert_images, copy_converted, make_config, make_images
 from transforms import write_report
-from transforms.core.dataset.manifest import content_digest, crc32c_hex, manifest_shards
+from transforms.core.dataset.file_content import crc32c_hex
+from transforms.core.dataset.manifest import content_digest, manifest_shards
 from transforms.core.dataset.output_names import STATISTICS
 from transforms.core.guard.decoding_child import DecodingChild
 from transforms.core.rejections import Reason, Rejection

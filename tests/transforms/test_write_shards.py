@@ -18,7 +18,7 @@ from tests.pipeline.commands import snapshot
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
 from transforms.core.dataset.ledger import Ledger, ShardSummary
-from transforms.core.dataset.manifest import FORMAT_VERSION, to_text
+from transforms.core.dataset.manifest import FORMAT_VERSION, to_bytes
 from transforms.core.dataset.output_names import index_file
 from transforms.core.examples.decoder import decode_example
 from transforms.core.index.record_index import FRAME_BYTES
@@ -215,7 +215,7 @@ def test_beside_a_finished_dataset_only_recipes_are_made(tmp_path: Path) -> None
     images = plan(tmp_path, ["1.jpg"])
     output = tmp_path / "out"
     output.mkdir()
-    (output / "manifest.json").write_text(to_text(manifest_of([])))
+    (output / "manifest.json").write_bytes(to_bytes(manifest_of([])))
     recipe = shard_recipe("options", NAME, images)
     assert write(tmp_path, output, [(NAME, images)]) == [ShardSummary(NAME, recipe)]
     assert os.listdir(output) == ["manifest.json"]
@@ -248,7 +248,7 @@ def test_a_shard_with_other_times_has_its_former_recipe_if_its_bytes_are_the_sam
     [summary] = write(tmp_path, output, [(NAME, images)])
     shard = {"file": NAME, "recipe": "former", "records": 1, "bytes": summary.bytes}
     shard |= {"crc32c": summary.crc32c, **differs}
-    (output / "manifest.json").write_text(to_text(manifest_of([shard])))
+    (output / "manifest.json").write_bytes(to_bytes(manifest_of([shard])))
     before = snapshot(output)
     [compared] = write(tmp_path, output, [(NAME, images)])
     assert compared == ShardSummary(NAME, "former" if is_known else summary.recipe)

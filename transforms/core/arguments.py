@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from transforms.core.labels.label_kinds import LABEL_KINDS
-from transforms.core.labels.vocabulary import LabelRules
+from transforms.core.labels.label_rules import LabelRules
 from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.planning.shards import DEFAULT_SHARD_SIZE, MAX_SHARDS, SHARD_BY, ShardPlan
 from transforms.core.planning.splits import parse_splits

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from transforms.core.dataset.file_content import crc32c_hex
 from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import crc32c_hex, parse_manifest
+from transforms.core.dataset.manifest import parse_manifest
 from transforms.core.dataset.output_names import STAGING
 from transforms.core.file_errors import TooLargeError
 from transforms.core.planning.archives import archive_path

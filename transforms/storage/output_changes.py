@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.file_content import crc32c_hex
 from transforms.core.dataset.output_names import LOCK, MANIFEST, STAGING
 from transforms.core.json_text import parse_json
 from transforms.storage.file_metadata import Stored

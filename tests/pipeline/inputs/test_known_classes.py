@@ -12,9 +12,9 @@ from pipeline.errors import UsageError
 from pipeline.inputs.known_classes import KnownClasses, classes_of_records, known_classes
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset
-from transforms.core.dataset.manifest import crc32c_hex
+from transforms.core.dataset.file_content import crc32c_hex
 from transforms.core.decisions import Decision
-from transforms.core.labels.vocabulary import LabelRules
+from transforms.core.labels.label_rules import LabelRules
 
 
 def dataset(folder: Path, labels: list[str], **flags: Any) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from transforms.core.balance.hash_cuts import Cuts, Draw, bin_count
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
-from transforms.core.labels.vocabulary import LabelRules
+from transforms.core.labels.label_rules import LabelRules
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.row_cells import row_labels
 from transforms.core.planning.splits import HASH_SPACE, Splits

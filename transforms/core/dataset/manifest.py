@@ -7,15 +7,13 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
-
-import google_crc32c
+from typing import Any, NamedTuple
 
 from transforms.core import decisions
 from transforms.core.card.dataset_card import record_options
 from transforms.core.dataset import dataset_warnings
 from transforms.core.dataset.dataset_warnings import DatasetWarning
+from transforms.core.dataset.file_content import FileContent, content_summary
 from transforms.core.dataset.image_file_names import image_file, image_files
 from transforms.core.dataset.ledger import Ledger, ShardSummary
 from transforms.core.dataset.manifest_checks import damage, foreign_names
@@ -27,7 +25,6 @@ from transforms.core.images.pixel_options import FROM_HEIC
 from transforms.core.json_text import parse_json
 from transforms.core.planning.recipes import recorded_versions
 from transforms.core.planning.shards import ShardName
-from transforms.core.records import RejectedPart
 
 # Raise it if the same options and inputs give different bytes, or the manifest's structure changes.
 FORMAT_VERSION = 2
@@ -44,98 +41,9 @@ _VERSIONED = (
     "pyarrow",
 )
 
-# The polynomial of CRC32C, its bits reversed; bit 31 is the coefficient of 1.
-_POLYNOMIAL = 0x82F63B78
-_ONE = 1 << 31
-_X = 1 << 30
-
 
 class ManifestError(ValueError):
     """A manifest is damaged or of another version; the message is one line."""
-
-
-def crc32c_hex(data: bytes) -> str:
-    """The CRC32C of `data`, 8 hexadecimal digits.
-
-    >>> crc32c_hex(b"123456789")
-    'e3069283'
-    """
-    return f"{google_crc32c.value(data):08x}"
-
-
-class StagedParts(NamedTuple):
-    """A file in parts.
-
-    Attributes:
-        parts: in order.
-    """
-
-    parts: tuple[RejectedPart, ...]
-
-
-# The bytes of a file, or its parts.
-FileContent: TypeAlias = bytes | StagedParts
-
-
-class ContentSummary(NamedTuple):
-    """What a manifest says about a file: its bytes, and 8 hexadecimal digits."""
-
-    bytes: int
-    crc32c: str
-
-
-def in_parts(parts: Iterable[RejectedPart]) -> StagedParts:
-    """The file that these parts give, in the order of their numbers; empty ones are left out."""
-    return StagedParts(tuple(sorted(part for part in map(_part, parts) if part.bytes)))
-
-
-def _part(part: RejectedPart) -> RejectedPart:
-    return RejectedPart(*part)
-
-
-def content_summary(content: FileContent) -> ContentSummary:
-    """The size and the checksum of a file; parts are not read.
-
-    >>> content_summary(b"123456789")
-    ContentSummary(bytes=9, crc32c='e3069283')
-    """
-    if isinstance(content, bytes):
-        return ContentSummary(len(content), crc32c_hex(content))
-    crc = reduce(
-        lambda crc, part: joined_crc32c(crc, int(part.crc32c, 16), part.bytes), content.parts, 0
-    )
-    return ContentSummary(sum(part.bytes for part in content.parts), f"{crc:08x}")
-
-
-def joined_crc32c(first: int, second: int, length: int) -> int:
-    """The CRC32C of two texts in a row.
-
-    Args:
-        first: that of the first.
-        second: that of the second.
-        length: bytes of the second.
-
-    >>> hex(joined_crc32c(google_crc32c.value(b"1234"), google_crc32c.value(b"56789"), 5))
-    '0xe3069283'
-    """
-    # As in zlib's crc32_combine: the first remainder is moved by 8 bits for each further byte.
-    power, square, bits = _ONE, _X, 8 * length
-    while bits:
-        if bits & 1:
-            power = _multiply(power, square)
-        square = _multiply(square, square)
-        bits >>= 1
-    return _multiply(power, first) ^ second
-
-
-def _multiply(one: int, other: int) -> int:
-    """The product of two polynomials of bits, modulo that of CRC32C."""
-    product = 0
-    for bit in range(31, -1, -1):
-        if one >> bit & 1:
-            product ^= other
-        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
-    return product
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,13 +239,11 @@ def _split(
     }
 
 
-def to_text(manifest: Mapping[str, Any]) -> str:
-    """The manifest as the text of its file, with a digest of its content."""
-    return to_bytes(manifest).decode()
-
-
 def to_bytes(manifest: Mapping[str, Any]) -> bytes:
-    """The text of `to_text`, encoded piece by piece: that of many shards is held once."""
+    """The manifest as its file, with a digest of its content.
+
+    It is encoded piece by piece: the text of many shards is held once.
+    """
     sealed = {**manifest, "digest": content_digest(manifest)}
     data = io.BytesIO()
     with io.TextIOWrapper(data, "utf-8", newline="") as text:

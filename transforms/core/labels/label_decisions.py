@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from transforms.core.decisions import Decision, given
 from transforms.core.labels.label_kinds import LabelCells, integer_of
-from transforms.core.labels.vocabulary import LabelRules, Vocabulary
+from transforms.core.labels.label_rules import LabelRules
+from transforms.core.labels.vocabulary import Vocabulary
 
 # Maximum number of labels in a line.
 _MAX_SHOWN = 3

@@ -6,7 +6,7 @@ from collections import Counter
 
 from transforms.core.balance.balance_decisions import stratified_decisions
 from transforms.core.dataset.ledger import PlanTotals
-from transforms.core.labels.vocabulary import ANY_LABELS
+from transforms.core.labels.label_rules import ANY_LABELS
 
 OPTIONS = {"stratify": "label", "splits": {"train": 0.8, "validation": 0.1, "test": 0.1}}
 

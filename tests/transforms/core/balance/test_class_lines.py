@@ -21,7 +21,7 @@ from transforms.core.balance.class_lines import (
 )
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
-from transforms.core.labels.vocabulary import ANY_LABELS, LabelRules
+from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.core.planning.row_cells import labels_cells
 from transforms.core.planning.splits import Splits
 from transforms.core.records import LabelledImage

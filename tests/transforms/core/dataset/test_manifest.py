@@ -18,14 +18,13 @@ from transforms.core.dataset.manifest import (
     ManifestError,
     build_manifest,
     content_digest,
-    crc32c_hex,
     data_files,
     dataset_recipe,
     index_entries,
     manifest_indexes,
     manifest_shards,
     parse_manifest,
-    to_text,
+    to_bytes,
 )
 from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.decisions import Decision
@@ -124,7 +123,7 @@ def test_indexes_in_the_order_of_the_shards() -> None:
     ]
     assert entries[0] == {**entries[0], "records": 2, "bytes": 7, "crc32c": "0000000c"}
     built = {**manifest(), "index": entries}
-    assert manifest_indexes(parse_manifest(to_text(built), "manifest.json")) == entries
+    assert manifest_indexes(parse_manifest(to_bytes(built).decode(), "manifest.json")) == entries
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_an_edited_index_entry_is_refused(change: dict[str, Any], message: str) 
     entry = {"file": "index/a-00000-of-00001.parquet", "records": 1, "bytes": 1, "crc32c": "0" * 8}
     built = {**manifest(), "index": [{**entry, **change}]}
     with pytest.raises(ManifestError, match=message):
-        parse_manifest(to_text(built), "manifest.json")
+        parse_manifest(to_bytes(built).decode(), "manifest.json")
 
 
 def test_shards_in_the_order_of_the_splits() -> None:
@@ -149,11 +148,11 @@ def test_shards_in_the_order_of_the_splits() -> None:
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
-    text = to_text(manifest())
+    text = to_bytes(manifest()).decode()
     assert text.endswith("}\n") and "한강" in text
     parsed = parse_manifest(text, "manifest.json")
     assert parsed == {**manifest(), "digest": content_digest(manifest())}
-    assert to_text(parse_manifest(text, "manifest.json")) == text
+    assert to_bytes(parse_manifest(text, "manifest.json")) == text.encode()
 
 
 def test_the_digest_is_that_of_the_whole_text() -> None:
@@ -165,7 +164,8 @@ def test_the_digest_is_that_of_the_whole_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "3", '"text"', "{}", '{"version": 1}', to_text({"a": 1})[:-3]]
+    "text",
+    ["", "{", "[]", "null", "3", '"text"', "{}", '{"version": 1}', '{\n "a": 1'],
 )
 def test_another_file_is_no_manifest(text: str) -> None:
     with pytest.raises(ManifestError, match=r"^out/manifest\.json is not a manifest of this tool"):
@@ -175,7 +175,7 @@ def test_another_file_is_no_manifest(text: str) -> None:
 @pytest.mark.parametrize("key", ["options", "inputs", "versions", "features", "labels", "rejected"])
 @pytest.mark.parametrize("value", [None, 5])
 def test_a_value_of_another_kind_is_an_edit(key: str, value: object) -> None:
-    text = to_text({**manifest(), key: value})
+    text = to_bytes({**manifest(), key: value}).decode()
     with pytest.raises(ManifestError, match=f"^m was edited: its '{key}' cannot be read"):
         parse_manifest(text, "m")
 
@@ -235,7 +235,3 @@ def test_the_recipe_does_not_depend_on_what_came_out() -> None:
     # A run that only compares knows the recipes of the shards, not what is in them.
     bare = [ShardSummary(shard.file, shard.recipe) for shard in SHARDS]
     assert dataset_recipe(bare, b"") == dataset_recipe(SHARDS, b"")
-
-
-def test_crc32c_has_eight_digits() -> None:
-    assert crc32c_hex(b"") == "00000000"

@@ -9,7 +9,8 @@ import pytest
 from transforms.core.decisions import Decision
 from transforms.core.labels.label_decisions import label_decisions
 from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.labels.vocabulary import LabelRules, Vocabulary
+from transforms.core.labels.label_rules import LabelRules
+from transforms.core.labels.vocabulary import Vocabulary
 
 ODD = json.dumps([["a.csv", 3, "cat"], ["a.csv", 4, "dog"]])
 

@@ -1,4 +1,4 @@
-"""The size and the checksum of a file in parts are those of the joined file."""
+"""Sizes and checksums: those of a file in parts are those of the joined file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import google_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.dataset.manifest import content_summary, in_parts, joined_crc32c
+from transforms.core.dataset.file_content import (
+    content_summary,
+    crc32c_hex,
+    in_parts,
+    joined_crc32c,
+)
 from transforms.core.records import RejectedPart
 
 
@@ -25,3 +30,7 @@ def test_large_parts() -> None:
     one, other = bytes(range(256)) * 999, b"\0" * 1_000_003
     checksums = (google_crc32c.value(one), google_crc32c.value(other))
     assert joined_crc32c(*checksums, len(other)) == google_crc32c.value(one + other)
+
+
+def test_crc32c_has_eight_digits() -> None:
+    assert crc32c_hex(b"") == "00000000"
