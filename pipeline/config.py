@@ -30,7 +30,7 @@ from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.tables.csv_rows import CsvColumns
 from transforms.core.tables.table_formats import CSV, YOLO
-from transforms.find_images import LeftOut
+from transforms.find_files import LeftOut
 from transforms.read_base import Base
 from transforms.read_keys import KeyReader
 from transforms.read_source import SourceReader

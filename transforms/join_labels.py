@@ -79,14 +79,13 @@ _LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given",
 
 
 class _Input(NamedTuple):
-    """A glob of images, a label file, a file of keys, a dataset, or a glob of a partner."""
+    """A glob of images or of a partner, a label file, a file of keys, or a dataset."""
 
     part: NameRange
-    is_images: bool
+    is_glob: bool
     is_keys: bool = False
     is_base: bool = False
     is_source: bool = False
-    partner: str = ""
 
 
 class Inputs(NamedTuple):
@@ -128,7 +127,7 @@ class _ReadInputFn(beam.DoFn):
         """Sets what to do here.
 
         Args:
-            finder: lists globs.
+            finder: lists globs of images.
             reader: reads label files.
             limit: the names of a glob after which the rest is cut into ranges; 0 for all.
             looks_up: whether to look up the images that rows list.
@@ -162,10 +161,9 @@ class _ReadInputFn(beam.DoFn):
         elif not source.is_keys:
             report_source(source.part.glob)
         labels, counted = LabelCounter(), 0
-        has_labels = source.is_images
-        stage = "listing" if source.is_images or source.partner else "reading"
-        has_rows = not (source.is_images or source.is_keys or source.partner)
-        is_listing = has_rows and not self._looks_up
+        has_labels = source.is_glob and not source.part.partner
+        stage = "listing" if source.is_glob else "reading"
+        is_listing = not (source.is_glob or source.is_keys or self._looks_up)
         for result in self._read(source):
             if type(result) is not tuple:
                 yield self._tagged(result)
@@ -210,9 +208,9 @@ class _ReadInputFn(beam.DoFn):
         if source.is_source and self._sources:
             read_source = self._sources.read if self._reads_indexes else self._sources.parts
             return read_source(source.part.glob)
-        if source.partner and self._partners:
-            return self._partners.find(source.partner, source.part.glob)
-        if source.is_images or not self._reader:
+        if source.part.partner and self._partners:
+            return self._partners.find(source.part, self._limit)
+        if source.is_glob or not self._reader:
             return self._finder.find(source.part, self._limit)
         if not self._looks_up:
             return self._reader.read_listing(source.part.glob)
@@ -226,9 +224,9 @@ class ReadInputs(beam.PTransform):
     a copy of every name (docs/development/design_notes.md).
 
     Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
-    up to three rounds (see `name_ranges`), of a local or shared disk folder by folder, and so are
-    rows that list images, and the indexes of other datasets. In one process all workers share
-    Python's lock, and each step has its price.
+    up to three rounds (see `name_ranges`), of a local or shared disk folder by folder, be it of
+    images, masks or further images, and so are rows that list images, and the indexes of other
+    datasets. In one process all workers share Python's lock, and each step has its price.
 
     Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
     file, again. On other storages, one worker lists a glob.
@@ -257,20 +255,17 @@ class ReadInputs(beam.PTransform):
         self._keys = keys
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
-        inputs = [_Input(NameRange(glob), True) for glob in self._globs]
+        globs = self._listed()
+        inputs = [_Input(glob, True) for glob in globs]
         inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
         inputs += [_Input(NameRange(keys.path), False, True) for keys in (self._keys,) if keys]
         bases = self._bases.bases if self._bases else ()
         inputs += [_Input(NameRange(base.folder), False, is_base=True) for base in bases]
         sources = self._sources.sources if self._sources else ()
         inputs += [_Input(NameRange(each.folder), False, is_source=True) for each in sources]
-        if self._partners:
-            globs = self._partners.globs
-            inputs += [_Input(NameRange(each), False, partner=name) for name, each in globs]
-        limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline) else (0,)
-        images = self._reader.images if self._reader else None
-        if runs_in_process(begin.pipeline):
-            images = None
+        limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline, globs) else (0,)
+        in_process = runs_in_process(begin.pipeline)
+        images = self._reader.images if self._reader and not in_process else None
         read_input = _ReadInputFn(
             self._finder,
             self._reader,
@@ -280,11 +275,10 @@ class ReadInputs(beam.PTransform):
             bases=self._bases,
             sources=self._sources,
             partners=self._partners,
-            reads_indexes=runs_in_process(begin.pipeline),
+            reads_indexes=in_process,
         )
         indexes = [*[_INDEXES][: len(bases)], *[_SOURCES][: len(sources)]]
-        if runs_in_process(begin.pipeline):
-            indexes = []
+        indexes = [] if in_process else indexes
         further = [*[_REST][:limit], *([_ROWS] if images else []), *indexes]
         read = (
             begin
@@ -299,18 +293,23 @@ class ReadInputs(beam.PTransform):
         if _SOURCES in indexes and self._sources:
             found.append(read[_SOURCES] | "Read records" >> ReadSources(self._sources))
         for number, limit in enumerate(limits, 1):
+            list_range = _ReadInputFn(self._finder, None, limit, partners=self._partners)
             read = (
                 read[_REST]
                 | f"Spread ranges {number}" >> SpreadElements()
-                | f"List ranges {number}"
-                >> _with_outputs(_ReadInputFn(self._finder, None, limit), *[_REST][:limit])
+                | f"List ranges {number}" >> _with_outputs(list_range, *[_REST][:limit])
             )
             found.append(read)
         return Inputs(*(_together(found, name) for name in Inputs._fields))
 
-    def _hands_on(self, pipeline: beam.Pipeline) -> bool:
+    def _listed(self) -> list[NameRange]:
+        """All globs: those of images, then those of masks and further images."""
+        partners = self._partners.globs if self._partners else []
+        return [*map(NameRange, self._globs), *partners]
+
+    def _hands_on(self, pipeline: beam.Pipeline, globs: Sequence[NameRange]) -> bool:
         """Whether several workers should list one glob."""
-        has_ranges = any(storage_of(glob).lists_ranges for glob in self._globs)
+        has_ranges = any(storage_of(each.glob).lists_ranges for each in globs)
         return has_ranges and not runs_in_process(pipeline)
 
 

@@ -15,7 +15,7 @@ from pipeline.inputs.job_size import JobSize
 from transforms.core.planning.archives import archive_problem
 from transforms.core.planning.image_globs import any_case, expand_braces, other_case
 from transforms.core.planning.keys import fixed_root, image_key
-from transforms.find_images import LeftOut
+from transforms.find_files import LeftOut
 from transforms.storage.file_metadata import FoundFile
 from transforms.storage.files import storage_of
 

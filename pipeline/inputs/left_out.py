@@ -11,7 +11,7 @@ from transforms.core.decisions import Decision
 from transforms.core.features.layouts import is_layout_file
 from transforms.core.features.partners import Partner
 from transforms.core.globs import WILDCARD, glob_regex
-from transforms.find_images import LeftOut
+from transforms.find_files import LeftOut
 from transforms.storage.files import join, storage_of
 
 

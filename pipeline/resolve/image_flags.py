@@ -59,7 +59,7 @@ from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.image_lists import listed_uri
 from transforms.core.planning.keys import relative_path, row_key
 from transforms.core.tables.csv_rows import LabelRow
-from transforms.find_images import LeftOut
+from transforms.find_files import LeftOut
 from transforms.storage.files import join, storage_of
 
 

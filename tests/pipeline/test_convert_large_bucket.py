@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from tests.images import saved
 from tests.pipeline.commands import convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
 from tests.servers.short_retries import retry_for
@@ -40,6 +42,29 @@ def test_a_range_that_fails_ten_times_is_listed_once(
     assert dataset.ledger["images_matched"] == dataset.ledger["records_written"] == 18
     reads = ranges.media_gets()
     assert Counter(reads.values()) == {1: 18}
+
+
+def test_a_range_of_masks_that_fails_ten_times_is_listed_once(
+    ranges: GcsServer, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for photo in photos.glob("*/*.jpg"):
+        with Image.open(photo) as image:
+            mask = saved(Image.new("L", image.size), "PNG")
+        ranges.put("photos", f"masks/{photo.parent.name}/{photo.stem}.png", mask)
+    flags = {**FLAGS, "masks": "gs://photos/masks/*/*.png"}
+    expected = make_dataset(tmp_path / "undisturbed", **flags)
+    retry_for(60, monkeypatch)
+    ranges.reset()
+    ranges.set_page(2)
+    of_masks = {**OF_A_RANGE, "match": r"prefix=masks.*startOffset=.*fields=items.*size"}
+    ranges.set_faults([{**of_masks, "status": 503, "count": 10}])
+    dataset = make_dataset(tmp_path / "out", **flags)
+    assert ranges.counts()["fault 503 GET list"] == 10
+    assert dataset.ledger == expected.ledger
+    assert dataset.ledger["partners_matched"] == dataset.ledger["partners_used"] == 18
+    assert dataset.ledger["records_written"] == 18
+    assert Counter(ranges.media_gets().values()) == {1: 36}
+    assert digests(dataset.folder) == digests(expected.folder)
 
 
 @pytest.mark.slow

@@ -51,11 +51,12 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "table.csv").write_text(TABLE)
     rows = [f"photos/{path.name},cat" for path in sorted(photos.glob("photo-*"))]
     (folder / "listed.csv").write_text("\n".join(["image_uri,label", *rows]))
-    (folder / "masks").mkdir()
+    for name in ("few", "more"):
+        (folder / "masks" / name).mkdir(parents=True)
     for path in sorted(photos.glob("photo-0000[2-9].*")):
         with Image.open(path) as photo:
-            Image.new("L", photo.size).save(folder / "masks" / f"{path.stem}.png")
-    Image.new("L", (9, 9)).save(folder / "masks" / "alone.png")
+            Image.new("L", photo.size).save(folder / "masks" / "more" / f"{path.stem}.png")
+    Image.new("L", (9, 9)).save(folder / "masks" / "few" / "alone.png")
     few = convert(images=photos / "photo-0000?.jpg", label_from="none", output=folder / "base")
     assert few.code == 0, few.err
     return folder
@@ -122,7 +123,7 @@ def reused(inputs: Path, output: Path, base: Path) -> Ran:
 
 def masked(inputs: Path, output: Path) -> Ran:
     """Photos with masks; one has none, and a mask has no photo."""
-    more = {"masks": inputs / "masks" / "*.png", "max_rejected": "100%"}
+    more = {"masks": inputs / "masks" / "*" / "*.png", "max_rejected": "100%"}
     return convert(images=inputs / "photos" / "photo-0000?.*", dedupe="drop", output=output, **more)
 
 
@@ -156,7 +157,9 @@ def several_machines() -> Iterator[None]:
 
 
 def masked_elsewhere(inputs: Path, output: Path) -> Ran:
-    with several_machines():
+    with several_machines(), pytest.MonkeyPatch.context() as patch:
+        # Each folder of masks is a range.
+        patch.setattr(join_labels, "LISTED_NAMES", (1, 1, 1))
         return masked(inputs, output)
 
 

@@ -14,17 +14,20 @@ from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
 from transforms import join_labels, match_sides, pack_names
+from transforms.core.features.partners import Partner
 from transforms.core.index.stored_images import stored_side
 from transforms.core.labels.label_kinds import merge_cells
 from transforms.core.labels.path_labels import PathRules
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
 from transforms.core.tables.csv_rows import CsvColumns
 from transforms.find_images import ImageFinder
+from transforms.find_partners import PartnerFinder
 from transforms.join_labels import JoinLabels, ReadInputs
 from transforms.read_labels import RowReader
+from transforms.storage.files import storage_of
 
 HALVES = Splits([("train", 0.5), ("test", 0.5)])
 
@@ -96,6 +99,69 @@ def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
         assert gcs.counts() == {"GET list": 1}
     else:
         assert len(turns) > 8
+
+
+MASKS = [f"in/masks/{folder}/{number:03}.png" for folder in range(4) for number in range(30)]
+
+
+@pytest.fixture(params=["gs://photos", "local"])
+def masked(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder with masks in many folders, and a few images, local or in a bucket."""
+    names = [*MASKS, *(name.replace("masks", "images") for name in MASKS[::9])]
+    if request.param == "local":
+        for name in names:
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(name.encode())
+        return str(tmp_path)
+    gcs = request.getfixturevalue("gcs")
+    gcs.make_bucket("photos")
+    for name in names:
+        gcs.put("photos", name, name.encode())
+    gcs.set_page(10)
+    return str(request.param)
+
+
+def test_masks_are_listed_in_ranges_like_images(
+    masked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = f"{masked}/in/images/*/*.png"
+    globs = (f"{masked}/in/masks/*/*.png", f"{masked}/in/masks/1/**")
+    partners = (Partner("mask", "--masks", globs, f"{masked}/in/masks"),)
+    listed: list[NameRange] = []
+    storage = type(storage_of(images))
+    list_range = storage.list_range
+
+    def counting(self: Any, part: NameRange, limit: int, **options: Any) -> Any:
+        listed.append(part)
+        return list_range(self, part, limit, **options)
+
+    monkeypatch.setattr(storage, "list_range", counting)
+
+    def read() -> dict[str, list[Any]]:
+        finder = ImageFinder(root=f"{masked}/in/images", key="path", rules=PathRules("directory"))
+        found = PartnerFinder(partners, key="path")
+        transform = ReadInputs([images], finder, [], None, partners=found)
+        return collect(lambda p: (p | "Read" >> transform)._asdict())
+
+    alone = read()
+    assert len(listed) == 3
+    listed.clear()
+    monkeypatch.setattr(join_labels, "LISTED_NAMES", (20, 10, 30))
+    monkeypatch.setattr(ReadInputs, "_hands_on", lambda *_: True)
+    in_ranges = read()
+    assert in_ranges["sides"] == alone["sides"]
+    keys = Counter(key for key, side in in_ranges["sides"] if side.group == "mask")
+    # One folder is matched by both globs, and its files have the same keys.
+    assert sum(keys.values()) == 150 and len(keys) == 120 and keys["1/007.png"] == 2
+    counts: Counter[str] = Counter()
+    for each in in_ranges["counts"]:
+        counts[each.name] += each.value
+    assert counts == {"images_found": 14, "partners_found": 150}
+    labels = [merge_cells(found["labels"]) for found in (alone, in_ranges)]
+    assert labels[0] == labels[1]
+    ranges = [part for part in listed if part.start]
+    assert len(ranges) >= 3 and {part.partner for part in ranges} == {"mask"}
 
 
 def join(

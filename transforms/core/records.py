@@ -170,11 +170,13 @@ class NameRange(NamedTuple):
         glob: the glob.
         start: the name in the bucket at or after which the part begins; empty for its beginning.
         end: the name before which it ends; empty for its end.
+        partner: the name of the mask or further image that they are; empty for images.
     """
 
     glob: str
     start: str = ""
     end: str = ""
+    partner: str = ""
 
 
 class IndexPart(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 from pipeline.inputs import image_samples
 from pipeline.inputs.image_samples import ImageSample, sample_images
 from tests.servers.gcs import GcsServer
-from transforms.find_images import LeftOut
+from transforms.find_files import LeftOut
 from transforms.storage.file_metadata import FoundFile
 
 

@@ -32,7 +32,7 @@ from tests.pipeline.commands import convert
 from tests.transforms.beam import make_config
 from transforms.core.images.embeddings import Embedding
 from transforms.core.machine import PROCESSES_VARIABLE
-from transforms.find_images import LeftOut
+from transforms.find_files import LeftOut
 
 GB = 1 << 30
 LARGE = JobSize(20_000, 0)
