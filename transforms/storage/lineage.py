@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics.metric import Lineage
 
 from transforms.core.globs import WILDCARD, literal_prefix
 from transforms.core.planning.archives import archive_path
+from transforms.storage.gcs.gcs_client import SCHEME, split_uri
 
 
 def report_source(path: str) -> None:
@@ -19,12 +21,21 @@ def report_source(path: str) -> None:
 
     A glob is reported as the folder above its first wildcard, as Beam reports many files.
     """
-    FileSystems.report_source_lineage(_asset(path))
+    _report(path, Lineage.sources())
 
 
 def report_sink(folder: str) -> None:
     """Reports the folder of a dataset from the step that publishes it."""
-    FileSystems.report_sink_lineage(_asset(folder))
+    _report(folder, Lineage.sinks())
+
+
+def _report(path: str, lineage: Lineage) -> None:
+    asset = _asset(path)
+    if asset.startswith(SCHEME):
+        # Buckets are read here without Beam's file system for them, which may not be there.
+        lineage.add("gcs", *filter(None, split_uri(asset)), last_segment_sep="/")
+    else:
+        FileSystems.get_filesystem(asset).report_lineage(asset, lineage)
 
 
 def _asset(path: str) -> str:
