@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.dataset.image_file_names import image_file
 from transforms.core.dataset.ledger import ShardSummary
@@ -25,8 +25,21 @@ from transforms.core.dataset.output_names import (
     parse_small_files,
     staged_shard,
 )
+from transforms.core.duplicates.fingerprints import has_fingerprints
 from transforms.core.planning.shards import ShardName
+from transforms.core.rejections import RETRIED
 from transforms.storage.files import join, read_manifest, read_sidecar, sidecar_path, storage_of
+from transforms.written_index import read_written_index
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class FinishedShard(NamedTuple):
+    """A shard with its files, and its index."""
+
+    summary: ShardSummary
+    index: pa.Table
 
 
 class Staging(NamedTuple):
@@ -134,6 +147,32 @@ def staged_files(output: str, file: str, recipe: str) -> set[str]:
     if summary is None or not summary.is_of(file, recipe):
         return names
     return names | possible_files(summary)
+
+
+def finished_shard(
+    output: str, file: str, recipe: str, *, with_fingerprints: bool, with_sha256: bool
+) -> FinishedShard | None:
+    """A complete shard that an earlier run wrote with this recipe, or None.
+
+    Args:
+        output: the folder.
+        file: of the shard.
+        recipe: of the shard.
+        with_fingerprints: whether this run compares images; one of a run that did not is none.
+        with_sha256: whether this run needs the SHA-256 of the files.
+    """
+    summary = read_sidecar(sidecar_path(output, file, recipe))
+    if summary is None or not summary.is_of(file, recipe):
+        return None
+    # A run without a name computes no SHA-256, and images may have become readable.
+    lacks_sha256 = with_sha256 and not summary.index_sha256
+    if lacks_sha256 or any(each.reason in RETRIED for each in summary.rejections):
+        return None
+    index = read_written_index(output, summary)
+    if index is None or not is_whole(output, summary):
+        return None
+    is_same = not summary.records or has_fingerprints(index) == with_fingerprints
+    return FinishedShard(summary, index) if is_same else None
 
 
 def is_whole(output: str, summary: ShardSummary) -> bool:

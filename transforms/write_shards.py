@@ -25,13 +25,11 @@ from transforms.core.duplicates.fingerprints import (
     BUCKETS,
     MANY_BUCKETS,
     fingerprint_batches,
-    has_fingerprints,
 )
 from transforms.core.index.record_index import index_bytes
 from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
-from transforms.core.rejections import RETRIED
 from transforms.metrics import PROGRESS, counter
 from transforms.published_shards import PublishedShards, read_published
 from transforms.record_stream import RecordStream, write_records
@@ -39,19 +37,16 @@ from transforms.runners import runs_in_process
 from transforms.shard_converter import Converter, Planned
 from transforms.shard_counter import ShardCounter, count_shard
 from transforms.shard_finisher import ShardFinisher, ShardOverlap, Writing
-from transforms.staging import is_whole
+from transforms.staging import FinishedShard, finished_shard
 from transforms.storage.checksummed_file import ChecksummedFile
-from transforms.storage.files import join, read_sidecar, sidecar_path, storage_of
+from transforms.storage.files import join, sidecar_path, storage_of
 from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead, files_ahead
 from transforms.stored_records import stored_sha256
 from transforms.whole_shards import copy_whole
-from transforms.written_index import read_written_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    _Finished = tuple[ShardSummary, pa.Table]
 
 _FINGERPRINTS = "fingerprints"
 
@@ -143,7 +138,7 @@ class _WriteShardFn(beam.DoFn):
         self._compare_only = not self._overwrite and storage_of(manifest).exists(manifest)
         self._recipes = RecipeMaker(self._options_digest, self._libraries)
         self._published = PublishedShards()
-        self._finisher: ShardFinisher[_Finished] = ShardFinisher()
+        self._finisher: ShardFinisher[FinishedShard] = ShardFinisher()
         self._overlap = ShardOverlap()
         if self._compare_only:
             self._published = read_published(self._output, per_image=self._per_image)
@@ -163,11 +158,20 @@ class _WriteShardFn(beam.DoFn):
                 recipe = _READABLE
             yield ShardSummary(file=name, recipe=self._compared(name, recipe, images))
             return
-        found = (self._finished(name, recipe) for recipe in dict.fromkeys(recipes))
+        found = (
+            finished_shard(
+                self._output,
+                name,
+                recipe,
+                with_fingerprints=self._converter.fingerprints,
+                with_sha256=self._with_sha256,
+            )
+            for recipe in dict.fromkeys(recipes)
+        )
         finished = next(filter(None, found), None)
         if finished is not None:
             counter("shards_reused").inc()
-            PROGRESS.advance(len(images), len(finished[0].rejections))
+            PROGRESS.advance(len(images), len(finished.summary.rejections))
             yield from self._outputs(*finished)
             return
         with self._abandoned_if_it_fails():
@@ -226,22 +230,6 @@ class _WriteShardFn(beam.DoFn):
         is_same = (file.bytes, file.crc32c) == (published["bytes"], published["crc32c"])
         return published["recipe"] if is_same else recipe
 
-    def _finished(self, name: str, recipe: str) -> _Finished | None:
-        """A complete shard that a former run wrote with this recipe, or None."""
-        summary = read_sidecar(sidecar_path(self._output, name, recipe))
-        if summary is None or not summary.is_of(name, recipe):
-            return None
-        # A run without a name computes no SHA-256, and images may have become readable.
-        lacks_sha256 = self._with_sha256 and not summary.index_sha256
-        if lacks_sha256 or any(r.reason in RETRIED for r in summary.rejections):
-            return None
-        index = read_written_index(self._output, summary)
-        if index is None or not is_whole(self._output, summary):
-            return None
-        # The other run may have compared no images, or this one may not.
-        is_same = not summary.records or has_fingerprints(index) == self._converter.fingerprints
-        return (summary, index) if is_same else None
-
     def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
@@ -293,7 +281,7 @@ class _WriteShardFn(beam.DoFn):
         partial: str,
         summary: ShardSummary,
         shard_counter: ShardCounter,
-    ) -> _Finished:
+    ) -> FinishedShard:
         """Makes a written shard one that a rerun finds, in another thread."""
         index = self._index(summary, shard_counter)
         data = index_bytes(index)
@@ -307,7 +295,7 @@ class _WriteShardFn(beam.DoFn):
         # The sidecar comes last: it says that the others are there.
         path = sidecar_path(self._output, summary.file, summary.recipe)
         storage.write_whole(path, summary.to_sidecar().encode())
-        return summary, index
+        return FinishedShard(summary, index)
 
     def _index(self, summary: ShardSummary, shard_counter: ShardCounter) -> pa.Table:
         name = ShardName.parse(summary.file)
