@@ -102,7 +102,9 @@ def _source(config: ConvertConfig) -> ImageSource:
         config.keys,
         _bases(config),
         config.sources,
-        PartnerFinder(config.partners, key=config.key, left_out=config.left_out)
+        PartnerFinder(
+            config.partners, key=config.key, images=config.globs, left_out=config.left_out
+        )
         if config.partners
         else None,
     )

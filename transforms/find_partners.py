@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from transforms.core.features.partner_keys import PartnerKeys
 from transforms.core.features.partners import Partner, partner_side
-from transforms.core.planning.keys import image_key, relative_path
+from transforms.core.planning.keys import relative_path
 from transforms.core.records import JoinSide, NameRange
 from transforms.core.rejections import Reason, Rejection
 from transforms.find_files import FileFinder, LeftOut
@@ -27,6 +28,7 @@ class PartnerFinder(FileFinder):
         partners: tuple[Partner, ...],
         *,
         key: str,
+        images: Sequence[str],
         left_out: LeftOut | None = None,
     ) -> None:
         """Sets what to find.
@@ -34,10 +36,12 @@ class PartnerFinder(FileFinder):
         Args:
             partners: all of them, in their order.
             key: kind of the join key.
+            images: the globs of the images; empty if rows list them.
             left_out: files that are no partners.
         """
         super().__init__(left_out=left_out)
         self.partners = partners
+        self._images = tuple(images)
         self._key = key
 
     @property
@@ -53,9 +57,12 @@ class PartnerFinder(FileFinder):
         self, part: NameRange
     ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
         [partner] = [each for each in self.partners if each.name == part.partner]
-        return functools.partial(self._describe, partner=partner)
+        keys = PartnerKeys(partner, kind=self._key, images=self._images)
+        return functools.partial(self._describe, partner=partner, key_of=keys.of_glob(part.glob))
 
-    def _describe(self, file: FoundFile, *, partner: Partner) -> tuple[str, JoinSide] | Rejection:
+    def _describe(
+        self, file: FoundFile, *, partner: Partner, key_of: Callable[[str], str]
+    ) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, partner.root)
         try:
             path.encode()
@@ -63,7 +70,7 @@ class PartnerFinder(FileFinder):
             shown = file.uri.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name of a file of {partner.title} holds bytes that are not UTF-8"
             return Rejection("partner", Reason.NAME_NOT_UTF8.value, detail, shown, "")
-        key = image_key(file.uri, kind=self._key, root=partner.root)
+        key = key_of(file.uri)
         if file.problem:
             return Rejection("partner", Reason.BAD_MEMBER.value, file.problem, file.uri, key)
         return key, partner_side(partner.name, path, file.size, file.version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pipeline.errors import UsageError
 from pipeline.inputs.image_samples import ImageSample, list_inputs, plain_globs, why_empty
@@ -12,11 +12,12 @@ from pipeline.resolve.layout_flags import read_layout_file
 from pipeline.resolve.path_flags import check_path
 from transforms.core.features.feature_sources import MASK
 from transforms.core.features.layouts import is_layout_file
+from transforms.core.features.partner_keys import PartnerKeys
 from transforms.core.features.partners import Partner
 from transforms.core.globs import glob_regex
 from transforms.core.planning.archives import archive_problem
 from transforms.core.planning.image_globs import any_case
-from transforms.core.planning.keys import fixed_root, image_key
+from transforms.core.planning.keys import fixed_root
 from transforms.storage.files import storage_of
 
 # Files that are listed before the job: enough to find one of the first images.
@@ -72,22 +73,16 @@ def check_partners(
             "image; use --key stem, or --key path"
         )
     for partner in partners:
-        uris: list[str] = []
+        files: list[tuple[str, str]] = []
         for pattern in _patterns(flags, partner):
-            files = _first_files(pattern, partner.title, max(1, _SAMPLE + 1 - len(uris)))
-            if not files:
+            found = _first_files(pattern, partner.title, max(1, _SAMPLE + 1 - len(files)))
+            if not found:
                 problem = f"no file matches {partner.title} {pattern!r}"
                 raise UsageError(f"{problem}; {why_empty(pattern)}")
-            uris += files
-        _check_apart(flags.images, partner, uris)
-        keys = {image_key(uri, kind=key, root=partner.root) for uri in uris}
-        images = sample.keys(key)
-        is_all = sample.is_all and len(uris) <= _SAMPLE
-        if is_all and images.isdisjoint(keys):
-            raise UsageError(
-                f"no file of {partner.title} has the key of an image: images have keys like "
-                f"{min(images)!r}, these files like {min(keys)!r} (--key {key})"
-            )
+            files += found
+        _check_apart(flags.images, partner, [uri for _, uri in files])
+        if sample.is_all and len(files) <= _SAMPLE:
+            _check_keys(flags.images, partner, files, sample.keys(key), key)
 
 
 def _patterns(flags: argparse.Namespace, partner: Partner) -> Sequence[str]:
@@ -97,12 +92,33 @@ def _patterns(flags: argparse.Namespace, partner: Partner) -> Sequence[str]:
     return read_layout_file(flags.layout).partners[partner.name]
 
 
-def _first_files(pattern: str, title: str, count: int) -> list[str]:
-    listed = (
-        list_inputs(glob, title, listed=any_case(glob)) for glob in plain_globs([pattern], title)
+def _first_files(pattern: str, title: str, count: int) -> list[tuple[str, str]]:
+    """The first files that a pattern matches, each after its glob."""
+    files = (
+        (glob, file.uri)
+        for glob in plain_globs([pattern], title)
+        for file in list_inputs(glob, title, listed=any_case(glob))
     )
-    files = itertools.chain.from_iterable(listed)
-    return [file.uri for file in itertools.islice(files, count)]
+    return [*itertools.islice(files, count)]
+
+
+def _check_keys(
+    globs: Sequence[str],
+    partner: Partner,
+    files: Sequence[tuple[str, str]],
+    images: Collection[str],
+    key: str,
+) -> None:
+    """Refuses files of which none belongs to an image."""
+    keys = PartnerKeys(partner, kind=key, images=globs)
+    key_of = {glob: keys.of_glob(glob) for glob, _ in files}
+    if not any(key_of[glob](uri) in images for glob, uri in files):
+        glob, uri = min(files)
+        raise UsageError(
+            f"no file of {partner.title} has the key of an image: images have keys like "
+            f"{min(images)!r}, but {uri!r} is for {key_of[glob](uri)!r} (--key {key}); write what "
+            "follows the common part of the names into the globs, as in 'masks/*_mask.png'"
+        )
 
 
 def _check_apart(images: Sequence[str], partner: Partner, uris: Sequence[str]) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.random_access import Records
 from tests.conftest import draw
 from tests.heic_images import heic
 from tests.images import picture, saved
@@ -28,51 +27,26 @@ from tests.pipeline.commands import (
     show,
     verify,
 )
+from tests.pipeline.masked import (
+    ENCODED,
+    FORMAT,
+    HEIGHT,
+    WIDTH,
+    by_key,
+    flags,
+    indices,
+    mask,
+    reasons,
+    write_masked,
+)
 from tests.servers.gcs import GcsServer
 from transforms.core.examples.tfrecord import masked_crc32c
-
-HEIGHT, WIDTH = 12, 16
-ENCODED, FORMAT = "image/segmentation/class/encoded", "image/segmentation/class/format"
-
-
-def indices(seed: int) -> np.ndarray[Any, Any]:
-    found = np.random.default_rng(seed).integers(0, 5, (HEIGHT, WIDTH), dtype=np.uint8)
-    found[0] = 255
-    return found
-
-
-def mask(seed: int, *, has_palette: bool = True) -> Image.Image:
-    image = Image.fromarray(indices(seed))
-    if has_palette:
-        image = Image.frombytes("P", image.size, image.tobytes())
-        image.putpalette([(37 * at) % 256 for at in range(768)])
-    return image
 
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """Four photos in two folders, and a mask of each: every other one with a palette."""
-    folder = tmp_path / "in"
-    (folder / "masks").mkdir(parents=True)
-    for number in range(4):
-        draw(folder / "photos" / ("a", "b")[number % 2] / f"{number}.jpg", seed=number)
-        mask(number, has_palette=number % 2 == 0).save(folder / "masks" / f"{number}.png")
-    return folder
-
-
-def flags(inputs: Path, **more: Any) -> dict[str, Any]:
-    return {"images": f"{inputs}/photos/*/*.jpg", "masks": f"{inputs}/masks/*.png", **more}
-
-
-def by_key(dataset: Dataset, **options: Any) -> dict[str, dict[str, Any]]:
-    """The records of a dataset by the stems of their images."""
-    records = Records(dataset.folder, "all", **options)
-    return {Path(each["image/filename"].decode()).stem: each for each in records}
-
-
-def reasons(dataset: Dataset) -> dict[str, tuple[str, str]]:
-    """Subject and reason of each rejection by the name of its file."""
-    return {Path(line["path"]).name: (line["subject"], line["reason"]) for line in dataset.rejected}
+    """See `write_masked`."""
+    return write_masked(tmp_path / "in")
 
 
 def test_masks_keep_their_indices(inputs: Path, tmp_path: Path) -> None:
@@ -301,7 +275,14 @@ def test_masks_in_a_bucket(inputs: Path, tmp_path: Path, gcs: GcsServer) -> None
         ({"masks": "{in}/masks/*.tif"}, "no file matches --masks"),
         ({"masks": ["{in}/masks/*.png", "{in}/mask/*.png"]}, "matches --masks '{in}/mask/*.png'"),
         ({"masks": "{in}/photos/a/*.jpg"}, "both match"),
-        ({"key": "path"}, "has the key of an image: images have keys like 'a/0.jpg'"),
+        (
+            {"key": "path"},
+            "images have keys like 'a/0.jpg', but '{in}/masks/0.png' is for '0.jpg' (--key path)",
+        ),
+        (
+            {"masks": "{in}/masks/0*.png", "images": "{in}/photos/a/2*.jpg"},
+            "images have keys like '2', but '{in}/masks/0.png' is for '0' (--key stem)",
+        ),
         ({"key": "uri"}, "--key uri cannot be used with --masks"),
         ({"images": None, "labels": "{in}/l.csv"}, "--masks needs --images GLOB"),
         ({"layout": "{in}/plain.yaml"}, "has no feature with the source mask.bytes"),

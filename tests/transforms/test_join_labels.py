@@ -140,7 +140,7 @@ def test_masks_are_listed_in_ranges_like_images(
 
     def read() -> dict[str, list[Any]]:
         finder = ImageFinder(root=f"{masked}/in/images", key="path", rules=PathRules("directory"))
-        found = PartnerFinder(partners, key="path")
+        found = PartnerFinder(partners, key="path", images=[images])
         transform = ReadInputs([images], finder, [], None, partners=found)
         return collect(lambda p: (p | "Read" >> transform)._asdict())
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 
 WILDCARD = re.compile(r"[*?\[]")
 """The characters that make a path a glob."""
@@ -17,6 +19,25 @@ def literal_prefix(pattern: str) -> str:
     'photos/2024-'
     """
     return WILDCARD.split(pattern, maxsplit=1)[0]
+
+
+def glob_tokens(pattern: str) -> list[str]:
+    """The characters and the wildcards of a glob.
+
+    >>> glob_tokens("a*[0-9].png")
+    ['a', '*', '[0-9]', '.', 'p', 'n', 'g']
+    """
+    return _TOKEN.findall(pattern)
+
+
+def literal_ending(tokens: Sequence[str]) -> str:
+    """The common ending of all texts that tokens match: what follows the last wildcard.
+
+    >>> literal_ending(glob_tokens("*_[ab]_mask")), literal_ending(glob_tokens("mask"))
+    ('_mask', 'mask')
+    """
+    literal = itertools.takewhile(lambda each: len(each) == 1 and each not in "*?", tokens[::-1])
+    return "".join(literal)[::-1]
 
 
 def glob_regex(pattern: str) -> re.Pattern[str]:
@@ -42,7 +63,7 @@ def _part_regex(part: str) -> str:
     if not WILDCARD.search(part):
         return re.escape(part)
     hidden = "" if part[0] == "." else r"(?!\.)"
-    return hidden + r"(?=[^/])" + "".join(_token_regex(token) for token in _TOKEN.findall(part))
+    return hidden + r"(?=[^/])" + "".join(_token_regex(token) for token in glob_tokens(part))
 
 
 def _token_regex(token: str) -> str:

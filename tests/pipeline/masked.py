@@ -1,0 +1,57 @@
+"""Photos with masks, and what tests ask of their datasets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from pipeline.random_access import Records
+from tests.conftest import draw
+from tests.pipeline.commands import Dataset
+
+HEIGHT, WIDTH = 12, 16
+ENCODED, FORMAT = "image/segmentation/class/encoded", "image/segmentation/class/format"
+
+
+def indices(seed: int) -> np.ndarray[Any, Any]:
+    """The class of each pixel."""
+    found = np.random.default_rng(seed).integers(0, 5, (HEIGHT, WIDTH), dtype=np.uint8)
+    found[0] = 255
+    return found
+
+
+def mask(seed: int, *, has_palette: bool = True) -> Image.Image:
+    """A mask of these classes."""
+    image = Image.fromarray(indices(seed))
+    if has_palette:
+        image = Image.frombytes("P", image.size, image.tobytes())
+        image.putpalette([(37 * at) % 256 for at in range(768)])
+    return image
+
+
+def write_masked(folder: Path) -> Path:
+    """Four photos in two folders, and a mask of each: every other one with a palette."""
+    (folder / "masks").mkdir(parents=True)
+    for number in range(4):
+        draw(folder / "photos" / ("a", "b")[number % 2] / f"{number}.jpg", seed=number)
+        mask(number, has_palette=number % 2 == 0).save(folder / "masks" / f"{number}.png")
+    return folder
+
+
+def flags(inputs: Path, **more: Any) -> dict[str, Any]:
+    """The flags for such a folder."""
+    return {"images": f"{inputs}/photos/*/*.jpg", "masks": f"{inputs}/masks/*.png", **more}
+
+
+def by_key(dataset: Dataset, **options: Any) -> dict[str, dict[str, Any]]:
+    """The records of a dataset by the stems of their images."""
+    records = Records(dataset.folder, "all", **options)
+    return {Path(each["image/filename"].decode()).stem: each for each in records}
+
+
+def reasons(dataset: Dataset) -> dict[str, tuple[str, str]]:
+    """Subject and reason of each rejection by the name of its file."""
+    return {Path(line["path"]).name: (line["subject"], line["reason"]) for line in dataset.rejected}
