@@ -17,7 +17,7 @@ from tests.campaign import size
 from tests.conftest import draw
 from tests.images import picture, saved
 from tests.marks import rest_slow
-from tests.pipeline.commands import Ran, convert, digests, make_dataset
+from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
 from transforms.core.dataset.file_content import crc32c_hex
 from transforms.core.dataset.manifest import to_bytes
@@ -27,12 +27,29 @@ from transforms.read_base import BaseReader
 from transforms.storage.local.local_storage import LocalStorage
 
 
-@pytest.fixture
-def images(tmp_path: Path) -> Path:
+def drawn(folder: Path) -> Path:
     """Twelve images of two classes."""
     for number in range(12):
-        draw(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
-    return tmp_path / "in"
+        draw(folder / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
+    return folder
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Twelve images, which a test may change."""
+    return drawn(tmp_path / "in")
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve images, which tests leave as they are."""
+    return drawn(tmp_path_factory.mktemp("reuse") / "in")
+
+
+@pytest.fixture(scope="module")
+def whole(originals: Path) -> Dataset:
+    """The dataset of the originals, which tests leave as it is."""
+    return make_dataset(originals.with_name("whole"), **flags_of(originals))
 
 
 @pytest.fixture
@@ -79,12 +96,13 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", rest_slow(list(CHANGES)))
-def test_no_original_is_opened(name: str, images: Path, tmp_path: Path, opened: list[str]) -> None:
-    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
-    flags = flags_of(images, **CHANGES[name])
-    fresh = make_dataset(tmp_path / "one" / "out", **flags)
+def test_no_original_is_opened(
+    name: str, originals: Path, whole: Dataset, tmp_path: Path, opened: list[str]
+) -> None:
+    flags = flags_of(originals, **CHANGES[name])
+    fresh = make_dataset(tmp_path / "one" / "out", **flags) if CHANGES[name] else whole
     opened.clear()
-    ran = convert(output=tmp_path / "two" / "out", reuse=base, **flags)
+    ran = convert(output=tmp_path / "two" / "out", reuse=whole.folder, **flags)
     assert (ran.code, opened) == (0, []), ran.err
     assert "reused   12 images from their records (--reuse)" in ran.out
     assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
@@ -185,10 +203,12 @@ def test_new_touched_and_rejected_images_are_opened(
     draw(images / "cat" / "new.jpg", seed=99)
     os.utime(images / "dog" / "1.jpg", ns=(1, 1))
     (images / "dog" / "3.jpg").unlink()
+    fresh = make_dataset(tmp_path / "one" / "out", **flags)
     opened.clear()
-    make_dataset(tmp_path / "two" / "out", reuse=base, **flags)
-    assert sorted(opened) == ["1.jpg", "bad.jpg", "new.jpg"]
-    assert "reused   10 images" in check_same(base, tmp_path, **flags).out
+    ran = convert(output=tmp_path / "two" / "out", reuse=base, **flags)
+    assert (ran.code, sorted(opened)) == (0, ["1.jpg", "bad.jpg", "new.jpg"]), ran.err
+    assert "reused   10 images" in ran.out
+    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
 
 
 @pytest.mark.slow
@@ -223,13 +243,14 @@ DAMAGES = [
 @pytest.mark.parametrize("damage", rest_slow(DAMAGES))
 def test_a_damaged_base_gives_the_same_bytes(
     damage: str,
-    images: Path,
+    originals: Path,
+    whole: Dataset,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    flags = flags_of(images)
-    base = make_dataset(tmp_path / "base", **flags)
+    flags = flags_of(originals)
+    base = Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
     shard, index = (base.folder / name for name in (base.shards()[0], "index"))
     data = bytearray(shard.read_bytes())
     match damage:
@@ -282,7 +303,9 @@ def test_a_damaged_base_gives_the_same_bytes(
             monkeypatch.setattr(
                 "pipeline.inputs.bases.open_dataset", lambda _: {**base.manifest, "digest": "x"}
             )
-    check_same(base.folder, tmp_path, **flags)
+    ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
+    assert ran.code == 0, ran.err
+    assert digests(tmp_path / "out") == digests(whole.folder)
     said = {
         "foreign shard": "is not used further: its index names records that it does not have",
         "flipped index": "is not used further: ",
@@ -314,12 +337,14 @@ def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: lis
 
 
 def test_a_relative_root_is_that_of_an_absolute_one(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
+    originals: Path,
+    whole: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[str],
 ) -> None:
-    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
-    monkeypatch.chdir(tmp_path)
-    opened.clear()
-    ran = convert(output=tmp_path / "out", reuse=base, **flags_of(Path("in"), seed=1))
+    monkeypatch.chdir(originals.parent)
+    ran = convert(output=tmp_path / "out", reuse=whole.folder, **flags_of(Path("in"), seed=1))
     assert (ran.code, opened) == (0, []), ran.err
 
 
@@ -344,11 +369,11 @@ def test_listed_images_are_found_by_another_spelling_of_the_csv(
     assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
 
 
-def test_what_is_no_base(images: Path, tmp_path: Path) -> None:
-    flags = flags_of(images)
-    ran = convert(output=tmp_path / "out", reuse=images, **flags)
-    assert ran.code == 2 and f"{images} holds no dataset: there is no " in ran.error()
-    base = make_dataset(tmp_path / "base", **flags)
+def test_what_is_no_base(originals: Path, whole: Dataset, tmp_path: Path) -> None:
+    flags = flags_of(originals)
+    ran = convert(output=tmp_path / "out", reuse=originals, **flags)
+    assert ran.code == 2 and f"{originals} holds no dataset: there is no " in ran.error()
+    base = Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
     manifest = base.folder / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 1'))
     ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
@@ -371,7 +396,7 @@ def pixel_layout(folder: Path, more: str = "") -> Path:
 
 @pytest.mark.parametrize("kind", rest_slow(["gzip", "per_image", "pixels", "both"]))
 def test_any_layout_of_files_can_be_a_base(
-    kind: str, images: Path, tmp_path: Path, opened: list[str]
+    kind: str, originals: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
     options: dict[str, dict[str, Any]] = {
         "gzip": {"compression": "gzip", "num_shards": 2},
@@ -379,11 +404,11 @@ def test_any_layout_of_files_can_be_a_base(
         "pixels": {"layout": pixel_layout(tmp_path), "label_from": "none", "resize": "shorter=20"},
         "both": {"layout": pixel_layout(tmp_path, ", file: image.bytes"), "label_from": "none"},
     }
-    flags = flags_of(images, **options[kind])
+    flags = flags_of(originals, **options[kind])
     base = make_dataset(tmp_path / "base", **flags).folder
     # Other shards of the same order.
     others = {**flags, "num_shards": 3, "files": None, "compression": None}
-    fresh = make_dataset(tmp_path / "one" / "out", **others)
+    fresh = make_dataset(tmp_path / "one" / "out", **others) if "layout" in others else whole
     opened.clear()
     ran = convert(output=tmp_path / "two" / "out", reuse=base, **others)
     assert ran.code == 0, ran.err

@@ -24,18 +24,25 @@ from tests.servers.gcs import GcsServer
 SPLIT = {"splits": "train=0.6,test=0.4", "num_shards": 2}
 
 
-@pytest.fixture
-def images(tmp_path: Path) -> Path:
+def drawn(folder: Path) -> Path:
     """Twelve images of two classes."""
     for number in range(12):
-        draw(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
-    return tmp_path / "in"
+        draw(folder / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
+    return folder
 
 
 @pytest.fixture
-def base(images: Path, tmp_path: Path) -> Dataset:
-    """A dataset of the images, which are gone."""
-    made = make_dataset(tmp_path / "base", images=f"{images}/*/*.jpg", **SPLIT)
+def images(tmp_path: Path) -> Path:
+    """Twelve images, which a test may change."""
+    return drawn(tmp_path / "in")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """A dataset of such images, which are gone. Tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("gone")
+    images = drawn(folder / "in")
+    made = make_dataset(folder / "base", images=f"{images}/*/*.jpg", **SPLIT)
     shutil.rmtree(images)
     return made
 
@@ -136,11 +143,12 @@ def test_images_of_records_are_reused(base: Dataset, tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_is_rejected(base: Dataset, tmp_path: Path) -> None:
-    shard = base.folder / base.shards("train")[0]
+    damaged = shutil.copytree(base.folder, tmp_path / "damaged")
+    shard = damaged / base.shards("train")[0]
     data = bytearray(shard.read_bytes())
     data[200] ^= 1
     shard.write_bytes(data)
-    made = make_dataset(tmp_path / "made", images=base.folder, max_rejected="50%")
+    made = make_dataset(tmp_path / "made", images=damaged, max_rejected="50%")
     [line] = made.rejected
     assert line["reason"] == "unreadable"
     assert line["detail"].startswith(f"record 0 of {shard}: the checksum of its bytes is wrong")
