@@ -8,16 +8,19 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from examples.make_sample import make_sample
 from tests.images import picture, saved
 from tests.privileges import reachable_folder
 from tests.servers.gcs import GcsServer, serve_gcs
+from transforms import report_images
+from transforms.core.guard.decoding_child import DecodingChild
 from transforms.storage.gcs.gcs_client import client
 from transforms.storage.gcs.gcs_media import _connections
 
@@ -65,6 +68,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Modules of tests have no doctests: pytest would search each a second time, for seconds."""
+    return [each for each in (yield) if not isinstance(each, DoctestModule)]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest modules come first, then others with a slow test.
 
@@ -101,6 +110,26 @@ def _no_wait_for_disks() -> Iterator[None]:
         # It fails for what is no open file, too.
         patch.setattr(os, "fsync", os.fstat)
         yield
+
+
+class KeptChild(DecodingChild):
+    """Stays for the next report, until the tests end."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_process_for_rejected_images() -> Iterator[None]:
+    """A report decodes them in a process of its own.
+
+    Its start takes twice as long as a small conversion. `test_write_report.py` has the real one.
+    """
+    child = KeptChild()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report_images, "DecodingChild", lambda: child)
+        yield
+    DecodingChild.close(child)
 
 
 def draw(path: Path, *, seed: int = 0) -> None:

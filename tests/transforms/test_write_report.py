@@ -18,7 +18,7 @@ import pytest
 from pipeline.config import ConvertConfig
 from tests.images import picture, saved
 from tests.transforms.beam import convert, convert_images, copy_converted, make_config, make_images
-from transforms import write_report
+from transforms import report_images, write_report
 from transforms.core.dataset.file_content import crc32c_hex
 from transforms.core.dataset.manifest import content_digest, manifest_shards
 from transforms.core.dataset.output_names import STATISTICS
@@ -289,6 +289,7 @@ def test_a_crash_costs_its_picture_and_nothing_else(
             return original(child, budget, os.abort)
         return original(child, budget, function, data, **kwargs)
 
+    monkeypatch.setattr(report_images, "DecodingChild", DecodingChild)
     monkeypatch.setattr(DecodingChild, "call", call)
     assert list(picture_rejected([reject(crashing), reject(sound)], str(tmp_path))) == [str(sound)]
     dangerous.add(sound.read_bytes())
