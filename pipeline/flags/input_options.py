@@ -50,11 +50,11 @@ IMAGES_AND_LABELS = (
         name="masks",
         metavar="GLOB",
         parse=not_empty,
-        help="glob of masks, one for each image, joined by --key; repeatable",
+        help="glob of masks, one for each image, joined by --key: 'masks/*_mask.png' finds "
+        "1_mask.png for 1.jpg; repeatable",
         is_repeatable=True,
         is_path=True,
         of_images=True,
-        needs=(Need("--images GLOB"),),
         parameter=Parameter("Masks", GCS_PATH, help="one glob of masks, joined by --key"),
     ),
     Option(

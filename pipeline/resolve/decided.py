@@ -102,7 +102,7 @@ def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     if config.sources is not None:
         return Decision("key", config.key, "records keep their keys", "--key")
     because = "default with --labels and --images"
-    if not config.csv_paths and config.partners:
+    if config.partners and not (config.csv_paths and config.images):
         because = f"default with {config.partners[0].title}"
     elif not config.csv_paths:
         because = "default without --labels"

@@ -164,7 +164,8 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
 def _images(flags: argparse.Namespace, partners: Sequence[Partner]) -> _Images:
     if not flags.images:
         listing = read_listing(flags)
-        return _Images(listing.flags, listing.sample, listing, *left_out(listing.flags))
+        ignored, ignoring = left_out(listing.flags, partners)
+        return _Images(listing.flags, listing.sample, listing, ignored, ignoring)
     ignored, ignoring = left_out(flags, partners)
     patterns, sources = find_datasets(flags)
     globs = plain_globs(patterns, "--images")
@@ -189,8 +190,8 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
     layout = read_layout(flags, label_from, pixels, images.sources)
     check_model_flags(flags, layout.features)
     key = flags.key or images.kind
-    is_joined = label_from == "csv" or images.partners
-    key = key or ("stem" if is_joined and not (listing or images.sources) else "path")
+    is_joined = label_from == "csv" and not (listing or images.sources)
+    key = key or ("stem" if is_joined or images.partners else "path")
     check_partners(flags, images.partners, sample, key)
     found: LabelFiles | None = None
     if listing or label_from == "csv":

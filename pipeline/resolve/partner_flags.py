@@ -39,9 +39,6 @@ def read_partners(flags: argparse.Namespace) -> tuple[Partner, ...]:
             for glob in globs:
                 check_path(f"--layout {flags.layout}: {name}", glob)
             given[name] = (name, globs)
-    if given and not flags.images:
-        [title, _], *_ = given.values()
-        raise UsageError(f"{title} needs --images GLOB: rows that list images list no masks")
     return tuple(_partner(name, title, globs) for name, (title, globs) in sorted(given.items()))
 
 
@@ -80,7 +77,7 @@ def check_partners(
                 problem = f"no file matches {partner.title} {pattern!r}"
                 raise UsageError(f"{problem}; {why_empty(pattern)}")
             files += found
-        _check_apart(flags.images, partner, [uri for _, uri in files])
+        _check_apart(flags.images or (), partner, [uri for _, uri in files], sample)
         if sample.is_all and len(files) <= _SAMPLE:
             _check_keys(flags.images, partner, files, sample.keys(key), key)
 
@@ -121,7 +118,17 @@ def _check_keys(
         )
 
 
-def _check_apart(images: Sequence[str], partner: Partner, uris: Sequence[str]) -> None:
+def _check_apart(
+    images: Sequence[str], partner: Partner, uris: Sequence[str], sample: ImageSample
+) -> None:
+    if not images:
+        listed = {storage_of(uri).absolute(uri) for uri in sample.uris}
+        both = next((uri for uri in uris if storage_of(uri).absolute(uri) in listed), None)
+        if both is not None:
+            raise UsageError(
+                f"{partner.title} matches {both!r}, which a row of --labels lists as an image: "
+                "give a glob that matches no image"
+            )
     for glob in images:
         matches = glob_regex(any_case(storage_of(glob).absolute(glob))).fullmatch
         both = next((uri for uri in uris if matches(storage_of(uri).absolute(uri))), None)

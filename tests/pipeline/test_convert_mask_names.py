@@ -1,4 +1,4 @@
-"""Which mask an image gets: names that end differently."""
+"""Which mask an image gets: names that end differently, and images that rows list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tests.pipeline.masked import (
     ENCODED,
     HEIGHT,
     WIDTH,
+    by_key,
     flags,
+    indices,
     mask,
     reasons,
     write_masked,
@@ -90,3 +92,42 @@ def test_several_files_for_an_image(inputs: Path, tmp_path: Path) -> None:
     assert reasons(made) == {"1.jpg": ("image", "several_partners")}
     assert made.rejected[0]["detail"].endswith("have the key '1': '1.png', '1_a.png', '1_b.png'")
     assert (made.ledger["partners_used"], made.ledger["partners_rejected"]) == (3, 3)
+
+
+def listed(inputs: Path, name: str = "listed.csv") -> Path:
+    """A CSV that lists the photos with their labels."""
+    photos = sorted((inputs / "photos").glob("*/*.jpg"))
+    rows = [f"photos/{path.parent.name}/{path.name},{path.parent.name}" for path in photos]
+    (inputs / name).write_text("\n".join(["image_uri,label", *rows]))
+    return inputs / name
+
+
+@pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.slow)])
+def test_images_that_rows_list_have_masks(
+    workers: int | None, inputs: Path, tmp_path: Path
+) -> None:
+    for path in (inputs / "masks").iterdir():
+        path.rename(path.with_stem(f"{path.stem}_mask"))
+    mask(7).save(inputs / "masks" / "alone_mask.png")
+    labels = listed(inputs)
+    with labels.open("a") as file:
+        file.write("\nphotos/a/missing.jpg,a")
+    masks = f"{inputs}/masks/*_mask.png"
+    made = make_dataset(
+        tmp_path / "out", labels=labels, masks=masks, max_rejected="100%", workers=workers
+    )
+    [key] = [each for each in made.manifest["decided"] if each["what"] == "key"]
+    assert (key["value"], key["because"]) == ("stem", "default with --masks")
+    assert reasons(made) == {
+        "missing.jpg": ("image", "unreadable"),
+        "alone_mask.png": ("partner", "partner_without_image"),
+    }
+    assert {key: each["image/class/text"] for key, each in by_key(made).items()} == {
+        "0": b"a",
+        "1": b"b",
+        "2": b"a",
+        "3": b"b",
+    }
+    for key, record in by_key(made, decode=True).items():
+        assert record[ENCODED][:, :, 0].tolist() == indices(int(key)).tolist()
+    assert (made.ledger["partners_matched"], made.ledger["partners_used"]) == (5, 4)
