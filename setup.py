@@ -26,6 +26,7 @@ INSTALL_REQUIRES = [
     "MarkupSafe>=3,<4",
     "Pillow>=12.1.1,<13",
     "pyarrow>=18,<26",
+    "pycocotools>=2.0.10,<3",
     "PyYAML>=6,<7",
     "requests>=2.32.4,<3",
     "simplejpeg>=1.8,<2",

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
+from pycocotools import mask
 
 from tests.images import picture, saved
 from tests.lazy import lazy_module
@@ -95,12 +98,18 @@ def examples(dataset: Dataset) -> dict[str, dict[str, list[Any]]]:
     return found
 
 
-def script_of_coco(folder: Path, image: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The features that TensorFlow's script writes for an image of `COCO`."""
+def script_of_coco(
+    folder: Path,
+    image: Mapping[str, Any],
+    content: Mapping[str, Any] = COCO,
+    *,
+    include_masks: bool = False,
+) -> dict[str, list[Any]]:
+    """The features that TensorFlow's script writes for an image of `content`."""
     data = (folder / "images" / image["file_name"]).read_bytes()
     height, width = image["height"], image["width"]
     names = {each["id"]: each["name"].encode() for each in CATEGORIES}
-    objects = [each for each in COCO["annotations"] if each["image_id"] == image["id"]]
+    objects = [each for each in content["annotations"] if each["image_id"] == image["id"]]
     boxes = [each["bbox"] for each in objects]
     features = _of_image(data, image["file_name"], height, width)
     features["image/source_id"] = [str(image["id"]).encode()]
@@ -115,7 +124,25 @@ def script_of_coco(folder: Path, image: Mapping[str, Any]) -> dict[str, list[Any
             "image/object/is_crowd": [each["iscrowd"] for each in objects],
             "image/object/area": _floats(each["area"] for each in objects),
         }
+    if objects and include_masks:
+        features["image/object/mask"] = [_mask(each, height, width) for each in objects]
     return features
+
+
+def _mask(annotation: Mapping[str, Any], height: int, width: int) -> bytes:
+    """The mask of an object; `iscrowd` says that its segmentation is a run-length encoding."""
+    encoded = mask.frPyObjects(annotation["segmentation"], height, width)
+    binary = decode_runs(encoded)
+    if not annotation["iscrowd"]:
+        binary = np.amax(binary, axis=2)
+    return saved(Image.fromarray(binary), "PNG")
+
+
+def decode_runs(encoded: Any) -> Any:
+    """`pycocotools.mask.decode`, which warns of each array under NumPy 2."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return mask.decode(encoded)
 
 
 def script_of_voc(

@@ -115,7 +115,7 @@ def store_mask(
     if indices.size != (header.width, header.height):
         detail = f"{shown_size(indices.height, indices.width)}, but its header says otherwise"
         raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
-    return encode_image(_fitting(indices, own, frame), "png", 100, frame.stored_tag, limits)[0]
+    return encode_image(fitted(indices, own, frame), "png", 100, frame.stored_tag, limits)[0]
 
 
 def _check_size(header: Header, own: int, frame: MaskFrame) -> None:
@@ -178,8 +178,14 @@ def _indices(image: Image.Image) -> Image.Image:
     return bands[0]
 
 
-def _fitting(mask: Image.Image, own: int, frame: MaskFrame) -> Image.Image:
-    """A mask in the orientation and the size of the stored image."""
+def fitted(mask: Image.Image, own: int, frame: MaskFrame) -> Image.Image:
+    """A mask in the orientation and the size of the stored image.
+
+    Args:
+        mask: of the size of the image in its file, or upright.
+        own: the orientation that it still needs to be upright.
+        frame: the image.
+    """
     if own != frame.turn:
         mask = mask if own == 1 else mask.transpose(TURNS[own])
         mask = mask if frame.turn == 1 else mask.transpose(BACK[frame.turn])
