@@ -179,7 +179,7 @@ class ConvertConfig:
     @property
     def label_rules(self) -> LabelRules:
         """What labels are, and which ids they get."""
-        first_id = 1 if self.layout == DETECTION else 0
+        first_id = 1 if self.layout in DETECTION else 0
         return LabelRules(
             self.label_kind,
             self.class_names,

@@ -40,8 +40,9 @@ class Records:
             split: one of its splits, slices of them, or several, as for `load`: `train`,
                 `train[:10%]`, `train+validation`, `all`.
             decode: images to uint8 `[height, width, 3]` (uint16 after `--depth 16`; 1 channel after
-                `--color gray`; of an animation, the first frame), packed arrays to their dtype and
-                shape. Otherwise both stay bytes.
+                `--color gray`; of an animation, the first frame), masks to uint8 `[height, width,
+                1]`, those of objects to `[objects, height, width, 1]`, packed arrays to their dtype
+                and shape. Otherwise all stay bytes.
 
         Raises:
             UsageError: there is no finished dataset, no such split or slice, or no index that can

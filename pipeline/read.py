@@ -85,7 +85,8 @@ def load(
             neighbours; one number for squares.
         decode: images to uint8 `[height, width, 3]` (uint16 after `--depth 16`; 1 channel after
             `--color gray`; of an animation, the first frame), masks to uint8 `[height, width, 1]`,
-            packed arrays to their dtype and shape. Otherwise all stay bytes.
+            those of objects to `[objects, height, width, 1]`, packed arrays to their dtype and
+            shape. Otherwise all stay bytes.
         shuffle: whether to read files and records in a different order in each epoch.
         shuffle_buffer: records that are shuffled among each other; None is 1000.
         seed: of the shuffling; the same seed gives the same epochs.
@@ -306,6 +307,8 @@ class _Parser:
         images = (Role.IMAGE, Role.FURTHER_IMAGE)
         self._images = [f.name for f in features if decode and f.role in images]
         self._masks = [f.name for f in features if decode and f.role is Role.MASK]
+        of_objects = Role.OBJECT_MASK
+        self._object_masks = [f.name for f in features if decode and f.role is of_objects]
         self._packed = [f for f in features if decode and f.encoding]
         # Packed pixels of variable size store their shape in another feature.
         by_source = {feature.source: feature.name for feature in features}
@@ -322,6 +325,8 @@ class _Parser:
             example[name] = self._image(example[name])
         for name in self._masks:
             example[name] = self._mask(example[name])
+        for name in self._object_masks:
+            example[name] = self._masks_of(example[name])
         for feature in self._packed:
             values = tf.io.decode_raw(example[feature.name], tf.as_dtype(feature.encoding))
             shape = feature.shape or [example[name] for name in self._sizes] or [-1]
@@ -345,6 +350,19 @@ class _Parser:
         # Class indices cannot be mixed.
         nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
         return tf.image.resize(mask, self._image_size, nearest)
+
+    def _masks_of(self, files: Any) -> Any:
+        """The masks of the objects in an image, of which there may be none."""
+        tf = self._tf
+        height, width = self._image_size or self._stored[:2]
+        spec = tf.TensorSpec((height, width, 1), tf.uint8)
+        masks = tf.cond(
+            tf.size(files) > 0,
+            lambda: tf.map_fn(self._mask, files, fn_output_signature=spec),
+            lambda: tf.zeros((0, height or 0, width or 0, 1), tf.uint8),
+        )
+        masks.set_shape((None, height, width, 1))
+        return masks
 
     def _image(self, data: Any) -> Any:
         tf = self._tf

@@ -147,6 +147,7 @@ ELSEWHERE = {
     "--describe",  # benchmarks/photos.py
     "--dry_run",  # refused with a hint
     "--dali",  # export
+    "--include_masks",  # create_coco_tf_record.py
     "--limit",  # show
     "--class",
     "--split",

@@ -27,6 +27,7 @@ from transforms.core.planning.keys import full_uri
 from transforms.core.planning.recipes import (
     HEIC_LIBRARIES,
     MODEL_LIBRARIES,
+    OBJECT_MASK_LIBRARIES,
     PIXEL_LIBRARIES,
     Libraries,
     Recipes,
@@ -102,6 +103,7 @@ class ImageConverter:
         self._features = tuple(features)
         self._limits = limits
         self._stores_images = any(feature.role is Role.IMAGE for feature in features)
+        self._has_object_masks = any(each.role is Role.OBJECT_MASK for each in features)
         self._rows = rows
         self._embedder = embedder
         model_shape = None if embedder is None else embedder.input_shape
@@ -121,6 +123,8 @@ class ImageConverter:
             always = MODEL_LIBRARIES
         elif self._decoding.stores_pixels or self._partners:
             always = PIXEL_LIBRARIES
+        if self._has_object_masks:
+            always = tuple(dict.fromkeys((*always, *OBJECT_MASK_LIBRARIES)))
         pixels = self._decoding.pixels
         may_change = not pixels.changes_nothing
         return Libraries(
@@ -139,6 +143,7 @@ class ImageConverter:
         )
         self._guard = DecoderGuard(self._limits.max_pixels)
         may_change = self._partners or not self._decoding.pixels.changes_nothing
+        may_change = may_change or self._has_object_masks
         if self._decoding.stores_pixels or may_change:
             from transforms.core.images.pillow_images import quiet_pillow
 
@@ -361,7 +366,8 @@ class ImageConverter:
         )
 
     def _held_bytes(self, image: ShardImage) -> int:
-        pixels = _DECODED_TIMES * image.size if self._decoding.stores_pixels else 0
+        has_pixels = self._decoding.stores_pixels or self._has_object_masks
+        pixels = _DECODED_TIMES * image.size if has_pixels else 0
         if image.partners:
             pixels += sum(file.size for file in partner_files(image.partners))
         return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)

@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple
 from pipeline.errors import UsageError, input_error
 from pipeline.inputs.image_samples import list_inputs, plain_globs, why_empty
 from pipeline.resolve.path_flags import check_path
+from transforms.core.annotations.coco_json import SEGMENTATIONS
 from transforms.core.annotations.label_tables import first_annotations, first_rows
 from transforms.core.decisions import Decision
 from transforms.core.tables.csv_rows import FirstRows
@@ -49,16 +50,27 @@ class LabelInputs(NamedTuple):
     first: FirstRows
     categories: Mapping[str, Sequence[Category]]
 
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """What was decided, for the block "Decided"; nothing for a CSV."""
+    def decisions(self, *, has_object_masks: bool = False) -> tuple[Decision, ...]:
+        """What was decided, for the block "Decided"; nothing for a CSV.
+
+        Args:
+            has_object_masks: whether the layout takes segmentations.
+        """
         found = FORMATS[self.first.format]
         if self.first.format == CSV:
             return ()
         decided = [Decision("label format", found.title, found.because)]
-        if self.first.left_out:
-            counts = ", ".join(f"{count:,} {what}" for what, count in self.first.left_out)
-            decided.append(Decision("no features", counts, "boxes and categories are read"))
+        left_out = dict(self.first.left_out)
+        read = "boxes and categories"
+        if self.first.format == COCO and has_object_masks:
+            objects = sum(category.uses for category in self.first.categories)
+            if (empty := objects - left_out.pop(SEGMENTATIONS, 0)) > 0:
+                because = "these annotations have no segmentation"
+                decided.append(Decision("empty masks", f"{empty:,} objects", because))
+            read = "boxes, categories and segmentations"
+        if left_out:
+            counts = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
+            decided.append(Decision("no features", counts, f"{read} are read"))
         if self.first.format == YOLO:
             because = "YOLO writes no file for such images"
             decided.append(Decision("no label file", "no objects", because))

@@ -313,7 +313,7 @@ def features_of_records(
         if not feature.from_rows or (feature.from_label and not feature.of_object):
             # The index of the records has their labels.
             kept.append(feature)
-        elif source_of(feature.source).columns:
+        elif source_of(feature.source).is_optional:
             if any(held):
                 kept.append(feature)
         elif feature.from_label:

@@ -143,7 +143,8 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     boxes = (*extensions(images.sample), *(layout.chosen.decisions if layout.chosen else ()))
     decided = decide(flags, config, boxes=boxes, types=layout.types)
     kept = key_decisions(config.keys)
-    of_labels = found.inputs.decisions if found else ()
+    masks = layout.has_object_masks
+    of_labels = found.inputs.decisions(has_object_masks=masks) if found else ()
     return dataclasses.replace(
         config,
         bases=read_bases(flags.reuse or (), config),
@@ -214,7 +215,7 @@ def _classes(
     flags = images.flags
     classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
     check_dense_names(flags, classes.names)
-    first_id = 1 if layout.name == DETECTION else 0
+    first_id = 1 if layout.name in DETECTION else 0
     if classes.names is None and label_from == "records" and not flags.dense_labels:
         manifests = {source.folder: source.manifest for source in images.sources}
         return classes_of_records(manifests, first_id=first_id)

@@ -16,7 +16,7 @@ from pipeline.resolve.path_flags import read_flag_file
 from transforms.core.decisions import Decision
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.column_types import TypedRow, infer_types, with_file_types
-from transforms.core.features.feature_sources import MASK, Needs, partner_of, source_of
+from transforms.core.features.feature_sources import MASK, Needs, Role, partner_of, source_of
 from transforms.core.features.layout_files import LayoutError, LayoutFile, parse_layout
 from transforms.core.features.layouts import (
     LAYOUTS,
@@ -82,6 +82,11 @@ class Layout:
         return any(feature.from_label for feature in self.features)
 
     @property
+    def has_object_masks(self) -> bool:
+        """Whether segmentations of objects become masks."""
+        return any(feature.role is Role.OBJECT_MASK for feature in self.features)
+
+    @property
     def boxes(self) -> BoxRules | None:
         """What the columns of boxes hold."""
         return self.chosen.rules if self.chosen else None
@@ -132,10 +137,11 @@ class Layout:
         chosen = choose_columns(self.box_flags, columns, first, needed, path)
         found = dict(chosen.rules.further)
         missing = [source for source in needed if source not in found]
-        if missing and is_layout_file(self.name):
-            names = " or ".join(repr(name) for name in source_of(missing[0]).columns)
+        is_all = is_layout_file(self.name)
+        if lacks := next((s for s in missing if is_all or not source_of(s).is_optional), ""):
+            names = " or ".join(repr(name) for name in source_of(lacks).columns)
             raise LabelsError(
-                f"{path} has no column {names}, which --layout {self.name} needs for {missing[0]}"
+                f"{path} has no column {names}, which --layout {self.name} needs for {lacks}"
             )
         features = tuple(f for f in self.features if f.source not in missing)
         return dataclasses.replace(self, features=features, chosen=chosen)
@@ -155,7 +161,7 @@ class Layout:
         if self.chosen is None and not any(feature.column for feature in self.features):
             return self
         columns = self.requirements.columns
-        first = list(itertools.islice(rows, SAMPLE_ROWS))
+        first = self._without_masks(itertools.islice(rows, SAMPLE_ROWS))
         chosen = self.chosen
         if chosen is not None:
             chosen = with_units(chosen, first, columns, path)
@@ -164,6 +170,25 @@ class Layout:
         typed = [TypedRow(row.line, row.cells) for row in first]
         features, types = infer_types(self.features, typed, columns, self.of_file)
         return dataclasses.replace(self, features=features, chosen=chosen, types=tuple(types))
+
+    def _without_masks(self, rows: Iterable[LabelRow]) -> list[LabelRow]:
+        """The rows without their segmentations, which may have a megabyte each."""
+        masks = {
+            column
+            for source, column in (self.boxes.further if self.boxes else ())
+            if source_of(source).role is Role.OBJECT_MASK
+        } - {feature.column for feature in self.features}
+        if not masks:
+            return list(rows)
+        kept = [name not in masks for name in self.requirements.columns]
+        return [
+            row._replace(
+                cells=tuple(
+                    cell if keep else "" for cell, keep in zip(row.cells, kept, strict=True)
+                )
+            )
+            for row in rows
+        ]
 
 
 def read_layout(

@@ -50,7 +50,7 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
     """
     if flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
-    inputs = read_label_inputs(flags, _ROWS, has_boxes=flags.layout == DETECTION)
+    inputs = read_label_inputs(flags, _ROWS, has_boxes=flags.layout in DETECTION)
     paths, first = inputs.paths, inputs.first
     if FORMATS[first.format].is_per_image:
         title = FORMATS[first.format].title

@@ -113,7 +113,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         of_rows=True,
     )
     decided = decide(flags, config, types=types)
-    return dataclasses.replace(config, decisions=(*inputs.decisions, *decided))
+    return dataclasses.replace(config, decisions=(*inputs.decisions(), *decided))
 
 
 def _check_flags(flags: argparse.Namespace) -> None:

@@ -36,6 +36,7 @@ QUICK = (
     "tutorial",
     "turned boxes",
     "coco",
+    "coco, masks",
     "several labels",
     "pixels",
     "rows",
@@ -117,6 +118,9 @@ CONVERSIONS = {
     "turned boxes": Conversion({"exif_orientation": "apply"}, "upright boxes", by_library=True),
     "coco": Conversion({**_PHOTOS, "labels": "instances.json", "layout": "detection"}),
     "coco, other ids": Conversion({"class_names": "classes.txt"}, "coco"),
+    "coco, masks": Conversion(
+        {"labels": "segmented.json", "layout": "detection_masks"}, "coco", by_library=True
+    ),
     "voc": Conversion({"labels": "voc/*.xml"}, "coco"),
     "yolo": Conversion({"labels": "yolo/*.txt"}, "coco, other ids"),
     "objects": Conversion({"layout": "objects.yaml"}, "detection"),

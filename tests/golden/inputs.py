@@ -154,6 +154,7 @@ def _tables() -> dict[str, list[str]]:
             *(_row_of_box(stem, each) for at, stem in rows for each in range(at, at + 1 + at % 3)),
         ],
         "instances.json": [json.dumps(_coco())],
+        "segmented.json": [json.dumps(_segmented())],
         **{f"voc/{stem}.xml": _voc(stem, at % 3) for at, stem in rows},
         **{
             # The last image has no file.
@@ -230,6 +231,20 @@ def _coco() -> dict[str, Any]:
             {"id": number, "name": name} for number, name in zip((7, 3, 11), CLASSES, strict=True)
         ],
     }
+
+
+def _segmented() -> dict[str, Any]:
+    """The same with polygons, run lengths of both kinds, and objects without a segmentation."""
+    content = _coco()
+    kinds = [
+        [[0.5, 1, 9.25, 2, 4, 10.75], [10, 3, 15, 3, 15, 9]],
+        {"size": [12, 16], "counts": [30, 6, 6, 6, 144]},
+        {"size": [12, 16], "counts": "n0660Z4"},
+        [],
+    ]
+    for at, annotation in enumerate(content["annotations"]):
+        annotation["segmentation"] = kinds[at % len(kinds)]
+    return content
 
 
 def _voc(stem: str, objects: int) -> list[str]:

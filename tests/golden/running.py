@@ -21,7 +21,11 @@ from tests.golden.conversions import CONVERSIONS, flags_of
 from tests.golden.inputs import write_inputs
 from tests.pipeline.commands import Dataset, convert, make_dataset
 from transforms.core.index.record_index import read_index
-from transforms.core.planning.recipes import MODEL_LIBRARIES, distribution_version
+from transforms.core.planning.recipes import (
+    MODEL_LIBRARIES,
+    OBJECT_MASK_LIBRARIES,
+    distribution_version,
+)
 
 HASHES = Path(__file__).with_name("hashes.json")
 
@@ -75,7 +79,8 @@ class Golden:
 
 def libraries() -> dict[str, str]:
     """The versions of libraries that decide bytes of the inputs or of a conversion."""
-    versions = {name: distribution_version(name) for name in MODEL_LIBRARIES}
+    names = (*MODEL_LIBRARIES, *OBJECT_MASK_LIBRARIES)
+    versions = {name: distribution_version(name) for name in names}
     return {**versions, "zlib": zlib.ZLIB_RUNTIME_VERSION}
 
 

@@ -26,6 +26,7 @@ OBJECTS = {
     "image/object/group_of": [1, 0, 0],
     "image/object/truncated": [0, 1, 1],
     "image/object/view": [b"Left", b"", b"Unspecified"],
+    "image/object/mask": [b"\x89PNG", b"", bytes(300)],
 }
 
 

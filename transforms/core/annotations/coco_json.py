@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +12,20 @@ from transforms.core.annotations.json_members import read_members
 from transforms.core.label_errors import LabelsError
 from transforms.core.tables.cell_texts import text_problem, value_text
 from transforms.core.tables.csv_lines import open_text
+from transforms.core.tables.csv_parser import MAX_CELL
 from transforms.core.tables.csv_rows import label_text
 from transforms.core.tables.table_formats import Category, TableRows
 
-COCO_COLUMNS = ("file_name", "category", "x", "y", "width", "height", "area", "iscrowd")
+SEGMENTATION = "segmentation"
+"""The column of segmentations, whose cells are JSON."""
+
+SEGMENTATIONS = "segmentations"
+"""What `CocoFile.left_out` calls them."""
+
+COCO_COLUMNS = (
+    *("file_name", "category", "x", "y", "width", "height", "area", "iscrowd"),
+    SEGMENTATION,
+)
 """The columns of the rows."""
 
 _MAX_ID = 2**31
@@ -25,7 +36,8 @@ class CocoFile(NamedTuple):
 
     Attributes:
         categories: its classes, in its order.
-        left_out: how many annotations have a segmentation or keypoints, which become no features.
+        left_out: how many annotations have keypoints, which become no features, or a
+            segmentation, which becomes a mask only if a layout has one.
     """
 
     categories: tuple[Category, ...]
@@ -64,14 +76,20 @@ def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
         elif section == "annotations":
             boxes += "bbox" in item
             uses[_category_id(item.get("category_id"))] += 1
-            left_out["segmentations"] += bool(item.get("segmentation"))
+            left_out[SEGMENTATIONS] += bool(item.get("segmentation"))
             left_out["keypoints"] += bool(item.get("keypoints"))
     _check_sections(sections, sum(uses.values()), boxes, path)
     categories = [Category(number, name, uses[number]) for number, name in names.items()]
     return CocoFile(tuple(categories), left_out)
 
 
-def coco_rows(binary_file: BinaryIO, categories: Iterable[Category], *, path: str) -> TableRows:
+def coco_rows(
+    binary_file: BinaryIO,
+    categories: Iterable[Category],
+    *,
+    segmentations: bool = False,
+    path: str,
+) -> TableRows:
     """A row for each annotation, then one without category and box for each image without any.
 
     The place of a row is the number of its annotation, or of its image, from 1.
@@ -80,6 +98,7 @@ def coco_rows(binary_file: BinaryIO, categories: Iterable[Category], *, path: st
         binary_file: open for reading bytes, at its start; read again if annotations come before
             images. Not closed.
         categories: of the file.
+        segmentations: whether to fill their column.
         path: the name of the file for messages.
 
     Raises:
@@ -103,7 +122,10 @@ def coco_rows(binary_file: BinaryIO, categories: Iterable[Category], *, path: st
             number += 1
             image = _image_id(item.get("image_id"), images)
             without.pop(image, None)
-            yield _row(number, images.get(image), item, names)
+            at, cells, problem = _row(number, images.get(image), item, names)
+            if cells:
+                cells.append(_segmentation(item) if segmentations else "")
+            yield at, cells, problem
     for image, at in without.items():
         cells = [images[image], *[""] * (len(COCO_COLUMNS) - 1)]
         yield at, cells, text_problem(cells)
@@ -224,6 +246,18 @@ def _row(
     further = (item.get("area"), item.get("iscrowd"))
     cells = [image, label, *(_plain(value_text(each)[:60]) for each in (*sides, *further))]
     return number, cells, text_problem([image])
+
+
+def _segmentation(item: Mapping[str, Any]) -> str:
+    """The segmentation of an annotation as JSON; of one that is too long, what is wrong."""
+    value = item.get("segmentation")
+    if not value:
+        return ""
+    try:
+        text = json.dumps(value, separators=(",", ":"))
+    except RecursionError:
+        return "nested too deeply"
+    return text if len(text) <= MAX_CELL else f"more than {MAX_CELL} characters"
 
 
 def _plain(text: str) -> str:

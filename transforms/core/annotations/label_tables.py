@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
-from transforms.core.annotations.coco_json import COCO_COLUMNS, coco_rows, read_coco
+from transforms.core.annotations.coco_json import COCO_COLUMNS, SEGMENTATION, coco_rows, read_coco
 from transforms.core.annotations.voc_xml import VOC_COLUMNS, voc_rows
 from transforms.core.annotations.yolo_text import YOLO_COLUMNS, unreadable_rows, yolo_rows
 from transforms.core.label_errors import LabelsError
@@ -112,7 +112,9 @@ def read_rows(
         table = parquet_table(cast(BinaryIO, binary_file), names, separator, path=path)
     else:
         file = cast(BinaryIO, binary_file)
-        table = Table(COCO_COLUMNS, coco_rows(file, columns.categories, path=path))
+        asked = SEGMENTATION in names
+        rows = coco_rows(file, columns.categories, segmentations=asked, path=path)
+        table = Table(COCO_COLUMNS, rows)
     return label_rows(table.rows, columns_by_name(table.names, columns, path))
 
 

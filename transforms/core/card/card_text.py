@@ -130,10 +130,11 @@ def _task(features: Sequence[Feature]) -> str:
     roles = {feature.role for feature in features}
     if not roles & {Role.IMAGE, Role.PIXELS}:
         return ""
+    has_mask = any(feature.source.startswith(f"{MASK}.") for feature in features)
+    if Role.OBJECT_MASK in roles or (has_mask and Role.COORDINATE not in roles):
+        return "image-segmentation"
     if Role.COORDINATE in roles:
         return "object-detection"
-    if any(feature.source.startswith(f"{MASK}.") for feature in features):
-        return "image-segmentation"
     return "image-classification" if roles & {Role.CLASS_ID, Role.CLASS_TEXT} else ""
 
 

@@ -20,10 +20,11 @@ from transforms.core.dataset.manifest_checks import damage, foreign_names
 from transforms.core.dataset.output_names import index_file
 from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.decisions import Decision
+from transforms.core.features.feature_sources import Role
 from transforms.core.features.layouts import Feature
 from transforms.core.images.pixel_options import FROM_HEIC
 from transforms.core.json_text import parse_json
-from transforms.core.planning.recipes import recorded_versions
+from transforms.core.planning.recipes import OBJECT_MASK_LIBRARIES, recorded_versions
 from transforms.core.planning.shards import ShardName
 
 # Raise it if the same options and inputs give different bytes, or the manifest's structure changes.
@@ -203,6 +204,8 @@ def build_manifest(
         files: the small files next to the shards: name to content.
     """
     classes, changes = written.split_classes(dataset.splits), written.changes
+    has_masks = any(feature.role is Role.OBJECT_MASK for feature in dataset.features)
+    versioned = (*_VERSIONED, *(OBJECT_MASK_LIBRARIES if has_masks else ()))
     return {
         "format_version": FORMAT_VERSION,
         "recipe": recipe,
@@ -210,7 +213,7 @@ def build_manifest(
         "options": dict(sorted(dataset.options.items())),
         "inputs": dict(dataset.inputs),
         "root": dataset.root,
-        "versions": recorded_versions(_VERSIONED, has_heic=FROM_HEIC in changes),
+        "versions": recorded_versions(versioned, has_heic=FROM_HEIC in changes),
         "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
         "decided": decisions.to_manifest(dataset.decisions),

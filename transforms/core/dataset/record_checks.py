@@ -162,7 +162,7 @@ class RecordVerifier:
                 max_pixels=options.get("max_pixels") or sys.maxsize,
                 max_bytes=options.get("max_bytes") or sys.maxsize,
             ),
-            first_id=1 if options.get("layout") == DETECTION else None,
+            first_id=1 if options.get("layout") in DETECTION else None,
         )
 
     def with_labels(self, labels: Mapping[int, str]) -> RecordVerifier:

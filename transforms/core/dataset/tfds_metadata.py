@@ -106,7 +106,10 @@ def _feature(
     if feature.role is Role.FURTHER_IMAGE:
         # Their formats are not counted.
         return _tensor("string")
-    single = _single(feature, id_count)
+    if feature.role is Role.OBJECT_MASK:
+        single = _image(("png",), (*image_shape[:2], 1), 8)
+    else:
+        single = _single(feature, id_count)
     if not feature.is_list:
         return single
     return _connector("sequence_feature.Sequence", sequence={"feature": single, "length": "-1"})

@@ -52,7 +52,7 @@ def _add_domain(
     entry: Any, role: Role, class_names: Sequence[str], id_count: int | None, first_id: int
 ) -> None:
     """Sets the domain of the values, if their role defines one."""
-    if role in (Role.IMAGE, Role.MASK, Role.FURTHER_IMAGE):
+    if role in (Role.IMAGE, Role.MASK, Role.FURTHER_IMAGE, Role.OBJECT_MASK):
         entry.image_domain.SetInParent()
     elif role is Role.CLASS_ID:
         entry.int_domain.is_categorical = True

@@ -16,6 +16,8 @@ from transforms.core.images.image_limits import Limits
 # The type of the arrays that `decode_example` returns, by that of the feature.
 _KINDS: Mapping[str, Any] = {"bytes": np.object_, "int64": np.int64, "float": np.float32}
 
+_NO_MASKS = np.empty((0, 0, 0, 1), np.uint8)
+
 _PACKED: Mapping[str, Any] = {RAW: np.uint8, "bfloat16": ml_dtypes.bfloat16}
 
 
@@ -71,6 +73,9 @@ class RecordParser:
                     )
                 elif feature.role is Role.MASK:
                     values[feature.name] = self._image(values[feature.name], 1, 8)
+                elif feature.role is Role.OBJECT_MASK:
+                    masks = [self._image(mask, 1, 8) for mask in values[feature.name]]
+                    values[feature.name] = np.stack(masks) if masks else _NO_MASKS
                 elif feature.encoding:
                     values[feature.name] = self._array(feature, values)
         return values

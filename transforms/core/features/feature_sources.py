@@ -16,6 +16,7 @@ class Role(enum.Enum):
     IMAGE = "a whole image file"
     FURTHER_IMAGE = "the file of a further image"
     MASK = "the file of a mask"
+    OBJECT_MASK = "the file of the mask of an object"
     PIXELS = "decoded pixels"
     EMBEDDING = "the output of a model"
     HEADER = "the field of `ImageInfo` that is the last part of the source's name"
@@ -49,7 +50,7 @@ class Source(NamedTuple):
         of_object: whether there is a value for each object in an image.
         encoding: of an array in one bytes value, as `tf.io.decode_raw` names it; else empty.
         texts: the source of the names, for class ids.
-        columns: names of an optional CSV column that fills it, without case and punctuation.
+        columns: names of the CSV column that fills it, without case and punctuation.
     """
 
     name: str
@@ -61,6 +62,11 @@ class Source(NamedTuple):
     encoding: str = ""
     texts: str = ""
     columns: tuple[str, ...] = ()
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether a preset leaves it out if the CSV has no column that fills it."""
+        return bool(self.columns) and self.role is not Role.OBJECT_MASK
 
 
 IMAGE = "image.bytes"
@@ -131,6 +137,7 @@ _DECLARED = (
     _of_object("object.group_of", "int64", Role.MARK, columns=("groupof", "isgroupof")),
     _of_object("object.truncated", "int64", Role.MARK, columns=("truncated", "istruncated")),
     _of_object("object.view", "bytes", columns=("pose", "view")),
+    _of_object("object.mask", "bytes", Role.OBJECT_MASK, columns=("segmentation",)),
 )
 
 SOURCES: dict[str, Source] = {source.name: source for source in _DECLARED}

@@ -81,17 +81,23 @@ class KeptValues:
         values: dict[str, Any] = {}
         for feature in self._features:
             found = made.get(feature.source)
-            values[feature.name] = _value(feature, kept, stored) if found is None else found
+            values[feature.name] = _value(feature, kept, turn, stored) if found is None else found
         return values
 
 
-def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:
+def _value(feature: Feature, kept: Kept, turn: int, stored: tuple[int, int] | None) -> Any:
     name = kept.names.get(feature.source)
     if name is None:
         return _default(feature, kept, stored)
     values = _list(kept, name)
     if feature.source == _AREA and stored is not None and stored != kept.size:
         return [area * _pixels(stored) / _pixels(kept.size) for area in values]
+    if feature.role is Role.OBJECT_MASK:
+        # This imports Pillow, which other layouts do not need.
+        from transforms.core.features.segmentations import refitted_mask
+
+        size = stored or kept.size
+        return [refitted_mask(mask, kept.size, turn=turn, stored=size) for mask in values]
     if feature.holds_many:
         return in_shape(feature, values, "its record")
     if len(values) != 1:
@@ -102,7 +108,7 @@ def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:
 
 def _default(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> list[Any]:
     """The values of an optional source that the other dataset does not have, as of empty cells."""
-    if not (source_of(feature.source).columns and all(name in kept.names for name in _BOXES)):
+    if not (source_of(feature.source).is_optional and all(name in kept.names for name in _BOXES)):
         detail = f"no row has its key, and its record does not hold {feature.source}"
         raise RejectedImageError(Reason.NO_LABEL, detail)
     sides = [_list(kept, kept.names[source]) for source in _BOXES]

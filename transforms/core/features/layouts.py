@@ -137,6 +137,23 @@ _SLIM_SIZE = {
     "image/width": "image.width",
     "image/filename": "image.path",
 }
+_DETECTION = {
+    **_SLIM_IMAGE,
+    "image/key/sha256": "image.sha256",
+    "image/source_id": "image.key",
+    "image/class/label": "label.ids",
+    "image/class/text": "label.texts",
+    **_SLIM_SIZE,
+    **{f"image/object/bbox/{side}": f"box.{side}" for side in SIDES},
+    "image/object/class/label": "object.ids",
+    "image/object/class/text": "object.texts",
+    "image/object/area": "object.area",
+    "image/object/is_crowd": "object.is_crowd",
+    "image/object/difficult": "object.difficult",
+    "image/object/group_of": "object.group_of",
+    "image/object/truncated": "object.truncated",
+    "image/object/view": "object.view",
+}
 _LAYOUTS = {
     # TF-Slim and the TensorFlow Model Garden (research/slim/datasets/dataset_utils.py).
     "slim": {
@@ -159,23 +176,9 @@ _LAYOUTS = {
     "embedding": {"Feature": EMBEDDING, "Label": "label.id"},
     # Read by two decoders: official/vision/dataloaders/tf_example_decoder.py of the Model Garden,
     # and research/object_detection/data_decoders/tf_example_decoder.py.
-    "detection": {
-        **_SLIM_IMAGE,
-        "image/key/sha256": "image.sha256",
-        "image/source_id": "image.key",
-        "image/class/label": "label.ids",
-        "image/class/text": "label.texts",
-        **_SLIM_SIZE,
-        **{f"image/object/bbox/{side}": f"box.{side}" for side in SIDES},
-        "image/object/class/label": "object.ids",
-        "image/object/class/text": "object.texts",
-        "image/object/area": "object.area",
-        "image/object/is_crowd": "object.is_crowd",
-        "image/object/difficult": "object.difficult",
-        "image/object/group_of": "object.group_of",
-        "image/object/truncated": "object.truncated",
-        "image/object/view": "object.view",
-    },
+    "detection": _DETECTION,
+    # With --include_masks, create_coco_tf_record.py writes this, and both read it.
+    "detection_masks": {**_DETECTION, "image/object/mask": "object.mask"},
 }
 
 LAYOUTS: dict[str, tuple[Feature, ...]] = {
@@ -184,8 +187,8 @@ LAYOUTS: dict[str, tuple[Feature, ...]] = {
 }
 """The presets of `--layout` with images."""
 
-DETECTION = "detection"
-"""The layout whose readers reserve the class id 0 for the background."""
+DETECTION = ("detection", "detection_masks")
+"""The layouts whose readers reserve the class id 0 for the background."""
 
 ROWS = "rows"
 """The layout of rows without images: every column of the CSV is a feature."""

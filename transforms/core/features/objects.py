@@ -49,7 +49,8 @@ class ObjectValues:
             stored: height and width of the pixels in the dataset.
 
         Raises:
-            RejectedImageError: with reason `BAD_BOX` or `BAD_CELL`; the detail names the row.
+            RejectedImageError: with reason `BAD_BOX` or `BAD_CELL`, or see `object_mask`; the
+                detail names the row.
         """
         objects = [row for row in rows if row[1] or any(row[2][at] for at in self._cells)]
         boxes = [self._box(where, cells, original, tagged) for where, _, cells in objects]
@@ -58,6 +59,9 @@ class ObjectValues:
         }
         for source, column in self._rules.further:
             at = self._at[column]
+            if source_of(source).role is Role.OBJECT_MASK:
+                sources[source] = self._masks(objects, column, original, tagged, stored)
+                continue
             sources[source] = []
             for (where, _, cells), box in zip(objects, boxes, strict=True):
                 try:
@@ -72,6 +76,36 @@ class ObjectValues:
                     raise RejectedImageError(Reason.BAD_CELL, detail) from None
                 sources[source].append(value)
         return sources
+
+    def _masks(
+        self,
+        objects: Sequence[Row],
+        column: str,
+        original: Original,
+        tagged: int,
+        stored: tuple[int, int],
+    ) -> list[bytes]:
+        # This imports Pillow, which other layouts do not need.
+        from transforms.core.features.segmentations import MAX_MASKS, object_mask
+        from transforms.core.images.masks import MaskFrame
+
+        height, width, applied = original
+        frame = MaskFrame(height, width, tagged, applied != 1, stored, False)
+        is_upright = self._rules.orientation == "upright"
+        masks: list[bytes] = []
+        held = 0
+        for where, _, cells in objects:
+            try:
+                mask = object_mask(cells[self._at[column]], frame, is_upright=is_upright)
+            except RejectedImageError as error:
+                detail = f"{where}, column {column!r}: {error.detail}"
+                raise RejectedImageError(error.reason, detail) from None
+            masks.append(mask)
+            held += len(mask)
+            if held > MAX_MASKS:
+                detail = f"the masks of its objects have more than {MAX_MASKS} bytes"
+                raise RejectedImageError(Reason.TOO_COSTLY, detail)
+        return masks
 
     def _box(self, where: str, cells: Sequence[str], original: Original, tagged: int) -> Box:
         numbers = []

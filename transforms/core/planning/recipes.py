@@ -22,6 +22,9 @@ PIXEL_LIBRARIES = ("pillow", "simplejpeg", "tensorflow")
 HEIC_LIBRARIES = ("pillow-heif", "pi-heif")
 """Distributions of which one decodes HEIC."""
 
+OBJECT_MASK_LIBRARIES = (*PIXEL_LIBRARIES, "pycocotools")
+"""Distributions that draw masks of objects and encode them."""
+
 MODEL_LIBRARIES = (*PIXEL_LIBRARIES, "keras", "numpy")
 """Distributions that affect the output of a model."""
 

@@ -32,16 +32,16 @@ def stream(content: Any) -> io.BytesIO:
     return io.BytesIO(json.dumps(content).encode())
 
 
-def rows(content: Any) -> list[tuple[int, list[str], str]]:
-    found = read_coco(stream(content), path="a.json")
-    return list(coco_rows(stream(content), found.categories, path="a.json"))
+def rows(content: Any, *, masks: bool = False) -> list[tuple[int, list[str], str]]:
+    categories = read_coco(stream(content), path="a.json").categories
+    return list(coco_rows(stream(content), categories, segmentations=masks, path="a.json"))
 
 
 def test_an_annotation_is_a_row_and_so_is_an_image_without_any() -> None:
-    assert len(COCO_COLUMNS) == 8
+    assert len(COCO_COLUMNS) == 9
     assert rows(document()) == [
-        (1, ["a.jpg", "dog", "1", "2.5", "3", "4", "11.5", "0"], ""),
-        (2, ["b.jpg", "", "", "", "", "", "", ""], ""),
+        (1, ["a.jpg", "dog", "1", "2.5", "3", "4", "11.5", "0", ""], ""),
+        (2, ["b.jpg", "", "", "", "", "", "", "", ""], ""),
     ]
 
 
@@ -68,6 +68,24 @@ def test_what_becomes_no_feature_is_counted() -> None:
     assert found == CocoFile(
         (Category(18, "dog", 3), Category(1, "person", 0)), {"segmentations": 2, "keypoints": 1}
     )
+
+
+@pytest.mark.parametrize(
+    ("segmentation", "cell"),
+    [
+        ([[1, 2.5, 3, 4, 5, 6]], "[[1,2.5,3,4,5,6]]"),
+        ({"size": [2, 1], "counts": [0, 2]}, '{"size":[2,1],"counts":[0,2]}'),
+        ({"size": [2, 1], "counts": "한"}, '{"size":[2,1],"counts":"\\ud55c"}'),
+        ([], ""),
+        (None, ""),
+        ([[1.5] * 300_000], "more than 1048576 characters"),
+        ([1.5] * 250_000, f"[{','.join(['1.5'] * 250_000)}]"),
+    ],
+)
+def test_segmentations_are_cells_if_they_are_needed(segmentation: Any, cell: str) -> None:
+    annotations = [{**BOX, "segmentation": segmentation}]
+    assert rows(document(annotations=annotations), masks=True)[0][1][8:] == [cell]
+    assert rows(document(annotations=annotations))[0][1][8:] == [""]
 
 
 @pytest.mark.parametrize(

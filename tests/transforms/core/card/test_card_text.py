@@ -62,6 +62,8 @@ def test_the_task_is_that_of_the_layout() -> None:
     assert task(image) is None
     assert task(image, Feature.of_source("label", "label.id")) == ["image-classification"]
     assert task(*LAYOUTS["detection"]) == ["object-detection"]
+    assert task(*LAYOUTS["detection_masks"]) == ["image-segmentation"]
+    assert task(*LAYOUTS["detection"], *MASK_FEATURES) == ["object-detection"]
     assert task(*LAYOUTS["slim"], *MASK_FEATURES) == ["image-segmentation"]
     assert task(Feature("age", "csv.age", "int64")) is None
 

@@ -18,7 +18,7 @@ from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.core.examples import encoder
 from transforms.core.examples.decoder import decode_example
 from transforms.core.examples.encoder import ExampleEncoder
-from transforms.core.features.layouts import LAYOUTS, Feature, layout_features
+from transforms.core.features.layouts import DETECTION, LAYOUTS, Feature, layout_features
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.checked_image import CheckedImage
 
@@ -227,7 +227,7 @@ def test_only_layouts_that_ask_for_it_pay_for_sha256(
     list(map(ExampleEncoder(LAYOUTS[layout]).encode, IMAGES))
     asks = any(feature.source == "image.sha256" for feature in LAYOUTS[layout])
     assert len(calls) == (len(IMAGES) if asks else 0)
-    assert asks == (layout == "detection")
+    assert asks == (layout in DETECTION)
 
 
 # Lengths of one, two, three and four bytes begin here.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from tests.images import saved
 from transforms.core.features.kept_values import Kept, KeptValues
 from transforms.core.features.layouts import LAYOUTS, Feature
 from transforms.core.rejections import RejectedImageError
@@ -64,6 +67,25 @@ def test_boxes_turn_and_areas_grow_with_the_pixels() -> None:
     assert found["xmin"] == [0.5, 0]
     assert found["ymax"] == [0.25, 1]
     assert found["image/object/area"] == [100, 200]
+
+
+def test_masks_of_objects_follow_the_pixels() -> None:
+    mask = Image.new("L", (20, 10))
+    mask.putpixel((0, 0), 1)
+    data = saved(mask, "PNG")
+    feature = Feature.of_source("mask", "object.mask")
+    example = {"mask": np.array([data, data], object)}
+    record = Kept({"object.mask": "mask"}, example, (), (10, 20))
+    made = KeptValues([feature])
+    assert made.of("", record, stored=(10, 20)) == {"mask": [data, data]}
+    [turned, _] = made.of("", record, turn=6, stored=(40, 20))["mask"]
+    found = np.asarray(Image.open(io.BytesIO(turned)))
+    # The upper left corner becomes the upper right one, twice as large.
+    assert found.shape == (40, 20) and np.argwhere(found).tolist() == [
+        [row, column] for row in (0, 1) for column in (18, 19)
+    ]
+    with pytest.raises(RejectedImageError, match="does not hold object.mask"):
+        made.of("", kept("object.mask"))
 
 
 def test_what_no_record_has_is_as_of_empty_cells() -> None:

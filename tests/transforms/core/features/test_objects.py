@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from transforms.core.features import segmentations
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.objects import ObjectValues, parse_mark
 from transforms.core.images.pixel_options import Original
@@ -22,7 +26,8 @@ def values(
     """The objects of an image of 12 x 16 pixels whose rows have these cells."""
     given = BoxRules(COLUMNS, **{"units": "pixel", **rules})
     at = {name: index for index, name in enumerate(given.all_columns)}
-    rows = [(f"a.csv:{line}", LABEL, row.split(",")) for line, row in enumerate(cells, 2)]
+    split = [row.split(",", len(at) - 1) for row in cells]
+    rows = [(f"a.csv:{line}", LABEL, parts) for line, parts in enumerate(split, 2)]
     return ObjectValues(given, at).values(rows, original, tagged=tagged, stored=(24, 32))
 
 
@@ -95,6 +100,39 @@ def test_what_pascal_voc_says_of_an_object() -> None:
     found = values("0,0,8,6,1,Left", "0,0,16,12,,", further=further)
     assert found["object.truncated"] == [1, 0]
     assert found["object.view"] == [b"Left", b""]
+
+
+MASKS = (("object.mask", "segmentation"),)
+
+
+def masks(*segmentations: str, **flags: Any) -> list[Any]:
+    """The masks of objects with these segmentations."""
+    cells = (f"0,0,8,6,{text}" for text in segmentations)
+    found = values(*cells, further=MASKS, **flags)["object.mask"]
+    return [np.asarray(Image.open(io.BytesIO(mask))) for mask in found]
+
+
+def test_masks_of_objects() -> None:
+    """Without a segmentation they are empty. 24 x 32 pixels are stored of an image of 12 x 16."""
+    empty, right = masks("", '{"size": [12, 16], "counts": [96, 96]}')
+    assert empty.shape == (24, 32) and not empty.any()
+    assert right[:, 16:].all() and not right[:, :16].any()
+
+
+def test_a_wrong_segmentation_names_its_row() -> None:
+    with pytest.raises(RejectedImageError) as caught:
+        masks("", '{"size": [1, 1], "counts": [1]}')
+    assert caught.value.reason.value == "mask_size"
+    assert caught.value.detail.startswith("a.csv:3, column 'segmentation': its size is [1, 1], ")
+
+
+def test_masks_of_an_image_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmentations, "MAX_MASKS", 100)
+    assert len(masks("")) == 1
+    with pytest.raises(RejectedImageError) as caught:
+        masks("", "")
+    assert caught.value.reason.value == "too_costly"
+    assert caught.value.detail == "the masks of its objects have more than 100 bytes"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from transforms.core.features.boxes import BoxRules
 from transforms.core.features.cells import parse_cell
-from transforms.core.features.layouts import LAYOUTS, Feature
+from transforms.core.features.layouts import DETECTION, LAYOUTS, Feature
 from transforms.core.features.row_features import RowValues, row_requirements
 from transforms.core.images.pixel_options import Original
 from transforms.core.planning.row_cells import (
@@ -58,7 +58,7 @@ def test_the_rows_of_an_image_are_decoded_once_for_its_counts_and_its_values() -
     assert parsed_rows.cache_info().misses == 1
 
 
-@pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"detection"}))
+@pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - set(DETECTION)))
 def test_layouts_of_one_label_ask_nothing_of_rows(layout: str) -> None:
     assert row_requirements(LAYOUTS[layout]) == RowRequirements()
 

@@ -1,0 +1,255 @@
+"""`--layout detection_masks`: segmentations of COCO become what TensorFlow's own script writes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from tests.conftest import draw
+from tests.marks import rest_slow
+from tests.pipeline.annotated import COCO, examples, script_of_coco, write_coco
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    plan,
+    show,
+    verify,
+)
+from transforms.core.examples.tfrecord import masked_crc32c
+
+MASK = "image/object/mask"
+LAYOUT = {"layout": "detection_masks"}
+
+_COUNTS = [15, 5] * 60
+_SEGMENTATIONS = [
+    [[473.5, 396, 511.72, 396.3, 510.45, 424, 480.34, 413.02], [500, 401, 505, 401, 505, 407]],
+    {"size": [30, 40], "counts": _COUNTS},
+    [[1.5, 2, 31.5, 2, 31.5, 42]],
+    [[3, 4, 8, 4, 8, 10, 3, 10]],
+]
+SEGMENTED: dict[str, Any] = {
+    **COCO,
+    "annotations": [
+        {**each, "segmentation": value}
+        for each, value in zip(COCO["annotations"], _SEGMENTATIONS, strict=True)
+    ],
+}
+"""`COCO`, whose only crowd has run lengths, as in COCO itself."""
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The flags of a conversion with masks."""
+    return write_coco(tmp_path_factory.mktemp("coco"), SEGMENTED) | LAYOUT
+
+
+@pytest.fixture(scope="module")
+def converted(coco: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The dataset of these flags."""
+    return make_dataset(tmp_path_factory.mktemp("converted") / "out", **coco)
+
+
+def masks(dataset: Dataset) -> dict[str, list[Any]]:
+    """The pixels of the masks of each image, by its name."""
+    return {
+        name: [np.asarray(Image.open(io.BytesIO(mask))) for mask in record[MASK]]
+        for name, record in examples(dataset).items()
+    }
+
+
+def decided(dataset: Dataset) -> dict[str, tuple[str, str]]:
+    return {each["what"]: (each["value"], each["because"]) for each in dataset.manifest["decided"]}
+
+
+def test_it_is_what_the_script_of_tensorflow_writes(
+    coco: dict[str, Any], converted: Dataset
+) -> None:
+    check_sound(converted.folder)
+    found = examples(converted)
+    for image in SEGMENTED["images"]:
+        folder = coco["labels"].parent
+        expected = script_of_coco(folder, image, SEGMENTED, include_masks=True)
+        record = found[image["file_name"]]
+        del expected["image/source_id"]
+        assert {name: record[name] for name in expected} == expected
+        assert len(record[MASK]) == len(record["image/object/area"])
+    # The crowd's runs go down the columns: 15 pixels outside, 5 inside, of columns of 30.
+    first = masks(converted)["7.jpg"][0]
+    assert first.shape == (30, 40) and first[:, 0].tolist() == ([0] * 15 + [1] * 5 + [0] * 10)
+    assert converted.manifest["versions"]["pycocotools"]
+    assert "no features" not in decided(converted) and "empty masks" not in decided(converted)
+
+
+def test_what_is_not_there_is_said(coco: dict[str, Any], tmp_path: Path) -> None:
+    """A missing segmentation is an empty mask, so that masks stay in step with boxes."""
+    first, *rest = SEGMENTED["annotations"]
+    del (changed := {**rest[0]})["segmentation"]
+    notes = [{**first, "segmentation": [], "keypoints": [1, 2, 2]}, changed, *rest[1:]]
+    (tmp_path / "some.json").write_text(json.dumps({**SEGMENTED, "annotations": notes}))
+    dataset = make_dataset(tmp_path / "out", **{**coco, "labels": tmp_path / "some.json"})
+    assert decided(dataset)["empty masks"] == (
+        "2 objects",
+        "these annotations have no segmentation",
+    )
+    assert decided(dataset)["no features"] == (
+        "1 keypoints",
+        "boxes, categories and segmentations are read",
+    )
+    empty, full = masks(dataset)["7.jpg"]
+    assert empty.shape == (30, 40) and not empty.any() and full.any()
+    planned = plan(output=tmp_path / "planned", **{**coco, "labels": tmp_path / "some.json"})
+    assert planned.code == 0 and "2 objects" in planned.out
+
+
+ONE = {"image_id": 7, "category_id": 1, "bbox": [3, 4, 5, 6], "area": 30, "iscrowd": 0}
+
+
+@pytest.mark.parametrize(
+    ("segmentation", "reason", "says"),
+    rest_slow(
+        [
+            ({"size": [40, 30], "counts": _COUNTS}, "mask_size", "its size is [40, 30], but its"),
+            ([[3, 4, 8, 4]], "bad_cell", "(instances.json:1, column 'segmentation': the polygon"),
+            ({"size": [30, 40], "counts": "x"}, "bad_cell", "are not run lengths"),
+            ([[1.25, 2.5] * 500_000], "bad_cell", "'more than 1048576 characters' is not a seg"),
+            ([[0, 0, 40, 0] * 30_000], "bad_cell", "an outline of 2400000 pixels, more than"),
+        ],
+        2,
+    ),
+)
+def test_wrong_segmentations_reject_their_image(
+    tmp_path: Path, segmentation: Any, reason: str, says: str
+) -> None:
+    notes = [{**ONE, "segmentation": segmentation}, ONE]
+    flags = write_coco(tmp_path, {**SEGMENTED, "annotations": notes}) | LAYOUT
+    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **flags)
+    [rejected] = dataset.rejected
+    assert rejected["reason"] == reason and says.lstrip("(") in rejected["detail"]
+    assert dataset.ledger["records_written"] == 2
+    check_sound(dataset.folder)
+
+
+@pytest.mark.parametrize("exif", ["keep", "apply"])
+def test_masks_are_turned_and_resized_with_their_image(exif: str, tmp_path: Path) -> None:
+    """Boxes and segmentations of the image as viewers show it."""
+    photo = tmp_path / "images" / "1.jpg"
+    photo.parent.mkdir()
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    Image.new("RGB", (20, 30), "gray").save(photo, exif=tags)
+    note = {**ONE, "image_id": 1, "bbox": [20, 0, 10, 10]}
+    note["segmentation"] = [[20, 0, 30, 0, 30, 10, 20, 10]]
+    content = {"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [note]}
+    content["categories"] = COCO["categories"]
+    flags = {**write_coco(tmp_path, content), **LAYOUT, "resize": "longer=60"}
+    dataset = make_dataset(
+        tmp_path / "out", exif_orientation=exif, box_orientation="upright", **flags
+    )
+    check_sound(dataset.folder)
+    [record] = examples(dataset).values()
+    mask = Image.open(io.BytesIO(record[MASK][0]))
+    image = Image.open(io.BytesIO(record["image/encoded"][0]))
+    assert mask.size == image.size == ((60, 40) if exif == "apply" else (40, 60))
+    found = np.asarray(mask)
+    rows, columns = np.nonzero(found)
+    height, width = found.shape
+    sides = {"xmin": columns.min() / width, "xmax": (columns.max() + 1) / width}
+    sides |= {"ymin": rows.min() / height, "ymax": (rows.max() + 1) / height}
+    assert {side: record[f"image/object/bbox/{side}"][0] for side in sides} == pytest.approx(sides)
+    # As viewers show it: the upper right corner.
+    tag = {0x0112: 6} if exif == "keep" else {}
+    mask.getexif().update(tag)
+    shown = np.asarray(ImageOps.exif_transpose(mask))
+    assert shown[:20, 40:].all() and shown.sum() == 400
+
+
+@pytest.mark.slow
+def test_again_with_reuse_and_workers(
+    coco: dict[str, Any], converted: Dataset, tmp_path: Path
+) -> None:
+    again = convert(output=converted.folder, **coco)
+    assert again.code == 0 and again.out.startswith("up to date"), again.err
+    plain = make_dataset(tmp_path / "plain", **{**coco, "layout": "detection"})
+    for number, more in enumerate(
+        [{"reuse": converted.folder}, {"reuse": plain.folder}, {"workers": 2}]
+    ):
+        made = make_dataset(tmp_path / str(number) / "out", **coco, **more)
+        assert digests(made.folder) == digests(converted.folder)
+
+
+@pytest.mark.slow
+def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "made", images=converted.folder, **LAYOUT)
+    check_sound(made.folder)
+    assert examples(made) == examples(converted)
+    small = make_dataset(tmp_path / "small", images=made.folder, resize="20x15", **LAYOUT)
+    check_sound(small.folder)
+    for name, found in masks(small).items():
+        for mask, former in zip(found, masks(converted)[name], strict=True):
+            wanted = Image.fromarray(former).resize((20, 15), Image.Resampling.NEAREST)
+            assert mask.tolist() == np.asarray(wanted).tolist()
+
+
+@pytest.mark.slow
+def test_what_has_no_segmentations_is_one_line(tmp_path: Path) -> None:
+    flags = write_coco(tmp_path) | {"layout": "detection"}
+    plain = make_dataset(tmp_path / "plain", **flags)
+    ran = convert(output=tmp_path / "of_records", images=plain.folder, **LAYOUT)
+    needs = "--layout detection_masks needs object.mask for 'image/object/mask', which the records"
+    assert ran.code == 2 and f"{needs} of --images {plain.folder} do not hold" in ran.error()
+    (tmp_path / "boxes.csv").write_text("image,label,x,y,w,h\n7,cat,1,1,5,5\n")
+    of_rows = {"images": f"{tmp_path}/images/*.jpg", "labels": tmp_path / "boxes.csv"}
+    ran = convert(output=tmp_path / "of_rows", **of_rows, **LAYOUT)
+    needs = "has no column 'segmentation', which --layout detection_masks needs for object.mask"
+    assert ran.code == 2 and needs in ran.error()
+
+
+@pytest.mark.slow
+def test_a_table_and_a_layout_file(tmp_path: Path) -> None:
+    """JSON in a column `segmentation`, and other names for the features."""
+    draw(tmp_path / "photo.jpg")
+    cell = json.dumps([[0, 0, 16, 0, 16, 6, 0, 6]]).replace('"', '""')
+    rows = f'image,label,x,y,w,h,Segmentation\nphoto,cat,0,0,16,6,"{cell}"\n'
+    (tmp_path / "boxes.csv").write_text(rows)
+    (tmp_path / "my.yaml").write_text(
+        "features: {image/encoded: image.bytes, image/filename: image.path, mask: object.mask, "
+        "x: box.xmin}"
+    )
+    dataset = make_dataset(
+        tmp_path / "out",
+        images=f"{tmp_path}/*.jpg",
+        labels=tmp_path / "boxes.csv",
+        layout=tmp_path / "my.yaml",
+        box_units="pixel",
+    )
+    [record] = examples(dataset).values()
+    [mask] = record["mask"]
+    assert np.asarray(Image.open(io.BytesIO(mask)))[:, 0].tolist() == [1] * 6 + [0] * 6
+
+
+@pytest.mark.slow
+def test_verify_and_show(converted: Dataset, coco: dict[str, Any], tmp_path: Path) -> None:
+    shown = show(converted.folder)
+    assert shown.code == 0 and f"{MASK}" in shown.out and "png 30x40x1>" in shown.out
+    one = coco["images"].replace("*", "7")
+    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **{**coco, "images": one})
+    [shard] = [dataset.folder / name for name in dataset.shards()]
+    data = shard.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    record = data[12 : 12 + length]
+    at = record.index(b"\x89PNG", record.index(MASK.encode()))
+    damaged = record[:at] + b"x" + record[at + 1 :]
+    crc = masked_crc32c(damaged).to_bytes(4, "little")
+    shard.write_bytes(data[:12] + damaged + crc + data[16 + length :])
+    ran = verify(dataset.folder)
+    assert ran.code != 0
+    assert "the mask of object 0 (object.mask) is not_an_image" in ran.out + ran.err
