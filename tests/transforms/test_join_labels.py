@@ -18,7 +18,7 @@ from transforms.core.features.partners import Partner
 from transforms.core.index.stored_images import stored_side
 from transforms.core.labels.label_kinds import merge_cells
 from transforms.core.labels.path_labels import PathRules
-from transforms.core.planning.keys import key_hashes
+from transforms.core.planning.keys import fixed_root, key_hashes
 from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.planning.splits import Splits
 from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
@@ -64,16 +64,21 @@ NAMES = [
 
 
 @pytest.mark.parametrize("pattern", ["in/**/*.jpg", "in/?/0[0-3]*.jpg", "in/1/000.jpg", "no/*.jpg"])
+@pytest.mark.parametrize("of_masks", [False, True])
 def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
-    pattern: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch
+    of_masks: bool, pattern: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gcs.make_bucket("photos")
     for name in NAMES:
         gcs.put("photos", name, name.encode())
     finder = ImageFinder(root="gs://photos/in", key="path", rules=PathRules("directory"))
+    glob = f"gs://photos/{pattern}"
+    partner = Partner("mask", "--masks", (glob,), fixed_root([glob]))
+    partners = PartnerFinder((partner,), key="path", images=["*.jpg"]) if of_masks else None
 
     def read() -> dict[str, list[Any]]:
-        transform = ReadInputs([f"gs://photos/{pattern}"], finder, [], None)
+        globs = [] if of_masks else [glob]
+        transform = ReadInputs(globs, finder, [], None, partners=partners)
         return collect(lambda p: (p | "Read" >> transform)._asdict())
 
     gcs.set_page(10)
@@ -87,8 +92,9 @@ def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
     in_ranges = read()
     assert in_ranges["sides"] == alone["sides"]
     assert sum(count.value for count in in_ranges["counts"]) == len(alone["sides"])
-    labels = [merge_cells(found["labels"]) for found in (alone, in_ranges)]
-    assert labels[0] == labels[1]
+    assert all((side.group == "mask") is of_masks for _, side in in_ranges["sides"])
+    labels = [merge_cells(found["labels"]) for found in (alone, in_ranges) if not of_masks]
+    assert labels[1:] == labels[:-1]
     # Of one page, nothing is requested twice; of many, each worker lists a few.
     listed = [parameters_of(target) for _, target in gcs.log()]
     listed = [each for each in listed if "size" in each["fields"]]
@@ -158,8 +164,6 @@ def test_masks_are_listed_in_ranges_like_images(
     for each in in_ranges["counts"]:
         counts[each.name] += each.value
     assert counts == {"images_found": 14, "partners_found": 150}
-    labels = [merge_cells(found["labels"]) for found in (alone, in_ranges)]
-    assert labels[0] == labels[1]
     ranges = [part for part in listed if part.start]
     assert len(ranges) >= 3 and {part.partner for part in ranges} == {"mask"}
 
