@@ -28,8 +28,16 @@ def remember() -> None:
     userstate.get_dofn_specs = _of_classes(userstate.get_dofn_specs)
     PipelineOptions.__init__ = _of_flags(PipelineOptions.__init__)
     decorators.IOTypeHints.from_callable = _of_annotations(decorators.IOTypeHints.from_callable)
+    # Where a type hint is from, line by line, which only messages about wrong hints show.
+    decorators.IOTypeHints._make_origin = classmethod(lambda *_, **__: [])
+    PipelineOptions._visible_option_list = _visible_names
     # Reads the metadata of a distribution again for each manifest.
     metadata.version = functools.cache(metadata.version)
+
+
+def _visible_names(options: PipelineOptions) -> list[str]:
+    """Without the methods of the namespace, all of which begin with an underscore."""
+    return sorted(name for name in vars(options._visible_options) if name[0] != "_")
 
 
 def _of_signatures(inspected: Callable[[Any], Any]) -> Callable[[Any], Any]:
