@@ -163,34 +163,43 @@ class DropDuplicates(beam.PTransform):
             )
             images = routed.images
             known, unread = [routed.known], [routed.candidates]
-        characters = CRC_CHARACTERS if self._has_checksums else 0
-        name_size = beam.ParDo(self._name(characters))
-        sized = (
-            images
-            | "Name sizes" >> name_size.with_output_types(tuple[str, LabelledImage])
-            | "Group names by size" >> beam.GroupByKey()
-            | "Pick images that share a size" >> _with_candidates(_PickFn(self._max_bytes))
-        )
+        picked = self._picked(images)
         contents = (
-            _together("All candidates", sized.candidates, *unread)
+            _together("All candidates", picked.candidates, *unread)
             | "Spread names" >> beam.GroupByKey()
             | "Read images that share a size"
             >> beam.ParDo(self._hash).with_output_types(tuple[str, LabelledImage])
         )
         every = _together("All contents", contents, *known)
         chosen: UniqueImages = every | "Choose images" >> ChooseImages()
-        kept = (sized.images, chosen.images) | "All unique images" >> beam.Flatten()
+        kept = (picked.images, chosen.images) | "All unique images" >> beam.Flatten()
         return chosen._replace(images=kept)
 
-    def _name(self, characters: int) -> beam.DoFn:
-        """What names groups of images that may be equal."""
+    def _picked(self, images: beam.PCollection[LabelledImage]) -> beam.DoOutputsTuple:
+        """The images that may equal another one, and the others."""
+        naming = self._naming()
+        if naming is None:
+            # Without a group, which one worker would get whole.
+            return images | "Pick all images" >> _with_candidates(_PickAllFn(self._max_bytes))
+        return (
+            images
+            | "Name sizes" >> beam.ParDo(naming).with_output_types(tuple[str, LabelledImage])
+            | "Group names by size" >> beam.GroupByKey()
+            | "Pick images that share a size" >> _with_candidates(_PickFn(self._max_bytes))
+        )
+
+    def _naming(self) -> beam.DoFn | None:
+        """What names groups of images that may be equal; None if any two may be."""
         if self._by_content:
-            return _NameContentFn(self._sources, has_holdouts=bool(self._holdouts))
+            if not all(source.has_hashes for source in self._sources):
+                return None
+            return _NameContentFn(of_originals=bool(self._holdouts))
         # Only holdouts are compared with the originals of records.
         sources = self._sources if self._holdouts else ()
-        of_sources = all(source.has_sizes for source in sources)
-        has_sizes = of_sources and all(holdout.has_sizes for holdout in self._holdouts)
-        return _NameSizeFn(characters, has_sizes=has_sizes)
+        has_sizes = all(source.has_sizes for source in sources)
+        if not has_sizes or not all(holdout.has_sizes for holdout in self._holdouts):
+            return None
+        return _NameSizeFn(CRC_CHARACTERS if self._has_checksums else 0)
 
 
 def _with_candidates(fn: beam.DoFn, **more: Any) -> beam.PTransform:
@@ -225,40 +234,49 @@ class _RouteFn(beam.DoFn):
 
 
 class _NameSizeFn(beam.DoFn):
-    """Names groups by size, and by the first characters of the checksum.
+    """Names groups by size, and by the first characters of the checksum."""
 
-    All images are one group if the sizes of some originals are not known.
-    """
-
-    def __init__(self, characters: int, *, has_sizes: bool) -> None:
+    def __init__(self, characters: int) -> None:
         self._characters = characters
-        self._has_sizes = has_sizes
 
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
-        name = f"{image.size} {image.checksum[: self._characters]}" if self._has_sizes else ""
-        yield name, image
+        yield f"{image.size} {image.checksum[: self._characters]}", image
 
 
 class _NameContentFn(beam.DoFn):
-    """Names groups of records by the hashes of their images, if these are known for all.
+    """Names groups of records by the hashes of their images.
 
     Holdouts have those of the originals, with which `_HashFn` compares the originals of records.
     """
 
-    def __init__(self, sources: Sequence[Source], *, has_holdouts: bool) -> None:
-        self._are_known = all(source.has_hashes for source in sources)
-        self._of_originals = has_holdouts
+    def __init__(self, *, of_originals: bool) -> None:
+        self._of_originals = of_originals
 
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
-        if not self._are_known:
-            yield "", image
-        elif is_held_image(image):
+        if is_held_image(image):
             yield held_place(image)[2], image
         else:
             stored = SourceRecord.of_text(image.stored).stored
             yield stored.source_content if self._of_originals else stored.content, image
+
+
+class _PickAllFn(beam.DoFn):
+    """Takes each image for one that may equal another, since no size or hash says otherwise."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
+    def process(self, image: LabelledImage) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+        # In another process, Beam decodes rows to a generated class.
+        image = LabelledImage(*image)
+        # Nothing of a holdout is read, so it may lack a size.
+        if is_held_image(image) or 0 < image.size <= self._max_bytes:
+            yield _candidate(image)
+        else:
+            # It is rejected later for that reason.
+            yield image
 
 
 class _PickFn(beam.DoFn):

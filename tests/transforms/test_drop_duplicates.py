@@ -23,7 +23,7 @@ from transforms.core.duplicates.equal_images import equal_of, find_near, merge_e
 from transforms.core.duplicates.fingerprints import content_hash, fingerprint_batches, md5_hash
 from transforms.core.duplicates.holdouts import Holdout
 from transforms.core.duplicates.resolve_duplicates import part_of
-from transforms.core.index.source_records import SourceRecord, source_side
+from transforms.core.index.source_records import RECORDS, SourceRecord, source_side
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.read_source import Source
@@ -31,12 +31,12 @@ from transforms.source_images import FoundImage
 from transforms.storage.local.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
-RECORDS = 40
+IN_FILE = 40
 
 
 def index(file: str) -> pa.Table:
     """The index of a shard of which half of the images are in every shard."""
-    names = [str(number) if number % 2 else f"{file} {number}" for number in range(RECORDS)]
+    names = [str(number) if number % 2 else f"{file} {number}" for number in range(IN_FILE)]
     contents = [content_hash(name.encode()) for name in names]
     images = [
         IndexedImage(name, name, ["cat"], content, int(content[:16], 16))
@@ -62,7 +62,7 @@ def test_equal_images_of_several_shards(
             [batch for file in FILES for batch in fingerprint_batches(index(file), file, buckets)]
         )
         shards = pipeline | "Shards" >> beam.Create(
-            [ShardSummary(file, "", records=RECORDS) for file in FILES]
+            [ShardSummary(file, "", records=IN_FILE) for file in FILES]
         )
         duplicates = batches | "Find" >> FindEqualImages(shards)
         assert_that(duplicates, check)
@@ -99,7 +99,7 @@ def listed(folder: Path) -> Iterator[LabelledImage]:
 
 
 def chosen(
-    images: list[LabelledImage], folder: Path, sources: Sequence[Source] = ()
+    images: list[LabelledImage], folder: Path | str, sources: Sequence[Source] = ()
 ) -> dict[str, list[Any]]:
     """The outputs of the step; groups and counts added up."""
     outputs = collect(
@@ -195,43 +195,58 @@ def test_a_record_may_equal_an_object(
         # Also of what is changed again: a dataset changed the original before.
         (CHANGED, True, "source"),
         (FINAL, False, "stored"),
-        # Any image may equal one whose hash is not known before it is read.
-        (FINAL._replace(has_hashes=False), True, ""),
     ],
 )
 def test_records_are_named_by_the_hash_that_is_compared(
     source: Source, has_holdouts: bool, name: str
 ) -> None:
-    hashes = {"stored": b"s" * 16, "source": b"o" * 16, "": b""}
+    hashes = {"stored": b"s" * 16, "source": b"o" * 16}
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
     image = in_record(image, content=hashes["stored"], source_content=hashes["source"])
-    fn = drop_duplicates._NameContentFn([source], has_holdouts=has_holdouts)
+    holdouts = (Holdout("bench", "", "", 1),) * has_holdouts
+    fn = DropDuplicates(RECORDS, max_bytes=9, sources=[source], holdouts=holdouts)._naming()
+    assert fn is not None
     assert list(fn.process(image)) == [(hashes[name].hex(), image)]
 
 
-BY_SIZE = ["5 ", "6 "]
-
-
 @pytest.mark.parametrize(
-    ("held", "given", "names"),
+    ("held", "given", "is_by_size"),
     [
-        ([True], [], BY_SIZE),
-        ([False], [], ["", ""]),
-        ([True], [True], BY_SIZE),
-        ([True], [True, False], ["", ""]),
+        ([True], [], True),
+        ([False], [], False),
+        ([True], [True], True),
+        ([True], [True, False], False),
         # Only holdouts are compared with originals.
-        ([], [False], BY_SIZE),
+        ([], [False], True),
     ],
 )
 def test_any_image_may_equal_one_whose_size_is_not_known(
-    held: list[bool], given: list[bool], names: list[str]
+    held: list[bool], given: list[bool], is_by_size: bool
 ) -> None:
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
     holdouts = tuple(Holdout("bench", "", "", 1, has_sizes) for has_sizes in held)
     sources = [CHANGED._replace(has_sizes=has_sizes) for has_sizes in given]
-    fn = DropDuplicates("", max_bytes=9, sources=sources, holdouts=holdouts)._name(0)
-    named = [*fn.process(image), *fn.process(image._replace(size=6))]
-    assert [name for name, _ in named] == names
+    fn = DropDuplicates("", max_bytes=9, sources=sources, holdouts=holdouts)._naming()
+    if is_by_size:
+        assert fn is not None
+        assert [name for name, _ in fn.process(image)] == ["5 "]
+    else:
+        assert fn is None
+
+
+def test_images_whose_hashes_are_not_known_are_all_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drop_duplicates, "SourceImages", PairRecords)
+    source = CHANGED._replace(has_hashes=False)
+    image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
+    one, other, large = (
+        in_record(image._replace(key=key, path=f"{key}.jpg", size=size))
+        for key, size in (("a", 5), ("b", 6), ("c", 101))
+    )
+    found = chosen([other, large, one], RECORDS, [source])
+    assert {each.key for each in found["images"]} == {"a", "c"}
+    assert [each.key for each in found["rejections"]] == ["b"]
 
 
 def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
