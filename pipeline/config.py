@@ -297,6 +297,7 @@ class ConvertConfig:
             decisions=self.decisions,
             warnings=self.warnings,
             is_strict=self.strict,
+            partners={partner.name: partner.root for partner in self.partners},
         )
 
 

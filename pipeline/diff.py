@@ -137,7 +137,7 @@ def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
 def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]:
     """The records of each shard of a dataset, in order."""
     from transforms.core.comparison.record_changes import COLUMNS, Records
-    from transforms.core.index.record_index import read_index
+    from transforms.core.index.record_index import PARTNERS, read_index
     from transforms.storage.files import join, read_dataset_file, storage_of
 
     def read(entry: Mapping[str, Any]) -> Records:
@@ -151,7 +151,8 @@ def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]
                 f"{path} is damaged, or was replaced by another run: its checksum is not that of "
                 "the manifest; run the same command again, or `verify`"
             )
-        return Records.of_index(read_index(data, path, records=entry["records"], columns=COLUMNS))
+        columns = (*COLUMNS, PARTNERS)
+        return Records.of_index(read_index(data, path, records=entry["records"], columns=columns))
 
     yield from storage_of(folder).for_each(read, manifest["index"])
 

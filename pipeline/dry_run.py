@@ -114,6 +114,10 @@ class _MeasureShardFn(beam.DoFn):
         # Of a copied shard, only the originals of images that its dataset rejected are read.
         held = {each.key for each in read if (each.stored if whole else records.holds(each))}
         opened = [image.size for image in read if image.key not in held]
+        for image in read:
+            if not (whole and image.key in held):
+                files = records.opened(image)
+                opened += [file.size for file in files if file.size <= self._max_bytes]
         ranges, copied = (0, 1) if whole else (records.ranges, 0)
         reads = PlannedReads(len(held), len(opened), sum(opened), ranges, copied)
         split = ShardName.parse(name).split

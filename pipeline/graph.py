@@ -140,6 +140,7 @@ def _bases(config: ConvertConfig) -> BaseReader | None:
         key=config.key,
         are_listed=not config.images,
         libraries=converter_of(config).libraries,
+        partners=config.partners,
     )
 
 

@@ -36,7 +36,7 @@ from transforms.core.planning.row_cells import has_rows
 from transforms.core.records import ShardImage, partner_files
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.original_images import read_accepted, too_large
-from transforms.read_partners import PartnerReader
+from transforms.read_partners import PartnerReader, StoredPartner
 from transforms.reused_images import ReusedImages
 from transforms.source_images import FoundImage, SourceImages
 from transforms.storage.files import storage_of
@@ -108,6 +108,7 @@ class ImageConverter:
         self._embedder = embedder
         model_shape = None if embedder is None else embedder.input_shape
         self.many_labels = row_requirements(features).many_labels
+        self.partner_names = tuple(partner.name for partner in partners)
         self._decoding = Decoding(
             self._features, limits, check, pixels, fingerprints, model_shape, strips
         )
@@ -157,8 +158,7 @@ class ImageConverter:
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
-        # Neither records of bases nor those of other datasets have partners.
-        load = self._load_together if self._partners else self._load_one
+        load = self._load_file
         if self._bases or self._sources:
             images = list(images)
         # An image that is never read there would keep the bytes of its neighbours in memory.
@@ -255,10 +255,10 @@ class ImageConverter:
         """An image from its record in a base; from its file if none has it, or it is damaged."""
         found = reused.read(image) if self._may_reuse(image) else None
         # What a fresh run re-encodes has this limit, too.
-        if found is None or len(found[1]) > self._limits.max_bytes:
+        if found is None or len(found.data) > self._limits.max_bytes:
             return load(image)
-        stored, data = found
-        checked = stored.checked(data, changes_nothing=self._decoding.changes_nothing)
+        nothing = self._decoding.changes_nothing
+        checked = found.stored.checked(found.data, changes_nothing=nothing)
         if self._decoding.needs_pixels:
             note = image_note(full_uri(self._root, image.path), image.version)
             try:
@@ -266,7 +266,8 @@ class ImageConverter:
             except RejectedImageError as error:
                 detail = error.detail
                 return Rejection("image", error.reason.value, detail, image.path, image.key)
-        return self._reused(image, checked)
+        result = self._reused(image, checked)
+        return self._together(image, result, found.partners) if self._partners else result
 
     def _reused(self, image: ShardImage, checked: CheckedImage) -> CheckedImage | Rejection:
         """An image of a base with its plan and its values."""
@@ -287,10 +288,15 @@ class ImageConverter:
         reused = self._reused(image, checked)
         if isinstance(reused, Rejection) or not self._may_reuse(image):
             return None
+        if self._partners:
+            described = self._partners.described(image, reused, stored.partners)
+            if described is None:
+                return None
+            reused = described
         size = self._size(image, stored, reused)
         if size is None or size > self._limits.max_bytes:
             return None
-        return reused._replace(unread=size)
+        return reused._replace(unread=size, values={})
 
     def _size(self, image: ShardImage, stored: StoredImage, checked: CheckedImage) -> int | None:
         """The bytes of a stored image whose record is not read; None if nothing shows them."""
@@ -304,8 +310,13 @@ class ImageConverter:
         is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
         return image.size if is_exact and stored.content == stored.source_content else None
 
+    @property
+    def _load_file(self) -> Callable[[ShardImage], CheckedImage | Rejection]:
+        # Images that are records of datasets have no partners.
+        return self._load_together if self._partners else self._load_one
+
     def _load_originals(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
-        return self._read_ahead.map(self._load_one, images, size=self._held_bytes)
+        return self._read_ahead.map(self._load_file, images, size=self._held_bytes)
 
     def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
         try:
@@ -314,13 +325,20 @@ class ImageConverter:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
 
     def _load_together(self, image: ShardImage) -> CheckedImage | Rejection:
-        """An image with its masks and further images."""
-        assert self._partners is not None
-        checked = self._load_one(image)
-        if isinstance(checked, Rejection):
+        """An image from its file, with its masks and further images."""
+        return self._together(image, self._load_one(image))
+
+    def _together(
+        self,
+        image: ShardImage,
+        checked: CheckedImage | Rejection,
+        reused: Sequence[StoredPartner | None] = (),
+    ) -> CheckedImage | Rejection:
+        """An image with its masks and further images; see `PartnerReader.add`."""
+        if self._partners is None or isinstance(checked, Rejection):
             return checked
         try:
-            return self._partners.add(image, checked, self._guard)
+            return self._partners.add(image, checked, self._guard, reused)
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
 

@@ -236,6 +236,7 @@ class RowConverter:
     of_images = False
     fingerprints = False
     many_labels = False
+    partner_names: tuple[str, ...] = ()
     libraries = Libraries()
 
     def __init__(self, features: Sequence[Feature], checker: RowChecker) -> None:

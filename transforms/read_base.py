@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.dataset.manifest import ManifestError, check_digest, manifest_shards
 from transforms.core.dataset.output_names import MANIFEST
+from transforms.core.features.partners import Partner
+from transforms.core.images.checked_image import CheckedPartner
 from transforms.core.index.index_checks import index_places
-from transforms.core.index.record_index import FRAME_BYTES, LIBRARIES, RecordIndexError
+from transforms.core.index.record_index import (
+    FRAME_BYTES,
+    LIBRARIES,
+    PARTNERS,
+    RecordIndexError,
+)
 from transforms.core.index.source_records import RECORDS
 from transforms.core.index.stored_images import (
     COMPRESSED,
@@ -19,10 +26,11 @@ from transforms.core.index.stored_images import (
     BaseShard,
     stored_side,
 )
+from transforms.core.index.stored_partners import read_partner
 from transforms.core.planning.image_lists import listed_key, listed_path
 from transforms.core.planning.keys import full_uri, image_key, relative_path
 from transforms.core.planning.recipes import Libraries, RecipeMaker
-from transforms.core.records import IndexPart, JoinSide
+from transforms.core.records import IndexPart, JoinSide, PartnerFile
 from transforms.core.shown_text import first_line
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.written_index import read_listed_index
@@ -41,6 +49,20 @@ _ALWAYS_FILLED = (
 # What a part says of each file: its name, and a `BaseShard`.
 _FILE = ("file", *BaseShard._fields)
 
+_StoredPartner = tuple[PartnerFile, CheckedPartner]
+
+
+class BasePartner(NamedTuple):
+    """A mask or further image that the records of a base hold.
+
+    Attributes:
+        feature: the name of the feature that holds its bytes.
+        root: the folder of its files, spelled as that of this run.
+    """
+
+    feature: str
+    root: str
+
 
 class Base(NamedTuple):
     """A dataset whose records may be reused.
@@ -52,6 +74,8 @@ class Base(NamedTuple):
         digest: of its manifest; another one is not used.
         root: common folder of its images, spelled as that of this run.
         is_pixels: whether the feature holds decoded pixels.
+        partners: the masks and further images of this run, in their order; None for one that the
+            records do not hold.
     """
 
     folder: str
@@ -59,6 +83,7 @@ class Base(NamedTuple):
     digest: str
     root: str
     is_pixels: bool = False
+    partners: tuple[BasePartner | None, ...] = ()
 
 
 class BaseReader:
@@ -72,6 +97,7 @@ class BaseReader:
         key: str,
         are_listed: bool,
         libraries: Libraries,
+        partners: tuple[Partner, ...] = (),
     ) -> None:
         """Sets what to read.
 
@@ -81,8 +107,10 @@ class BaseReader:
             key: kind of the join key.
             are_listed: whether rows list the images of this run.
             libraries: on which changed images depend.
+            partners: the masks and further images of this run, in their order.
         """
         self.bases = bases
+        self._partners = partners
         self._root = root
         self._key = key
         self._are_listed = are_listed
@@ -169,13 +197,16 @@ class BaseReader:
         }
         are_ours = (table.schema.metadata or {}).get(LIBRARIES, b"") in here
         base = self.bases[number]
+        has_partners = any(base.partners) and PARTNERS in table.column_names
         # Pixels always depend on libraries, image files only if they were changed.
-        depend = len(table) if base.is_pixels else len(table) - table.column("changes").null_count
-        if depend and not are_ours:
+        depend = base.is_pixels or has_partners or table.column("changes").null_count < len(table)
+        if depend and len(table) and not are_ours:
             why = "other versions of libraries made them"
             changed = "its pixels" if base.is_pixels else "changed images"
-            self._say(f"--reuse {part.folder}: {changed} are not reused: {why}")
-        for row in table.select(STORED_COLUMNS).to_pylist():
+            further = ", masks and further images" if has_partners else ""
+            self._say(f"--reuse {part.folder}: {changed}{further} are not reused: {why}")
+        columns = [*STORED_COLUMNS, PARTNERS] if has_partners and are_ours else STORED_COLUMNS
+        for row in table.select(columns).to_pylist():
             place, whole = _place(row, files)
             # A storage without times gives the version 0, which proves nothing.
             is_changed = base.is_pixels or row["changes"]
@@ -194,7 +225,29 @@ class BaseReader:
                 if self._root == RECORDS:
                     # Images from records keep their keys.
                     key = row["key"]
-            yield key, stored_side(number, {**row, **place}, path, whole)
+            partners = self._stored_partners(base, row.get(PARTNERS) or ())
+            yield key, stored_side(number, {**row, **place}, path, whole, partners)
+
+    def _stored_partners(
+        self, base: Base, rows: Iterable[Mapping[str, Any] | None]
+    ) -> list[_StoredPartner | None]:
+        """The masks and further images of a record, in the order of this run."""
+        held = {row["name"]: read_partner(row) for row in rows if row is not None}
+        return [
+            own and _below(partner.root, own.root, held.get(partner.name))
+            for partner, own in zip(self._partners, base.partners, strict=True)
+        ]
+
+
+def _below(root: str, former: str, stored: _StoredPartner | None) -> _StoredPartner | None:
+    """A mask or further image with its path below another root; None if it is not there."""
+    if stored is None:
+        return None
+    file, checked = stored
+    try:
+        return file._replace(path=relative_path(full_uri(former, file.path), root)), checked
+    except ValueError:
+        return None
 
 
 def _is_compressed(files: list[list[Any]]) -> bool:

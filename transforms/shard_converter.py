@@ -23,11 +23,13 @@ class Converter(Protocol):
         of_images: whether its records are made of images.
         fingerprints: whether it computes fingerprints of the images.
         many_labels: whether the layout holds several labels of an image.
+        partner_names: those of masks and further images, in their order.
     """
 
     of_images: bool
     fingerprints: bool
     many_labels: bool
+    partner_names: tuple[str, ...]
 
     @property
     def libraries(self) -> Libraries:

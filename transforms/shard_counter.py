@@ -107,15 +107,22 @@ class ShardCounter:
             size=size,
             orientation=checked.orientation,
         )
-        self.statistics.gps += checked.has_place or checked.partners_have_place
+        self.statistics.gps += checked.has_place
         self.image_bytes += size
         self.reused += checked.is_reused
         for change in checked.changes:
             self.pixels[change] += 1
-        if checked.partners_from_heic and FROM_HEIC not in checked.changes:
-            self.pixels[FROM_HEIC] += 1
+        if checked.partners:
+            self._count_partners(checked)
         self.is_changed = self.is_changed or checked.changes != UNTOUCHED
         self.index.add(checked)
+
+    def _count_partners(self, checked: CheckedImage) -> None:
+        """Counts what further images alone bring into a record."""
+        if not checked.has_place:
+            self.statistics.gps += any(partner.has_place for partner in checked.partners)
+        if checked.has_heic and FROM_HEIC not in checked.changes:
+            self.pixels[FROM_HEIC] += 1
 
     def counts(self) -> dict[str, Any]:
         """The fields for a `ShardSummary`."""

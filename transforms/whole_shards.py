@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from transforms.core.file_errors import check_final
 from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import FROM_HEIC, UNTOUCHED
+from transforms.core.images.pixel_options import UNTOUCHED
 from transforms.core.index.stored_images import BaseShard, StoredImage
 from transforms.core.planning.recipes import Recipes
 from transforms.core.records import ShardImage
@@ -105,7 +105,7 @@ def _described(
     if len(checked) != len(described):
         return None
     is_changed = any(each.changes != UNTOUCHED for each in checked)
-    has_heic = any(FROM_HEIC in each.changes for each in checked)
+    has_heic = any(each.has_heic for each in checked)
     if entry.recipe != recipes.of(is_changed=is_changed, has_heic=has_heic):
         return None
     missed = [image for image, record in zip(images, found, strict=True) if record is None]

@@ -303,6 +303,7 @@ class _WriteShardFn(beam.DoFn):
             summary.file,
             name.split,
             many_labels=self._converter.many_labels,
+            partners=self._converter.partner_names,
             has_offsets=not name.gzip,
             is_per_image=self._per_image,
             libraries=self._recipes.versions(

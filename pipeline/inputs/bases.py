@@ -14,7 +14,7 @@ from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.planning.keys import tidy_root
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.staged_images import MEMORY
-from transforms.read_base import Base
+from transforms.read_base import Base, BasePartner
 from transforms.storage.files import is_same_path, join, storage_of
 
 _LOGGER = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         root = same_spelling(manifest["root"], own)
         # An edited manifest may lack its digest: the reader refuses it.
         digest = manifest.get("digest", "")
-        feature = _feature(manifest, config)
-        bases.append(Base(folder, feature, digest, root, _is_of_pixels(config)))
+        feature, partners = _feature(manifest, config), _partners(manifest, config)
+        bases.append(Base(folder, feature, digest, root, _is_of_pixels(config), partners))
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
     is_compared = bases and not config.overwrite and _has_manifest(config.output)
     return () if is_compared else tuple(bases)
@@ -104,14 +104,25 @@ def _feature(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
     return "" if files else next(iter(pixels), "")
 
 
+def _partners(manifest: Mapping[str, Any], config: ConvertConfig) -> tuple[BasePartner | None, ...]:
+    """The masks and further images of a dataset, in the order of this run; None without one."""
+    # A mask has the orientation of the stored image: both have files, or both pixels (`_feature`).
+    names = {each["source"]: each["name"] for each in manifest["features"]}
+    roots = manifest.get("partners", {})
+    return tuple(
+        BasePartner(names[source], same_spelling(roots[partner.name], partner.globs))
+        if (source := f"{partner.name}.bytes") in names and partner.name in roots
+        else None
+        for partner in config.partners
+    )
+
+
 def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
     """The reason why no record of a dataset can be reused; empty if there is none."""
     if not manifest.get("index"):
         return "it has no index"
     if config.of_rows:
         return "the new records are made of rows"
-    if config.partners:
-        return f"{config.partners[0].title} is given, and an index says nothing of such files"
     if not _feature(manifest, config) and manifest.get("options_digest") != config.dataset.digest:
         kind = "decoded pixels" if _is_of_pixels(config) else "image files"
         return f"its records hold no {kind}"

@@ -11,6 +11,7 @@ import apache_beam as beam
 import pytest
 
 from tests.pipeline.right_command import write_inputs
+from transforms.storage.local.local_storage import LocalStorage
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +40,17 @@ def no_run(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a graph was run")
 
     monkeypatch.setattr(beam.Pipeline, "run", run)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the originals that are read, and of their masks and further images."""
+    found: list[str] = []
+    read = LocalStorage.read_listed
+
+    def noted(storage: LocalStorage, uri: str, **given: Any) -> bytes:
+        found.append(Path(uri).name)
+        return read(storage, uri, **given)
+
+    monkeypatch.setattr(LocalStorage, "read_listed", noted)
+    return found

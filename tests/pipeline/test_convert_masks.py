@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -210,24 +209,6 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
     again = make_dataset(tmp_path / "again", max_rejected="100%", **options)
     assert reasons(again) == {"3.jpg": ("image", "not_an_image")}
     assert again.rejected[0]["detail"].startswith("its file of images.right '3.jpg': ")
-
-
-def test_a_dataset_with_masks_is_not_reused_and_says_so(
-    inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    base = make_dataset(tmp_path / "base" / "out", **flags(inputs))
-    again = convert(output=base.folder, **flags(inputs))
-    assert "up to date" in again.out
-    changed = inputs / "masks" / "0.png"
-    mask(11).save(changed)
-    os.utime(changed, ns=(1, 1))
-    ran = convert(output=tmp_path / "new" / "out", reuse=base.folder, **flags(inputs))
-    assert ran.code == 0 and "has no effect: --masks is given" in caplog.text
-    fresh = make_dataset(tmp_path / "fresh" / "out", **flags(inputs))
-    assert digests(tmp_path / "new" / "out") == digests(fresh.folder)
-    assert by_key(fresh, decode=True)["0"][ENCODED][:, :, 0].tolist() == indices(11).tolist()
-    replaced = convert(output=base.folder, **flags(inputs))
-    assert replaced.code != 0
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from tests.campaign import size
 from tests.conftest import draw
 from tests.images import picture, saved
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset
+from tests.pipeline.commands import Dataset, convert, digests, make_dataset
+from tests.pipeline.reusing import check_same
 from tests.servers.gcs import GcsServer
 from transforms.core.dataset.file_content import crc32c_hex
 from transforms.core.dataset.manifest import to_bytes
@@ -52,34 +53,9 @@ def whole(originals: Path) -> Dataset:
     return make_dataset(originals.with_name("whole"), **flags_of(originals))
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The originals that are read."""
-    found: list[str] = []
-    read = LocalStorage.read_listed
-
-    def noted(storage: LocalStorage, uri: str, **given: Any) -> bytes:
-        found.append(Path(uri).name)
-        return read(storage, uri, **given)
-
-    monkeypatch.setattr(LocalStorage, "read_listed", noted)
-    return found
-
-
 def flags_of(images: Path, **flags: Any) -> dict[str, Any]:
     given = {"images": f"{images}/*/*.jpg", "label_from": "directory", "num_shards": 3}
     return {**given, **flags}
-
-
-def check_same(base: Path | list[Path], folder: Path, **flags: Any) -> Ran:
-    """Converts with and without the base, and compares every file."""
-    for name in ("fresh", "reused"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    fresh = make_dataset(folder / "fresh" / "out", **flags)
-    ran = convert(output=folder / "reused" / "out", reuse=base, **flags)
-    assert ran.code == 0, ran.err
-    assert digests(folder / "reused" / "out") == digests(fresh.folder)
-    return ran
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -467,13 +443,15 @@ def test_two_bases_and_the_base_itself(images: Path, tmp_path: Path, opened: lis
     assert digests(place) == digests(tmp_path / "fresh" / "out")
 
 
-EDITS = ("add", "remove", "rename", "touch", "change", "relabel")
+EDITS = ("add", "remove", "rename", "touch", "change", "relabel", "mask", "mask", "mask")
 
 
 def edit(images: Path, source: random.Random, number: int) -> None:
-    """Makes a random change to the images."""
+    """Makes a random change to the images, or to the mask of one."""
     path = source.choice(sorted(images.glob("*/*.jpg")))
     match source.choice(EDITS):
+        case "mask":
+            edit_mask(images.parent / "masks" / f"{path.stem}.png", source, number)
         case "add":
             draw(path.with_name(f"new{number}.jpg"), seed=100 + number)
         case "remove" if len(list(images.glob("*/*.jpg"))) > 4:
@@ -490,11 +468,36 @@ def edit(images: Path, source: random.Random, number: int) -> None:
             path.rename(other)
 
 
+def edit_mask(path: Path, source: random.Random, number: int) -> None:
+    """Draws, touches, damages or removes a mask."""
+    match source.choice(("draw", "touch", "damage", "remove")):
+        case "touch" if path.exists():
+            os.utime(path, ns=(number, number))
+        case "damage":
+            path.write_bytes(b"no mask")
+        case "remove" if path.exists():
+            path.unlink()
+        case _:
+            draw_mask(path, seed=number)
+
+
+def draw_mask(path: Path, *, seed: int) -> None:
+    """A mask; every other one has colors, which its record does not keep."""
+    path.parent.mkdir(exist_ok=True)
+    mask = picture("L", 12, 16, seed=seed)
+    if seed % 2:
+        mask.putpalette([(37 * at) % 256 for at in range(768)])
+    mask.save(path)
+
+
 @pytest.mark.slow
 def test_any_edit_gives_the_bytes_of_a_fresh_run(images: Path, tmp_path: Path) -> None:
     source = random.Random(21)
     bases: list[Path] = []
-    for case in range(size(6, 200)):
+    for number in range(12):
+        draw_mask(tmp_path / "masks" / f"{number}.png", seed=number)
+    masked = {"masks": f"{tmp_path}/masks/*.png", "key": "stem", "max_rejected": "100%"}
+    for case in range(size(8, 200)):
         flags = flags_of(
             images,
             seed=source.randrange(3),
@@ -506,13 +509,14 @@ def test_any_edit_gives_the_bytes_of_a_fresh_run(images: Path, tmp_path: Path) -
             compression=source.choice(["none", "none", "gzip"]),
         )
         other: dict[str, Any] = source.choice([{}, {}, {"files": "per_image", "num_shards": None}])
-        made = {**flags, "dedupe": "report", **other}
+        masks: dict[str, Any] = source.choice([{}, masked, masked])
+        made = {**flags, "dedupe": "report", **other, **source.choice([{}, masked, masked])}
         # The dataset of the case before holds most images, too, in other shards.
         bases = [*bases, make_dataset(tmp_path / f"base{case}", **made).folder][-2:]
         for number in range(source.randrange(4)):
             edit(images, source, 10 * case + number)
         others = flags_of(images, seed=source.randrange(3), num_shards=source.choice([1, 2, 5]))
         given = source.sample(bases, len(bases))
-        check_same(given, tmp_path, **{**flags, **others})
+        check_same(given, tmp_path, **{**flags, **others, **masks})
         if case:
             shutil.rmtree(bases[0])

@@ -14,7 +14,12 @@ from transforms.core.dataset.manifest import content_digest
 from transforms.core.dataset.output_names import index_file
 from transforms.core.dataset.split_slices import ShardRange
 from transforms.core.examples.tfrecord import masked_crc32c
-from transforms.core.index.record_index import FRAME_BYTES, index_bytes, index_schema
+from transforms.core.index.record_index import (
+    FRAME_BYTES,
+    PARTNERS,
+    index_bytes,
+    index_schema,
+)
 
 Shards = Mapping[str, Mapping[str, bytes]]
 """The payloads of each shard by their keys."""
@@ -36,7 +41,7 @@ def framed(payload: bytes) -> bytes:
 
 def table(columns: Mapping[str, Any], count: int) -> bytes:
     """The file of an index in which the other columns are empty."""
-    schema = index_schema(many_labels=False)
+    schema = index_schema(many_labels=False, has_partners=PARTNERS in columns)
     arrays = [pa.array(columns.get(each.name, [None] * count), each.type) for each in schema]
     return index_bytes(pa.Table.from_arrays(arrays, schema=schema))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from tests.transforms.indexed_shards import table
 from transforms import read_base
 from transforms.core.dataset.manifest import content_digest
-from transforms.core.index.record_index import LIBRARIES, read_index
+from transforms.core.features.partners import Partner
+from transforms.core.images.checked_image import CheckedPartner
+from transforms.core.index.record_index import LIBRARIES, PARTNERS, read_index
 from transforms.core.index.stored_images import BaseShard, StoredImage
-from transforms.core.planning.recipes import PIXEL_LIBRARIES, Libraries
+from transforms.core.planning.recipes import PIXEL_LIBRARIES, Libraries, RecipeMaker
 from transforms.core.records import JoinSide
-from transforms.read_base import Base, BaseReader
+from transforms.read_base import Base, BasePartner, BaseReader
 
 SHARD = "train-00000-of-00001.tfrecord"
 FILE = {"file": SHARD, "records": 2, "bytes": 1000, "crc32c": "0" * 8, "recipe": "r"}
@@ -60,7 +63,8 @@ def sides(
     is_pixels: bool = False,
     **row: Any,
 ) -> list[JoinSide]:
-    """The records that may be reused."""
+    """The records that may be reused; with masks if the index has some."""
+    has_masks = PARTNERS in row
     values = {**COLUMNS, **row}
     columns = {name: [value] * 2 for name, value in values.items()}
     index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
@@ -71,14 +75,20 @@ def sides(
         "index": [{"file": "index/train-00000-of-00001.parquet", "records": 2}],
     }
     manifest["digest"] = content_digest(manifest)
-    base = Base("out", "image", manifest["digest"], "in", is_pixels)
+    held = (BasePartner("mask", "in/masks"),) if has_masks else ()
+    base = Base("out", "image", manifest["digest"], "in", is_pixels, held)
     if digest is not None:
         del manifest["digest"]
         base = base._replace(digest=digest)
     monkeypatch.setattr(read_base, "read_manifest", lambda _: manifest)
     monkeypatch.setattr(read_base, "read_listed_index", lambda *_: index)
     reader = BaseReader(
-        (base,), root="in", key="path", are_listed=False, libraries=Libraries((), PIXEL_LIBRARIES)
+        (base,),
+        root="in",
+        key="path",
+        are_listed=False,
+        libraries=Libraries((), PIXEL_LIBRARIES),
+        partners=(Partner("mask", "--masks", ("in/masks/1/*.png",), "in/masks/1"),) * has_masks,
     )
     return [side for _, side in reader.read("out")]
 
@@ -131,6 +141,67 @@ def test_pixels_of_other_libraries_are_not_reused(
     assert read(monkeypatch, libraries=b"pillow 0", is_pixels=True) == []
     assert caplog.messages == [
         "--reuse out: its pixels are not reused: other versions of libraries made them"
+    ]
+
+
+MASK = {
+    "name": "mask",
+    "path": "1/a.png",
+    "size": 40,
+    "version": 8,
+    "length": 30,
+    "format": "png",
+    "content": bytes(16),
+    "gps": None,
+    "changes": None,
+}
+
+
+def masks(
+    monkeypatch: pytest.MonkeyPatch, *entries: Any, libraries: str | None = None
+) -> list[Any]:
+    """The mask of the first record: its file, and what the record holds; None without one."""
+    maker = RecipeMaker("", Libraries((), PIXEL_LIBRARIES))
+    ours = maker.versions(is_changed=True, has_heic=False)
+    of_index = (ours if libraries is None else libraries).encode()
+    side, _ = sides(monkeypatch, of_index, **{PARTNERS: [*entries]})
+    [file], [stored] = json.loads(side.where), StoredImage.of_text(side.cells).partners
+    return [file, stored]
+
+
+def test_masks_may_be_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {**MASK, "name": "masks.other", "path": "1/b.png"}
+    stored = CheckedPartner(30, "png", "0" * 32)
+    assert masks(monkeypatch, other, MASK) == [["a.png", 40, 8], stored]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [None],
+        [{**MASK, "name": None}],
+        # Not below the root of this run.
+        [{**MASK, "path": "a.png"}],
+        [{**MASK, "path": "/a.png"}],
+        *([{**MASK, name: None}] for name in ("path", "size", "version", "length", "content")),
+        [{**MASK, "version": 0}],
+        [{**MASK, "length": -1}],
+    ],
+)
+def test_masks_of_which_nothing_is_proven_are_not(
+    entries: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert masks(monkeypatch, *entries) == [None, None]
+
+
+def test_masks_of_other_libraries_are_not(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert masks(monkeypatch, MASK, libraries="pillow 0") == [None, None]
+    assert caplog.messages == [
+        "--reuse out: changed images, masks and further images are not reused: other versions of "
+        "libraries made them"
     ]
 
 

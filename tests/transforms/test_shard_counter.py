@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.transforms.core.checked_images import checked
+from transforms.core.images.checked_image import CheckedPartner
 from transforms.core.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.core.planning.recipes import Recipes
 from transforms.shard_counter import ShardCounter
@@ -43,6 +44,8 @@ def test_a_heic_brings_the_version_of_its_decoder_into_the_recipe() -> None:
 @pytest.mark.parametrize("changes", [UNTOUCHED, ("transcoded", FROM_HEIC)])
 def test_a_heic_among_further_images_does_too(changes: tuple[str, ...]) -> None:
     counter = ShardCounter("train-00000-of-00001.tfrecord", of_images=True)
-    image = checked()._replace(changes=changes, partners_from_heic=True)
+    right = CheckedPartner(9, "jpeg", has_place=True, changes=("transcoded", FROM_HEIC))
+    image = checked()._replace(changes=changes, partners=(CheckedPartner(9, "png"), right))
     assert list(counter.observe([image])) == [image]
     assert counter.pixels[FROM_HEIC] == 1 and counter.recipe(RECIPES) == "from HEIC"
+    assert counter.statistics.gps == 1

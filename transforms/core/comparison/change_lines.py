@@ -60,6 +60,9 @@ class Differences(NamedTuple):
         count = len(found.pixels)
         yield _line("pixels", f"{count} with another stored image", count, named)
         yield _line("originals", f"{len(found.originals)} made from another file")
+        if found.has_partners:
+            named, count = _keys(new, found.kept[1][found.partners]), len(found.partners)
+            yield _line("partners", f"{count} with another mask or further image", count, named)
         yield from self._lines_of_options()
         other = "other features, such as boxes and cells, or with images without hashes"
         yield _line("files", f"{self.files} with {other}")
@@ -74,6 +77,11 @@ class Differences(NamedTuple):
         opened = found.kept[1][found.new_unknown()]
         count = len(opened)
         yield _line("pixels", f"{count} to be read again", count, _keys(new, opened))
+        if found.has_partners:
+            opened = found.kept[1][found.new_partners()]
+            count = len(opened)
+            what = f"{count} with a mask or further image to be read again"
+            yield _line("partners", what, count, _keys(new, opened))
         yield from self._lines_of_options()
 
     def _lines_of_records(self) -> Iterator[str]:
@@ -124,6 +132,8 @@ class Differences(NamedTuple):
         for place, row in _sorted(found.new.table, found.kept[1][found.pixels]):
             is_other = int(found.pixels[place]) in originals
             yield _json(change="pixels", key=row["key"], other_original=is_other)
+        for _, row in _sorted(found.new.table, found.kept[1][found.partners]):
+            yield _json(change="partners", key=row["key"])
         for name, (was_id, now_id) in found.classes().items():
             yield _json(change="class_id", name=name, **{"from": was_id, "to": now_id})
         for option in self.options:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.comparison.record_changes import COLUMNS
 from transforms.core.index.arrow_arrays import to_array
 from transforms.core.index.index_rows import binary_values, plan_columns
-from transforms.core.index.record_index import index_schema
+from transforms.core.index.record_index import CONTENT_BYTES, PARTNERS, index_schema
 from transforms.core.index.stored_images import StoredImage
 from transforms.core.records import ShardImage
 
@@ -24,7 +24,7 @@ class PlannedReads(NamedTuple):
 
     Attributes:
         reused: images that are taken from records of other datasets.
-        originals: images that are opened.
+        originals: images, masks and further images that are opened.
         bytes: of these.
         ranges: of neighbouring records, each read at once.
         copied: shards that are copied without reading their records.
@@ -68,12 +68,22 @@ def planned_part(
         "source_content": binary_values([each.source_content if each else "" for each in records]),
     }
     fields = [index_schema(many_labels=many_labels).field(name) for name in COLUMNS]
+    if any(image.partners for image in images):
+        columns[PARTNERS] = [each and _known_partners(each) for each in records]
+        partner = pa.struct([("content", pa.binary(CONTENT_BYTES))])
+        fields.append(pa.field(PARTNERS, pa.list_(partner)))
     schema = pa.schema(fields, metadata={_READS: ",".join(map(str, reads)).encode()})
     arrays = [to_array(columns[field.name], field.type) for field in schema]
     file = pa.BufferOutputStream()
     with pa.ipc.new_stream(file, schema) as writer:
         writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
     return bytes(file.getvalue())
+
+
+def _known_partners(stored: StoredImage) -> list[dict[str, Any]] | None:
+    """The masks and further images of a record by their hashes alone; None if one is read again."""
+    found = [{"content": bytes.fromhex(each.content)} for each in stored.partners if each]
+    return found if len(found) == len(stored.partners) else None
 
 
 def read_part(data: bytes) -> tuple[pa.Table, PlannedReads]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from transforms.core.index.record_index import CONTENT_BYTES
+from transforms.core.index.record_index import CONTENT_BYTES, PARTNERS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Rows: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 COLUMNS = ("key", "split", "label", "label_id", "content", "source_content")
-"""The columns of an index that are compared."""
+"""The columns of an index that are compared, with `PARTNERS` where that is one."""
 
 SEPARATOR = "\x1f"
 """Between the labels of an image that has several, in the column `label` of `Records`."""
@@ -30,7 +30,8 @@ class Records:
     """The records of a dataset.
 
     Attributes:
-        table: the columns `key`, `split`, `label`, `content` and `source_content`.
+        table: the columns `key`, `split`, `label`, `content` and `source_content`, and `partners`
+            with the hashes of masks and further images, one after the other.
         classes: the class ids by the names of the classes that records have.
     """
 
@@ -42,7 +43,7 @@ class Records:
         """The records of one shard, in a tenth of the memory of its index.
 
         Args:
-            index: with the columns `COLUMNS`.
+            index: with the columns `COLUMNS`, and `PARTNERS` if there are any.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -55,7 +56,8 @@ class Records:
         split = pc.dictionary_encode(pc.fill_null(index.column("split"), ""))
         label = pc.dictionary_encode(pc.fill_null(label, ""))
         kept = {name: index.column(name) for name in ("key", "content", "source_content")}
-        table = pa.table({**kept, "split": split, "label": label}, schema=_schema())
+        columns = {**kept, "split": split, "label": label, PARTNERS: _partner_hashes(index)}
+        table = pa.table(columns, schema=_schema())
         return cls(table, _classes(names, ids))
 
     @classmethod
@@ -94,6 +96,7 @@ class RecordChanges:
         moved: which of `kept` are in another split.
         pixels: which of `kept` hold other images; those without a hash are not compared.
         originals: which of `kept` were made from other files; as for `pixels`.
+        partners: which of `kept` hold other masks or further images; as for `pixels`.
     """
 
     old: Records
@@ -105,10 +108,18 @@ class RecordChanges:
     moved: Rows
     pixels: Rows
     originals: Rows
+    partners: Rows
+
+    @property
+    def has_partners(self) -> bool:
+        """Whether a record of either dataset has masks or further images, with their hashes."""
+        columns = (each.table.column(PARTNERS) for each in (self.old, self.new))
+        return any(column.null_count < len(column) for column in columns)
 
     def counts(self) -> dict[str, int]:
         """The number of records of each change, by its name."""
-        names = ("added", "removed", "relabelled", "moved", "pixels", "originals")
+        names = ["added", "removed", "relabelled", "moved", "pixels", "originals"]
+        names += ["partners"] if self.has_partners else []
         return {name: len(getattr(self, name)) for name in names}
 
     def new_unknown(self) -> Rows:
@@ -118,6 +129,16 @@ class RecordChanges:
         content = self.new.table.column("content")
         is_null: Rows = pc.is_null(content).to_numpy()
         return np.flatnonzero(is_null[self.kept[1]])
+
+    def new_partners(self) -> Rows:
+        """Which of `kept` have hashes of masks and further images in `old`, and not in `new`."""
+        import pyarrow.compute as pc
+
+        tables = zip((self.old, self.new), self.kept, strict=True)
+        was, now = (
+            pc.is_null(each.table.column(PARTNERS)).to_numpy()[rows] for each, rows in tables
+        )
+        return np.flatnonzero(now & ~was)
 
     def classes(self) -> dict[str, tuple[int | None, int | None]]:
         """The classes that are new, gone or have another id: former and new id, by name."""
@@ -162,6 +183,33 @@ def compare_records(old: Records, new: Records) -> RecordChanges:
         moved=differing("split"),
         pixels=other_bytes(lambda table: table.column("content")),
         originals=other_bytes(_sources),
+        partners=_other_partners(old.table, new.table, old_rows, new_rows),
+    )
+
+
+def _other_partners(old: pa.Table, new: pa.Table, old_rows: Rows, new_rows: Rows) -> Rows:
+    """Which of these pairs of rows have masks and further images with other hashes."""
+    import pyarrow.compute as pc
+
+    if not len(old_rows):
+        return old_rows
+    one, other = (
+        table.column(PARTNERS).take(rows) for table, rows in ((old, old_rows), (new, new_rows))
+    )
+    return np.flatnonzero(pc.fill_null(pc.not_equal(one, other), False).to_numpy())
+
+
+def _partner_hashes(index: pa.Table) -> pa.Array:
+    """The hashes of the masks and further images of each record; null if one is not known."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if PARTNERS not in index.column_names:
+        return pa.nulls(len(index), pa.binary())
+    lists = index.column(PARTNERS).combine_chunks()
+    hashes = pc.struct_field(lists.values, "content").cast(pa.binary())
+    return pc.binary_join(
+        pa.ListArray.from_arrays(lists.offsets, hashes, mask=lists.is_null()), b""
     )
 
 
@@ -187,7 +235,12 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     text, content = pa.dictionary(pa.int32(), pa.string()), pa.binary(CONTENT_BYTES)
-    columns = {"key": pa.string(), "content": content, "source_content": content}
+    columns = {
+        "key": pa.string(),
+        "content": content,
+        "source_content": content,
+        PARTNERS: pa.binary(),
+    }
     return pa.schema(list({**columns, "split": text, "label": text}.items()))
 
 

@@ -61,6 +61,7 @@ class Dataset:
         decisions: decisions made by the tool before the run.
         warnings: warnings given before the run.
         is_strict: whether warnings keep it from being published.
+        partners: the common root of the files of each mask and further image, by its name.
     """
 
     options: Mapping[str, Any]
@@ -72,6 +73,7 @@ class Dataset:
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
     is_strict: bool = False
+    partners: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -213,6 +215,7 @@ def build_manifest(
         "options": dict(sorted(dataset.options.items())),
         "inputs": dict(dataset.inputs),
         "root": dataset.root,
+        **({"partners": dict(dataset.partners)} if dataset.partners else {}),
         "versions": recorded_versions(versioned, has_heic=FROM_HEIC in changes),
         "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,

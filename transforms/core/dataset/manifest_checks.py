@@ -35,6 +35,8 @@ def damage(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "its 'decided' cannot be read"
     if "pixels" in manifest and not _are_counts(manifest["pixels"]):
         yield "its 'pixels' cannot be read"
+    if "partners" in manifest and not _are_texts(manifest["partners"]):
+        yield "its 'partners' cannot be read"
     if "index" in manifest and not _are_indexes(manifest["index"]):
         yield "its 'index' cannot be read"
 
@@ -74,6 +76,10 @@ def _are_mappings(value: Any) -> bool:
 
 def _are_counts(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_count, value.values()))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
 def _has(value: Any, checks: Mapping[str, Check]) -> bool:

@@ -6,11 +6,29 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from transforms.core.images.check import ImageInfo
-from transforms.core.images.pixel_options import Original
+from transforms.core.images.pixel_options import FROM_HEIC, Original
 from transforms.core.records import NO_IMAGE, ShardImage, ShardRow
 
 # Not a `MappingProxyType`, which cannot be pickled: a child process may decode the image.
 _NO_VALUES: Mapping[str, Any] = {}
+
+
+class CheckedPartner(NamedTuple):
+    """A mask or further image as it is stored, without its bytes.
+
+    Attributes:
+        length: its bytes.
+        format: of these bytes.
+        content: `content_hash` of these bytes; empty when nothing is compared.
+        has_place: whether they hold GPS coordinates.
+        changes: to the pixels of a further image, as for an image; empty for a mask.
+    """
+
+    length: int
+    format: str
+    content: str = ""
+    has_place: bool = False
+    changes: tuple[str, ...] = ()
 
 
 class CheckedImage(NamedTuple):
@@ -34,9 +52,8 @@ class CheckedImage(NamedTuple):
         is_reused: whether it is from a record of another dataset.
         has_place: whether the bytes to store hold GPS coordinates.
         row: the plan of a record that is made of a row without an image.
-        partners_have_place: whether the bytes of a further image hold GPS coordinates.
-        partners_from_heic: whether the file of a further image is a HEIC.
         unread: bytes of `data` if they are not read, because the whole shard is copied.
+        partners: its masks and further images, in their order.
     """
 
     data: bytes
@@ -56,5 +73,9 @@ class CheckedImage(NamedTuple):
     is_reused: bool = False
     unread: int = 0
     has_place: bool = False
-    partners_have_place: bool = False
-    partners_from_heic: bool = False
+    partners: tuple[CheckedPartner, ...] = ()
+
+    @property
+    def has_heic(self) -> bool:
+        """Whether its file, or that of a further image, is a HEIC."""
+        return FROM_HEIC in self.changes or any(FROM_HEIC in each.changes for each in self.partners)

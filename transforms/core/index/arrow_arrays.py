@@ -16,8 +16,10 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     """The array of these values.
 
     Args:
-        values: integers, texts, bytes or lists of these, as the type has them; None is null.
-        type_: of integers, UTF-8, bytes of a fixed size, or a list of one of them.
+        values: integers, texts, bytes, lists of these or of mappings, as the type has them; None
+            is null.
+        type_: of integers, UTF-8, bytes of a fixed size, a struct of these, or a list of one of
+            them.
 
     Raises:
         OverflowError: an integer does not fit its type, or the texts have 2 GB.
@@ -29,6 +31,8 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
         lists = [each or () for each in values]
         buffers = [_offsets(list(map(len, lists)))]
         children = [to_array(list(chain.from_iterable(lists)), type_.value_type)]
+    elif pa.types.is_struct(type_):
+        children = [to_array([each[field.name] for each in values], field.type) for field in type_]
     elif pa.types.is_string(type_):
         encoded = [b"" if each is None else each.encode() for each in values]
         buffers = [_offsets(list(map(len, encoded))), pa.py_buffer(b"".join(encoded))]

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from transforms.core.dataset.output_names import index_file
 from transforms.core.features.feature_sources import PIXELS, SOURCES, Role
-from transforms.core.index.record_index import FRAME_BYTES, content_hash
+from transforms.core.index.record_index import FRAME_BYTES, PARTNERS, content_hash
 from transforms.core.planning.shards import ShardName
 
 COMPARED = (
     *("record", "offset", "length", "key", "path", "label", "label_id", "content"),
-    *("format", "height", "width", "channels"),
+    *("format", "height", "width", "channels", PARTNERS),
 )
 """The columns that `row_problems` reads."""
 
@@ -110,6 +110,22 @@ def row_problems(
         found = content_hash(data)
         if found != row["content"].hex():
             yield _problem("content", found, row["content"].hex())
+    for partner in row.get(PARTNERS) or ():
+        yield from _partner_problems(partner, held)
+
+
+def _partner_problems(row: Mapping[str, Any], held: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """The differences between a mask or further image of a record and its entry in the row."""
+    name, content = row["name"], row["content"]
+    known = {"path": row["path"], "format": row["format"], "bytes": content and content.hex()}
+    for field, listed in known.items():
+        values = held.get(f"{name}.{field}", ())
+        if listed is None or not len(values):
+            continue
+        value = values[0]
+        found = content_hash(value) if field == "bytes" else value.decode(errors="replace")
+        if found != listed:
+            yield _problem(f"{name}.{field}", found, listed)
 
 
 def next_offset(offset: int, record: bytes) -> int:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import UNTOUCHED
 from transforms.core.index.arrow_arrays import to_array
-from transforms.core.index.record_index import FRAME_BYTES, HASH_BYTES, LIBRARIES, index_schema
+from transforms.core.index.record_index import (
+    FRAME_BYTES,
+    HASH_BYTES,
+    LIBRARIES,
+    PARTNERS,
+    index_schema,
+)
+from transforms.core.index.stored_partners import changes_text, partner_rows
 from transforms.core.planning.row_cells import parsed_rows
 from transforms.core.records import ShardImage, ShardRow
 
@@ -42,6 +49,7 @@ class IndexRows:
                 checked.stored_content,
                 checked.content,
                 checked.has_place,
+                checked.partners,
             )
         )
 
@@ -58,6 +66,7 @@ class IndexRows:
         has_offsets: bool = True,
         is_per_image: bool = False,
         libraries: str = "",
+        partners: Sequence[str] = (),
     ) -> pa.Table:
         """The index of the shard.
 
@@ -68,12 +77,13 @@ class IndexRows:
             has_offsets: whether a record can be read alone, which compressed files do not allow.
             is_per_image: whether each record has its own file.
             libraries: versions of the libraries on which the stored images depend.
+            partners: the names of masks and further images, in their order.
         """
         import pyarrow as pa
 
         count = len(self.checked)
-        planned, infos, originals, changes, tags, hashes, contents, sources, places = (
-            zip(*self.checked, strict=True) if count else [()] * 9
+        planned, infos, originals, changes, tags, hashes, contents, sources, places, stored = (
+            zip(*self.checked, strict=True) if count else [()] * 10
         )
         offsets: Sequence[int | None] = [None] * count
         if has_offsets:
@@ -88,8 +98,8 @@ class IndexRows:
             # Most images are stored as they are: their hash would take 16 bytes twice.
             "source_content": binary_values(
                 [
-                    "" if source == stored else source
-                    for stored, source in zip(contents, sources, strict=True)
+                    "" if source == content else source
+                    for content, source in zip(contents, sources, strict=True)
                 ]
             ),
             "perceptual_hash": [
@@ -97,11 +107,13 @@ class IndexRows:
             ],
             "orientation": tags,
             "gps": places,
-            "changes": [None if each in ((), UNTOUCHED) else ",".join(each) for each in changes],
+            "changes": list(map(changes_text, changes)),
             **plan_columns(planned, many_labels),
             **_of_sizes(infos, originals),
         }
-        schema = index_schema(many_labels=many_labels)
+        if partners:
+            columns[PARTNERS] = list(map(partial(partner_rows, partners), planned, stored))
+        schema = index_schema(many_labels=many_labels, has_partners=bool(partners))
         if libraries:
             schema = schema.with_metadata({LIBRARIES: libraries.encode()})
         arrays = [to_array(columns[field.name], field.type) for field in schema]

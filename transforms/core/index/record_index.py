@@ -11,6 +11,7 @@ imported when a table is made or read, not before: it takes 50 ms and 35 MB.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,12 @@ CONTENT_BYTES = 16
 HASH_BYTES = 8
 """Bytes of a perceptual hash, the most significant first."""
 
+PARTNERS = "partners"
+"""The column of masks and further images: only datasets that have any have it."""
+
+# A column as Parquet names it.
+_OF_PARTNERS = f"{PARTNERS}.list.element."
+
 # Hashes cannot be compressed; short texts and small numbers repeat; the rest are numbers that a
 # difference to the one before makes small.
 _HASHED = ("content", "source_content", "perceptual_hash")
@@ -41,9 +48,13 @@ _REPEATED = (
     *("shard", "split", "label", "label.list.element"),
     *("format", "height", "width", "channels", "orientation", "gps"),
     *("changes", "source_height", "source_width"),
+    *(_OF_PARTNERS + name for name in ("name", "format", "gps", "changes")),
 )
-_DELTAS = ("record", "offset", "length", "size", "version", "label_id", "label_id.list.element")
-_TEXTS = ("key", "path", "rows.list.element")
+_DELTAS = (
+    *("record", "offset", "length", "size", "version", "label_id", "label_id.list.element"),
+    *(_OF_PARTNERS + name for name in ("size", "version", "length")),
+)
+_TEXTS = ("key", "path", "rows.list.element", f"{_OF_PARTNERS}path")
 
 # More than any real index has for a record: it bounds what a damaged file can make of memory.
 _MOST_ROW_BYTES = 1 << 16
@@ -63,11 +74,12 @@ def content_hash(data: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(data)
 
 
-def index_schema(*, many_labels: bool) -> pa.Schema:
+def index_schema(*, many_labels: bool, has_partners: bool = False) -> pa.Schema:
     """The columns of an index.
 
     Args:
         many_labels: whether the layout holds several labels of an image: they are lists then.
+        has_partners: whether images have masks or further images.
     """
     import pyarrow as pa
 
@@ -99,6 +111,19 @@ def index_schema(*, many_labels: bool) -> pa.Schema:
         "source_height": size,
         "source_width": size,
     }
+    if has_partners:
+        partner = {
+            "name": text,
+            "path": text,
+            "size": number,
+            "version": number,
+            "length": number,
+            "format": text,
+            "content": pa.binary(CONTENT_BYTES),
+            "gps": small,
+            "changes": text,
+        }
+        columns[PARTNERS] = pa.list_(pa.struct(list(partner.items())))
     return pa.schema(list(columns.items()))
 
 
@@ -107,7 +132,7 @@ def index_bytes(table: pa.Table) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    paths = _paths(table.schema)
+    paths = [path for field in table.schema for path in _paths(field.name, field.type)]
     file = pa.BufferOutputStream()
     writer = pq.ParquetWriter(
         file,
@@ -139,7 +164,7 @@ def read_index(
         data: its content.
         path: where it is, for messages.
         records: rows that it must have, or None for any number.
-        columns: those to read, in their order; None for all.
+        columns: those to read, in their order, without `PARTNERS` if it has none; None for all.
 
     Raises:
         RecordIndexError: it is not an index, or not of this number of records.
@@ -150,7 +175,9 @@ def read_index(
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         found, schema = file.metadata, file.schema_arrow
-        if all(schema != index_schema(many_labels=many) for many in (False, True)):
+        kinds = itertools.product((False, True), repeat=2)
+        schemas = (index_schema(many_labels=many, has_partners=has) for many, has in kinds)
+        if all(schema != each for each in schemas):
             raise RecordIndexError(f"{path} is not the index of a shard: its columns are others")
         if records is not None and found.num_rows != records:
             raise RecordIndexError(
@@ -162,8 +189,9 @@ def read_index(
         held = sum(group.total_byte_size for group in groups)
         if held > _MOST_FILE_BYTES + _MOST_ROW_BYTES * found.num_rows:
             raise RecordIndexError(f"{path} is damaged: it would take {held} bytes of memory")
-        names = schema.names if columns is None else ["record", *columns]
-        table = file.read(columns=list(dict.fromkeys(names)), use_threads=False)
+        asked = schema.names if columns is None else columns
+        names = [name for name in asked if name != PARTNERS or name in schema.names]
+        table = file.read(columns=list(dict.fromkeys(["record", *names])), use_threads=False)
         table.validate(full=True)
         table = table.combine_chunks()
         if table.column("record").to_pylist() != list(range(found.num_rows)):
@@ -171,7 +199,7 @@ def read_index(
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:200]
         raise RecordIndexError(f"{path} is damaged: {detail}") from error
-    return table if columns is None else table.select(list(columns))
+    return table.select(names)
 
 
 def source_contents(table: pa.Table) -> list[bytes | None]:
@@ -196,11 +224,12 @@ def classes_of(label: list[str] | str | None) -> list[str]:
     return label or [""] if isinstance(label, list) else [label or ""]
 
 
-def _paths(schema: pa.Schema) -> list[str]:
-    """The columns as Parquet names them: those of a list have two levels more."""
+def _paths(name: str, type_: pa.DataType) -> list[str]:
+    """A column as Parquet names it: those of a list have two levels more."""
     import pyarrow as pa
 
-    return [
-        f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
-        for field in schema
-    ]
+    if pa.types.is_list(type_):
+        return _paths(f"{name}.list.element", type_.value_type)
+    if pa.types.is_struct(type_):
+        return [path for field in type_ for path in _paths(f"{name}.{field.name}", field.type)]
+    return [name]

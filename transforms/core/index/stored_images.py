@@ -11,9 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.images.check import ImageInfo
-from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.checked_image import CheckedImage, CheckedPartner
 from transforms.core.images.pixel_options import UNTOUCHED, Original
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.index.stored_partners import (
+    files_text,
+    partners_of_text,
+    with_same_files,
+)
+from transforms.core.records import Count, JoinSide, LabelledImage, PartnerFile
 from transforms.core.rejections import Rejection
 
 STORED_COLUMNS = (
@@ -72,6 +77,8 @@ class StoredImage(NamedTuple):
         original: height and width in the file.
         whole: the shard, if this is its first record and it may be copied; else None.
         has_place: whether the stored image holds GPS coordinates.
+        partners: its masks and further images, in the order of this run; None for one whose file
+            is another one now.
     """
 
     base: int
@@ -88,14 +95,16 @@ class StoredImage(NamedTuple):
     original: tuple[int, int]
     whole: BaseShard | None = None
     has_place: bool = False
+    partners: tuple[CheckedPartner | None, ...] = ()
 
     @classmethod
     def of_text(cls, text: str) -> StoredImage:
         """Reads the text in `LabelledImage.stored`."""
         of_first = text.partition(_OTHERS)[0]
-        *fields, info, orientation, changes, original, whole, place = json.loads(of_first)
+        *fields, info, orientation, changes, original, whole, place, partners = json.loads(of_first)
         rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
-        return cls._make([*fields, *rest, BaseShard(*whole) if whole else None, bool(place)])
+        shard = BaseShard(*whole) if whole else None
+        return cls._make([*fields, *rest, shard, bool(place), partners_of_text(partners)])
 
     @classmethod
     def all_of_text(cls, text: str) -> list[StoredImage]:
@@ -130,7 +139,11 @@ class StoredImage(NamedTuple):
 
 
 def stored_side(
-    base: int, row: Mapping[str, Any], path: str, whole: BaseShard | None = None
+    base: int,
+    row: Mapping[str, Any],
+    path: str,
+    whole: BaseShard | None = None,
+    partners: Sequence[tuple[PartnerFile, CheckedPartner] | None] = (),
 ) -> JoinSide:
     """A record of a base as a side of the join.
 
@@ -139,12 +152,20 @@ def stored_side(
         row: of its index, with `STORED_COLUMNS`, an offset and a hash.
         path: of the image, below the root of this run.
         whole: see `StoredImage`.
+        partners: its masks and further images, in the order of this run; None for one that it
+            does not have.
     """
-    text = stored_text(base, row, whole)
-    return JoinSide(path, _STORED, row["version"], "", "", cells=text, group=str(row["size"]))
+    text = stored_text(base, row, whole, [each and each[1] for each in partners])
+    files = files_text([each and each[0] for each in partners])
+    return JoinSide(path, _STORED, row["version"], "", files, cells=text, group=str(row["size"]))
 
 
-def stored_text(base: int, row: Mapping[str, Any], whole: BaseShard | None = None) -> str:
+def stored_text(
+    base: int,
+    row: Mapping[str, Any],
+    whole: BaseShard | None = None,
+    partners: Sequence[CheckedPartner | None] = (),
+) -> str:
     """A record as the text that `StoredImage.of_text` reads; its hashes may be unknown."""
     content, source, hash_ = row["content"] or b"", row["source_content"], row["perceptual_hash"]
     height, width = row["height"], row["width"]
@@ -160,6 +181,7 @@ def stored_text(base: int, row: Mapping[str, Any], whole: BaseShard | None = Non
         [row["source_height"] or height, row["source_width"] or width],
         whole,
         row["gps"],
+        partners,
     ]
     return json.dumps(stored, separators=(",", ":"))
 
@@ -182,21 +204,22 @@ def join_reused(
         group: the images, the rows, and the records of bases.
         join: joins the images and the rows.
     """
-    stored: dict[tuple[str, int, int], list[str]] = {}
+    stored: dict[tuple[str, int, int], list[JoinSide]] = {}
     sides: list[JoinSide] = []
     for side in group:
         if is_record(side):
             place = side.path, int(side.group), side.version
-            stored.setdefault(place, []).append(side.cells)
+            stored.setdefault(place, []).append(side)
         else:
             sides.append(side)
     if not sides:
         return
     for result in join(key, sides):
         if stored and isinstance(result, LabelledImage):
-            place = result.path, result.size, result.version
+            found = stored.get((result.path, result.size, result.version), ())
+            texts = [with_same_files(each.cells, each.where, result.partners) for each in found]
             # An image from a record of `--images` has that one already.
-            yield result._replace(stored=result.stored + _same_images(stored.get(place, [])))
+            yield result._replace(stored=result.stored + _same_images(texts))
         else:
             yield result
 
@@ -205,19 +228,28 @@ def _same_images(texts: Sequence[str]) -> str:
     """The records of an image in several bases, always in one order, as `all_of_text` reads them.
 
     Empty if they hold other images: which of them is that of a fresh conversion, only the original
-    shows.
+    shows. Only those with the most masks and further images are left.
     """
     if len(texts) < 2:
         return "".join(texts)
-    first, *others = sorted(texts)
-    image = _without_place(StoredImage.of_text(first))
-    found = [StoredImage.of_text(text) for text in dict.fromkeys(others) if text != first]
-    if not image.content or any(_without_place(each) != image for each in found):
+    read = {text: StoredImage.of_text(text) for text in sorted(texts)}
+    first = min(read, key=lambda text: read[text].partners.count(None))
+    best = read.pop(first)
+    if not best.content or not all(_agree(best, each) for each in read.values()):
         return ""
-    places = ([*(getattr(each, name) for name in _PLACE), each.whole] for each in found)
+    others = (each for each in read.values() if each.partners == best.partners)
+    places = ([*(getattr(each, name) for name in _PLACE), each.whole] for each in others)
     return _OTHERS.join([first, *(json.dumps(place, separators=(",", ":")) for place in places)])
+
+
+def _agree(one: StoredImage, other: StoredImage) -> bool:
+    """Whether two records hold the same image, and the same partners as far as both have them."""
+    each = zip(one.partners, other.partners, strict=True)
+    is_same = all(None in pair or pair[0] == pair[1] for pair in each)
+    return is_same and _without_place(one) == _without_place(other)
 
 
 def _without_place(stored: StoredImage) -> StoredImage:
     """What a record says of its image alone."""
-    return stored._replace(base=0, shard="", record=0, offset=0, length=0, whole=None)
+    place = stored._replace(base=0, shard="", record=0, offset=0, length=0)
+    return place._replace(whole=None, partners=())

@@ -90,6 +90,18 @@ def test_nothing_differs() -> None:
     assert json.loads(line)["equal"] is True
 
 
+def test_masks_and_further_images() -> None:
+    old = records_of([Row(key, partners=[1, 2]) for key in "abc"])
+    new = records_of([Row("a", partners=[1, 3]), Row("b", partners=[1, 2]), Row("c")])
+    found = Differences(compare_records(old, new), [])
+    assert "partners    1 with another mask or further image: 'a'" in [*found.summary_lines()]
+    again = "partners    1 with a mask or further image to be read again: 'c'"
+    assert again in [*found.planned_lines()]
+    assert found.total() == "1 partners"
+    first, last = map(json.loads, found.json_lines())
+    assert (first, last["partners"]) == ({"change": "partners", "key": "a"}, 1)
+
+
 def test_several_labels_are_a_list() -> None:
     old = records_of([Row("a", label=["x", "y"], label_id=[0, 1])], many=True)
     new = records_of([Row("a", label=["y"], label_id=[1])], many=True)

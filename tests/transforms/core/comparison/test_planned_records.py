@@ -8,8 +8,11 @@ import pytest
 
 from transforms.core.comparison.planned_records import PlannedReads, planned_part, read_part
 from transforms.core.comparison.record_changes import COLUMNS, Records
+from transforms.core.images.checked_image import CheckedPartner
+from transforms.core.index.record_index import PARTNERS
 from transforms.core.index.stored_images import stored_side
-from transforms.core.records import ShardImage
+from transforms.core.index.stored_partners import files_text
+from transforms.core.records import PartnerFile, ShardImage
 
 ROW: dict[str, Any] = {
     "shard": "train-00000-of-00001.tfrecord",
@@ -57,6 +60,16 @@ def test_a_shard_comes_back() -> None:
         | dict.fromkeys(("label", "label_id", "content", "source_content")),
     ]
     assert Records.of_index(table).classes == {"cat": 3}
+
+
+def test_masks_have_a_hash_if_they_are_not_read() -> None:
+    file, mask = PartnerFile("a.png", 5, 6), CheckedPartner(7, "png", "3" * 32)
+    sides = [stored_side(0, ROW, "a.jpg", None, [known]) for known in ((file, mask), None)]
+    images = [image("a", "", side.cells) for side in sides] + [image("b", "")]
+    planned = [each._replace(partners=files_text([file])) for each in images]
+    table, _ = read_part(planned_part(planned, "train", READS, many_labels=False))
+    hashes = Records.of_index(table).table.column(PARTNERS).to_pylist()
+    assert hashes == [b"\x33" * 16, None, None]
 
 
 @pytest.mark.parametrize("many", [True, False])

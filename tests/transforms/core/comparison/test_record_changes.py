@@ -19,6 +19,7 @@ ROWS = st.lists(
         label_id=st.none(),
         content=st.sampled_from([None, 1, 2, 2**127]),
         source=st.sampled_from([None, 1, 3]),
+        partners=st.sampled_from([None, (1, 2), (1, 3), (2, None)]),
     ),
     unique_by=lambda row: row.key,
 )
@@ -31,7 +32,7 @@ def shards(rows: Sequence[Row], cut: int) -> list[Sequence[Row]]:
 
 def keys_of(found: RecordChanges, name: str) -> set[str]:
     """The keys of the records with a change."""
-    rows = getattr(found, name)
+    rows = found.new_partners() if name == "new_partners" else getattr(found, name)
     if name == "removed":
         table = found.old.table
     else:
@@ -55,6 +56,10 @@ def test_changes_are_those_of_a_comparison_one_by_one(
         # Datasets made with --dedupe off have no hashes.
         return one is not None and other is not None and one != other
 
+    def partners(row: Row) -> tuple[int | None, ...] | None:
+        # What is not read yet has no hash.
+        return None if row.partners is None or None in row.partners else (*row.partners,)
+
     expected = {
         "added": {*now} - {*was},
         "removed": {*was} - {*now},
@@ -62,8 +67,18 @@ def test_changes_are_those_of_a_comparison_one_by_one(
         "moved": {a.key for a, b in both if a.split != b.split},
         "pixels": {a.key for a, b in both if are_other(a.content, b.content)},
         "originals": {a.key for a, b in both if are_other(source(a), source(b))},
+        "partners": {
+            a.key
+            for a, b in both
+            if None not in (partners(a), partners(b)) and partners(a) != partners(b)
+        },
+        "new_partners": {a.key for a, b in both if partners(a) and not partners(b)},
     }
     assert {name: keys_of(found, name) for name in expected} == expected
+    del expected["new_partners"]
+    assert found.has_partners == any(map(partners, (*old, *new)))
+    if not found.has_partners:
+        assert not expected.pop("partners")
     assert found.counts() == {name: len(keys) for name, keys in expected.items()}
     one, other = (
         [each.table.column("key")[int(row)].as_py() for row in rows]

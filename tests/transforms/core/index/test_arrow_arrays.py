@@ -21,6 +21,15 @@ TYPES = {
     "int8": (pa.int8(), st.integers(-128, 127)),
     "bytes": (pa.binary(8), st.binary(min_size=8, max_size=8)),
     "texts": (pa.list_(pa.string()), st.lists(TEXTS, max_size=3)),
+    "structs": (
+        pa.list_(pa.struct([("a", pa.string()), ("b", pa.binary(8))])),
+        st.lists(
+            st.fixed_dictionaries(
+                {"a": st.none() | TEXTS, "b": st.none() | st.binary(min_size=8, max_size=8)}
+            ),
+            max_size=3,
+        ),
+    ),
     "numbers": (pa.list_(pa.int64()), st.lists(st.integers(0, 9), max_size=3)),
 }
 

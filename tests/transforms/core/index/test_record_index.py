@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.images.check import ImageInfo
-from transforms.core.images.checked_image import CheckedImage
+from transforms.core.images.checked_image import CheckedImage, CheckedPartner
 from transforms.core.images.pixel_options import UNTOUCHED, Original
 from transforms.core.index.index_rows import IndexRows
 from transforms.core.index.record_index import (
     FRAME_BYTES,
     LIBRARIES,
+    PARTNERS,
     RecordIndexError,
     class_lists,
     index_bytes,
@@ -24,10 +25,12 @@ from transforms.core.index.record_index import (
     read_index,
     source_contents,
 )
-from transforms.core.records import ShardImage, ShardRow
+from transforms.core.index.stored_partners import read_partner
+from transforms.core.records import PartnerFile, ShardImage, ShardRow
 
 SHARD = "train-00000-of-00002.tfrecord"
 STORED, SOURCE = "1" * 32, "2" * 32
+NAMES = ("images.right", "mask")
 CELLS = '[["a.csv:2",[[3,"cat"],[1,"dog"]],[]],["a.csv:9",[[3,"cat"]],[]]]'
 
 
@@ -37,6 +40,16 @@ def checked(key: str = "a", cells: str = "", label: str = "cat") -> CheckedImage
     info, original = ImageInfo("jpeg", 30, 40, 3), Original(30, 40, 1)
     return CheckedImage(
         b"x", info, original, UNTOUCHED, 255, 6, image=image, content=SOURCE, stored_content=SOURCE
+    )
+
+
+def with_partners(key: str = "a", content: str = STORED) -> CheckedImage:
+    """An image with a right view and a mask."""
+    files = '[["right/é.jpg",70,9],["a.png",60,8]]'
+    right = CheckedPartner(50, "jpeg", content, has_place=True, changes=("resized", "turned"))
+    image = checked(key)
+    return image._replace(
+        image=image.image._replace(partners=files), partners=(right, CheckedPartner(40, "png"))
     )
 
 
@@ -97,6 +110,42 @@ def test_every_column_of_an_image() -> None:
     assert table.schema.metadata == {LIBRARIES: b"pillow 12"}
 
 
+def test_masks_and_further_images_are_a_list() -> None:
+    table = rows_of(with_partners()).table(SHARD, "train", partners=NAMES)
+    [row] = table.to_pylist()
+    assert [*row][-1] == PARTNERS
+    assert row[PARTNERS] == [
+        {
+            "name": "images.right",
+            "path": "right/é.jpg",
+            "size": 70,
+            "version": 9,
+            "length": 50,
+            "format": "jpeg",
+            "content": bytes.fromhex(STORED),
+            "gps": 1,
+            "changes": "resized,turned",
+        },
+        {
+            "name": "mask",
+            "path": "a.png",
+            "size": 60,
+            "version": 8,
+            "length": 40,
+            "format": "png",
+            "content": None,
+            "gps": 0,
+            "changes": None,
+        },
+    ]
+    assert read_partner(row[PARTNERS][0]) == (
+        PartnerFile("right/é.jpg", 70, 9),
+        with_partners().partners[0],
+    )
+    # Nothing proves its bytes.
+    assert read_partner(row[PARTNERS][1]) is None
+
+
 def test_several_labels_are_lists_in_the_order_of_the_rows() -> None:
     table = rows_of(checked("a", CELLS, ""), checked("b", '[["a.csv:3",[],[]]]', "")).table(
         SHARD, "train", many_labels=True
@@ -135,6 +184,22 @@ def test_rows_without_images() -> None:
 
 def keys_of(drawn: list[tuple[str, int]]) -> list[str]:
     return [key.encode(errors="replace").decode() for key, _ in drawn]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_an_index_with_partners_comes_back(count: int) -> None:
+    images = [with_partners(f"{number}") for number in range(count)]
+    table = rows_of(*images).table(SHARD, "train", partners=NAMES)
+    data = index_bytes(table)
+    found = read_index(data, "x", records=count)
+    assert found.equals(table)
+    assert found.schema == index_schema(many_labels=False, has_partners=True)
+    assert index_bytes(found) == data
+    asked = read_index(data, "x", columns=["key", PARTNERS])
+    assert asked.column_names == ["key", PARTNERS]
+    # A dataset without them has no such column.
+    plain = index_bytes(rows_of(*images).table(SHARD, "train"))
+    assert read_index(plain, "x", columns=["key", PARTNERS]).column_names == ["key"]
 
 
 @pytest.mark.parametrize("many_labels", [False, True])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from transforms.core.images.check import ImageInfo
+from transforms.core.images.checked_image import CheckedPartner
 from transforms.core.images.pixel_options import UNTOUCHED, Original
 from transforms.core.index.stored_images import BaseShard, StoredImage, join_reused, stored_side
-from transforms.core.records import JoinSide, LabelledImage
+from transforms.core.index.stored_partners import files_text
+from transforms.core.records import JoinSide, LabelledImage, PartnerFile
 
 ROW: dict[str, Any] = {
     "shard": "train-00000-of-00001.tfrecord",
@@ -103,6 +105,53 @@ def test_records_that_hold_other_images_are_not_used(name: str) -> None:
 def test_records_that_describe_an_image_in_other_ways_are_not_used(name: str, value: Any) -> None:
     sides = stored_side(0, ROW, "a.jpg"), stored_side(1, {**ROW, name: value}, "a.jpg")
     assert stored_of(*sides, IMAGE) == [""]
+
+
+FILES = PartnerFile("1.jpg", 40, 3), PartnerFile("1.png", 30, 2)
+RIGHT, MASK = CheckedPartner(20, "jpeg", "1" * 32), CheckedPartner(10, "png", "2" * 32)
+BOTH = [(FILES[0], RIGHT), (FILES[1], MASK)]
+
+
+def partners_of(*sides: JoinSide, files: Sequence[PartnerFile] = FILES) -> list[Any]:
+    """The masks and further images of the records that an image with these files gets."""
+
+    def join_both(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
+        for image in join(key, sides):
+            yield image._replace(partners=files_text(files))
+
+    [found] = join_reused("a", [*sides, IMAGE], join=join_both)
+    if not (stored := found.stored if isinstance(found, LabelledImage) else ""):
+        return []
+    return [each.partners for each in StoredImage.all_of_text(stored)]
+
+
+def test_masks_of_unchanged_files_come_with_their_record() -> None:
+    side = stored_side(0, ROW, "a.jpg", partners=BOTH)
+    assert partners_of(side) == [(RIGHT, MASK)]
+    for other in (FILES[1]._replace(version=9), FILES[1]._replace(path="2.png")):
+        assert partners_of(side, files=(FILES[0], other)) == [(RIGHT, None)]
+    assert partners_of(stored_side(0, ROW, "a.jpg", partners=[None, BOTH[1]])) == [(None, MASK)]
+
+
+def test_of_several_records_that_with_the_most_masks_is_used() -> None:
+    none, one, both = (
+        stored_side(number, ROW, "a.jpg", partners=partners)
+        for number, partners in enumerate([[None, None], [None, BOTH[1]], BOTH])
+    )
+    again = stored_side(3, {**ROW, "shard": "b"}, "a.jpg", partners=BOTH)
+    for given in itertools.permutations([none, one, both, again]):
+        assert partners_of(*given) == [(RIGHT, MASK)] * 2
+    assert partners_of(none, one) == [(None, MASK)]
+
+
+def test_records_that_hold_other_masks_of_the_same_file_are_not_used() -> None:
+    one = stored_side(0, ROW, "a.jpg", partners=BOTH)
+    wrong = MASK._replace(content="3" * 32)
+    other = stored_side(1, ROW, "a.jpg", partners=[None, (FILES[1], wrong)])
+    assert partners_of(one, other) == partners_of(other, one) == []
+    # Unless the file is another one by now.
+    files = FILES[0], FILES[1]._replace(size=31)
+    assert partners_of(one, other, files=files) == [(RIGHT, None)]
 
 
 def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
