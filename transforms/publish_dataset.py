@@ -328,11 +328,12 @@ class _Publisher:
         if manifest["recipe"] != recipe or selected != gathered.ledger.images_selected:
             others = changed_libraries(manifest) if "pixels" in manifest else []
             written = f"; it was written with {'; '.join(others)}" if others else ""
+            inputs = "images, masks or labels" if "partners" in manifest else "images or labels"
             self._fail(
                 "inputs_differ",
-                f"--output {self._output} holds a dataset of other inputs (images or labels were "
-                f"added, removed or changed, or have become readable{written}). Use --overwrite "
-                "or another --output",
+                f"--output {self._output} holds a dataset of other inputs ({inputs} were added, "
+                f"removed or changed, or have become readable{written}). Use --overwrite or "
+                "another --output",
             )
         listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
         changes = changes_of(self._output, self._run)
