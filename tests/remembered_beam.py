@@ -6,6 +6,7 @@ DoFn several times. A command runs one pipeline; the tests of one process run hu
 
 from __future__ import annotations
 
+import bz2
 import copy
 import functools
 import types
@@ -13,9 +14,13 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
+from apache_beam.internal import cloudpickle_pickler
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
+
+# Pickled steps, of one or two kilobytes: those of some hundred graphs.
+_PACKED = 4096
 
 _Specs = tuple[set[Any], set[Any]]
 
@@ -31,6 +36,10 @@ def remember() -> None:
     # Where a type hint is from, line by line, which only messages about wrong hints show.
     decorators.IOTypeHints._make_origin = classmethod(lambda *_, **__: [])
     PipelineOptions._visible_option_list = _visible_names
+    cloudpickle_pickler.bz2 = types.SimpleNamespace(
+        compress=functools.lru_cache(_PACKED)(bz2.compress),
+        decompress=functools.lru_cache(_PACKED)(bz2.decompress),
+    )
     # Reads the metadata of a distribution again for each manifest.
     metadata.version = functools.cache(metadata.version)
 
