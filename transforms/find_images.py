@@ -48,9 +48,9 @@ class ImageFinder(FileFinder):
     def _describer(
         self, part: NameRange
     ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
-        return functools.partial(self._describe, folder=named_folder(part.glob))
+        return functools.partial(self._describe, named_folder(part.glob))
 
-    def _describe(self, file: FoundFile, *, folder: str) -> tuple[str, JoinSide] | Rejection:
+    def _describe(self, folder: str, file: FoundFile) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, self._root)
         try:
             if not path.isascii():

@@ -58,10 +58,10 @@ class PartnerFinder(FileFinder):
     ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
         [partner] = [each for each in self.partners if each.name == part.partner]
         keys = PartnerKeys(partner, kind=self._key, images=self._images)
-        return functools.partial(self._describe, partner=partner, key_of=keys.of_glob(part.glob))
+        return functools.partial(self._describe, partner, keys.of_glob(part.glob))
 
     def _describe(
-        self, file: FoundFile, *, partner: Partner, key_of: Callable[[str], str]
+        self, partner: Partner, key_of: Callable[[str], str], file: FoundFile
     ) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, partner.root)
         try:

@@ -7,6 +7,7 @@ the partner's glob stands for that of the images' globs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -52,7 +53,8 @@ class PartnerKeys:
         self._root = partner.root
         endings = [_ending(glob) for glob in images or ("*",)]
         self._changes = {glob: _change(_ending(glob), endings) for glob in partner.globs}
-        extensions = {each.extension for each in endings}
+        # A stem has none.
+        extensions = {"" if kind == "stem" else each.extension for each in endings}
         self._extension = extensions.pop() if len(extensions) == 1 else ""
 
     def of_glob(self, glob: str) -> Callable[[str], str]:
@@ -68,13 +70,16 @@ class PartnerKeys:
             if len(change.old) > len(own.old)
         ]
         longer.sort(key=lambda each: len(each[1].old), reverse=True)
+        whole = functools.partial(image_key, kind=self._kind, root=self._root)
+        if own.old == own.new and not (longer or self._extension):
+            return whole
 
         def key_of(uri: str) -> str:
             change = own
             if longer:
                 path = relative_path(uri, "")
                 change = next((change for matches, change in longer if matches(path)), own)
-            return image_key(self._renamed(uri, change), kind=self._kind, root=self._root)
+            return whole(self._renamed(uri, change))
 
         return key_of
 
