@@ -124,14 +124,13 @@ class ImageConverter:
             always = MODEL_LIBRARIES
         elif self._decoding.stores_pixels or self._partners:
             always = PIXEL_LIBRARIES
-        if self._has_object_masks:
-            always = tuple(dict.fromkeys((*always, *OBJECT_MASK_LIBRARIES)))
         pixels = self._decoding.pixels
         may_change = not pixels.changes_nothing
         return Libraries(
             always,
             PIXEL_LIBRARIES if may_change and not always else (),
             heic=() if pixels.transcode == "keep" else HEIC_LIBRARIES,
+            values=OBJECT_MASK_LIBRARIES if self._has_object_masks else (),
         )
 
     def setup(self) -> None:

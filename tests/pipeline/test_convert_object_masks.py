@@ -138,10 +138,9 @@ def test_wrong_segmentations_reject_their_image(
     check_sound(dataset.folder)
 
 
-@pytest.mark.parametrize("exif", ["keep", "apply"])
-def test_masks_are_turned_and_resized_with_their_image(exif: str, tmp_path: Path) -> None:
-    """Boxes and segmentations of the image as viewers show it."""
-    photo = tmp_path / "images" / "1.jpg"
+def write_turned(folder: Path) -> dict[str, Any]:
+    """A photo that EXIF turns, and an object in its upper right corner as viewers show it."""
+    photo = folder / "images" / "1.jpg"
     photo.parent.mkdir()
     tags = Image.Exif()
     tags[0x0112] = 6
@@ -149,11 +148,14 @@ def test_masks_are_turned_and_resized_with_their_image(exif: str, tmp_path: Path
     note = {**ONE, "image_id": 1, "bbox": [20, 0, 10, 10]}
     note["segmentation"] = [[20, 0, 30, 0, 30, 10, 20, 10]]
     content = {"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [note]}
-    content["categories"] = COCO["categories"]
-    flags = {**write_coco(tmp_path, content), **LAYOUT, "resize": "longer=60"}
-    dataset = make_dataset(
-        tmp_path / "out", exif_orientation=exif, box_orientation="upright", **flags
-    )
+    flags = write_coco(folder, {**content, "categories": COCO["categories"]})
+    return {**flags, **LAYOUT, "resize": "longer=60", "box_orientation": "upright"}
+
+
+@pytest.mark.parametrize("exif", ["keep", "apply"])
+def test_masks_are_turned_and_resized_with_their_image(exif: str, tmp_path: Path) -> None:
+    flags = write_turned(tmp_path)
+    dataset = make_dataset(tmp_path / "out", exif_orientation=exif, **flags)
     check_sound(dataset.folder)
     [record] = examples(dataset).values()
     mask = Image.open(io.BytesIO(record[MASK][0]))
@@ -187,6 +189,19 @@ def test_again_with_reuse_and_workers(
 
 
 @pytest.mark.slow
+def test_images_of_other_layouts_are_reused(
+    coco: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also changed ones: they do not depend on what draws the masks."""
+    flags = {**coco, "resize": "20x15"}
+    plain = make_dataset(tmp_path / "plain", **{**flags, "layout": "detection"})
+    anew = make_dataset(tmp_path / "anew" / "out", **flags)
+    caplog.clear()
+    made = make_dataset(tmp_path / "made" / "out", reuse=plain.folder, **flags)
+    assert digests(made.folder) == digests(anew.folder) and "not reused" not in caplog.text
+
+
+@pytest.mark.slow
 def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "made", images=converted.folder, **LAYOUT)
     check_sound(made.folder)
@@ -197,6 +212,33 @@ def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Pat
         for mask, former in zip(found, masks(converted)[name], strict=True):
             wanted = Image.fromarray(former).resize((20, 15), Image.Resampling.NEAREST)
             assert mask.tolist() == np.asarray(wanted).tolist()
+
+
+@pytest.mark.slow
+def test_masks_of_records_are_turned(tmp_path: Path) -> None:
+    flags = write_turned(tmp_path)
+    kept = make_dataset(tmp_path / "kept", **flags)
+    of_records = {"images": kept.folder, "exif_orientation": "apply", **LAYOUT}
+    turned = make_dataset(tmp_path / "turned", **of_records)
+    check_sound(turned.folder)
+    wanted = make_dataset(tmp_path / "wanted", exif_orientation="apply", **flags)
+    [[mask]], [[other]] = masks(turned).values(), masks(wanted).values()
+    assert mask.shape == (40, 60) and mask.tolist() == other.tolist()
+
+
+@pytest.mark.slow
+def test_the_file_lists_the_images(
+    coco: dict[str, Any], converted: Dataset, tmp_path: Path
+) -> None:
+    content = {**SEGMENTED, "images": [dict(image) for image in SEGMENTED["images"]]}
+    for image in content["images"]:
+        image["file_name"] = f"images/{image['file_name']}"
+    path = coco["labels"].with_name("listed.json")
+    path.write_text(json.dumps(content))
+    listed = make_dataset(tmp_path / "listed", labels=path, **LAYOUT)
+    found = {name.rpartition("/")[2]: record for name, record in examples(listed).items()}
+    for name, record in examples(converted).items():
+        assert found[name][MASK] == record[MASK]
 
 
 @pytest.mark.slow

@@ -9,8 +9,12 @@ import pytest
 
 from tests.marks import rest_slow
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
+from transforms.convert_images import ImageConverter
+from transforms.core.features.layouts import LAYOUTS
+from transforms.core.images.image_limits import Limits
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.planning import recipes
+from transforms.core.planning.recipes import RecipeMaker
 
 
 def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
@@ -65,6 +69,23 @@ def test_other_libraries_decide_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     for library in ("xxhash", "apache-beam", "pyarrow", "tfx-bsl", "keras", "numpy"):
         upgrade(monkeypatch, library)
     assert write(tmp_path, tmp_path / "out", [(NAME, images)], pixels=pixels) == [first]
+
+
+def test_masks_of_objects_depend_on_what_draws_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no stored image does, so other layouts may reuse them."""
+    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    features = LAYOUTS["detection_masks"]
+    converter = ImageConverter(root=str(tmp_path), features=features, limits=limits, check="full")
+    images = plan(tmp_path, ["1.jpg"])
+    for library, is_kept in (("pycocotools", False), ("pillow", False), ("simplejpeg", True)):
+        before = RecipeMaker("", converter.libraries)
+        with monkeypatch.context() as patched:
+            upgrade(patched, library)
+            after = RecipeMaker("", converter.libraries)
+        assert (before.recipes(NAME, images) == after.recipes(NAME, images)) == is_kept
+        assert before.versions(is_changed=False, has_heic=False) == ""
 
 
 def test_zlib_decides_what_it_compresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

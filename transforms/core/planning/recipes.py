@@ -22,7 +22,7 @@ PIXEL_LIBRARIES = ("pillow", "simplejpeg", "tensorflow")
 HEIC_LIBRARIES = ("pillow-heif", "pi-heif")
 """Distributions of which one decodes HEIC."""
 
-OBJECT_MASK_LIBRARIES = (*PIXEL_LIBRARIES, "pycocotools")
+OBJECT_MASK_LIBRARIES = ("pillow", "pycocotools")
 """Distributions that draw masks of objects and encode them."""
 
 MODEL_LIBRARIES = (*PIXEL_LIBRARIES, "keras", "numpy")
@@ -68,12 +68,14 @@ class Libraries(NamedTuple):
         changed: for records with changed pixels.
         gzip: whether zlib compresses the shards.
         heic: of which the installed ones are for records made of a HEIC.
+        values: for what records hold next to their images, on which no stored image depends.
     """
 
     always: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gzip: bool = False
     heic: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
 
 class RecipeMaker:
@@ -86,7 +88,7 @@ class RecipeMaker:
             options_digest: of the options that affect output bytes.
             libraries: the libraries that affect output bytes.
         """
-        always = library_versions(libraries.always)
+        always = library_versions((*libraries.always, *libraries.values))
         if libraries.gzip:
             always["zlib"] = zlib.ZLIB_RUNTIME_VERSION
         self._digest = f"{options_digest}{_as_text(always)}"
