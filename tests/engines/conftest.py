@@ -33,6 +33,9 @@ Made = TypeVar("Made")
 # A buffer is flushed after 10 MB, and by a timer after a second: these are 30 MB, for seconds.
 NAMES = 200_000
 
+# Images of each class are enough for a part of each split.
+IMAGES_IN_ARCHIVES = 80
+
 # One image in so many has a row; the others are left out without being opened.
 LABELLED = 10_000
 
@@ -93,10 +96,10 @@ CheckEngine = Callable[[str, Conversion], None]
 
 
 class Reuse(NamedTuple):
-    """Few images, most of which are only in the records of a dataset.
+    """Few images in archives, most of which are only in the records of a dataset.
 
     Attributes:
-        inputs: as for every conversion. The files of the images in `base` have other bytes than
+        inputs: `dataset.pack` made them. The files of the images in `base` have other bytes than
             those that were converted, with the same sizes and times: opened, they are rejected.
         base: a dataset of most of the images, with other labels, keys, splits, shards, layout.
         expected: the files of a conversion before, without `base`.
@@ -111,10 +114,10 @@ class Reuse(NamedTuple):
 def reuse(tmp_path_factory: pytest.TempPathFactory) -> Reuse:
     """What every engine converts with `--reuse`."""
     folder = tmp_path_factory.mktemp("engines-reuse")
-    inputs = dataset.make_inputs(folder / "in", images=40)
+    inputs = dataset.pack(dataset.make_inputs(folder / "in", images=IMAGES_IN_ARCHIVES))
     for words in (
         arguments(
-            images=inputs / "photos" / "photo-*.jpg",
+            images=dataset.packed(inputs, "photo-*.jpg"),
             label_from="none",
             splits="a=0.5,b=0.5",
             num_shards=2,
@@ -126,13 +129,12 @@ def reuse(tmp_path_factory: pytest.TempPathFactory) -> Reuse:
     ):
         ran = convert_here(*words)
         assert ran.code == 0, ran.err
-    damaged = sorted((inputs / "photos").glob("photo-*.jpg"))
-    assert len(damaged) == Dataset(folder / "base").ledger["records_written"] > 20
-    for path in damaged:
-        listed = path.stat()
-        path.write_bytes(bytes(listed.st_size))
-        os.utime(path, ns=(listed.st_atime_ns, listed.st_mtime_ns))
-    return Reuse(inputs, folder / "base", digests(folder / "fresh"))
+    fresh = Dataset(folder / "fresh")
+    assert {line["reason"] for line in fresh.rejected} == dataset.REASONS_IN_ARCHIVES
+    in_base = Dataset(folder / "base").ledger["records_written"]
+    assert dataset.damage(inputs) == in_base > IMAGES_IN_ARCHIVES / 2
+    assert fresh.ledger["records_written"] > in_base
+    return Reuse(inputs, folder / "base", digests(fresh.folder))
 
 
 CheckReuse = Callable[[str, Callable[..., Conversion]], None]

@@ -39,9 +39,9 @@ def start(*words: str) -> subprocess.Popen[str]:
     )
 
 
-def plan(inputs: Path, output: Path, *words: str) -> tuple[str, str]:
-    """What `plan` prints for the dataset with the flags of an engine, and its errors."""
-    command = [sys.executable, "-m", "pipeline.plan", *dataset.flags(inputs, output), *words]
+def plan(*words: str) -> tuple[str, str]:
+    """What `plan` prints, and its errors."""
+    command = [sys.executable, "-m", "pipeline.plan", *words]
     ran = subprocess.run(
         command,
         cwd=ROOT,

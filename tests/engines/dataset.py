@@ -1,13 +1,18 @@
-"""The one dataset that every engine converts: 300 images, three splits, twelve shards."""
+"""What every engine converts: 300 images with masks, three splits, twelve shards.
+
+`pack` puts the images into archives, too, which are converted with other flags.
+"""
 
 from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.images import picture, saved
+from tests.images import indexed, picture, saved
+from tests.images.packed import tarred, zipped
 from tests.pipeline.commands import arguments
 
 IMAGES = 300
@@ -16,7 +21,8 @@ CLASSES = ("cat", "dog", "fox")
 HEADER = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax", "Site")
 
 # Each is rejected for one reason, and each reason an engine could lose on its way is there.
-REASONS = {
+_REASONS_OF_MASKS = {"mask_size", "no_partner", "partner_without_image", "several_partners"}
+REASONS = _REASONS_OF_MASKS | {
     "bad_box",
     "corrupt_image",
     "duplicate_key",
@@ -32,6 +38,8 @@ REASONS = {
     "too_many_pixels",
     "unknown_label",
 }
+# Images in archives are converted without masks.
+REASONS_IN_ARCHIVES = REASONS - _REASONS_OF_MASKS | {"bad_member"}
 MAX_BYTES = 20_000
 MAX_PIXELS = 4_000
 
@@ -61,7 +69,9 @@ def _odd() -> list[_Odd]:
         "too_many_pixels": wide,
     }
     odd = [_Odd(f"{key}.jpg", data, (_box(key, "cat", 1),)) for key, data in files.items()]
+    keys = ["mask_size", "no_partner", "several_partners"]
     rows = {
+        **{key: [_box(key, "cat", 1)] for key in keys},
         "bad_box": [_box("bad_box", "cat", 1, left=99)],
         "no_group": [_box("no_group", "cat", "")],
         "no_label": [],
@@ -76,7 +86,7 @@ def _odd() -> list[_Odd]:
 
 
 def make_inputs(folder: Path, *, images: int = IMAGES) -> Path:
-    """Draws `photos/*`, `boxes.csv` and `classes.txt`: the same bytes on every run.
+    """Draws `photos/*`, `masks/*`, `boxes.csv` and `classes.txt`: the same bytes on every run.
 
     Args:
         folder: where they go.
@@ -89,22 +99,80 @@ def make_inputs(folder: Path, *, images: int = IMAGES) -> Path:
     for file in odd:
         (photos / file.name).write_bytes(file.data)
         rows += file.rows
+    heights = {Path(file.name).stem: 12 for file in odd if file.name.isascii()}
     for number in range(images - len(odd)):
         key, label = f"photo-{number:05}", CLASSES[number % len(CLASSES)]
         kind, suffix = ("PNG", "png") if number % 10 == 0 else ("JPEG", "jpg")
-        data = saved(picture("RGB", 12 + number % 7, 16, seed=number), kind)
+        heights[key] = 12 + number % 7
+        data = saved(picture("RGB", heights[key], 16, seed=number), kind)
         (photos / f"{key}.{suffix}").write_bytes(data)
         rows += [_box(key, label, number // 2, left) for left in range(number % 3 + 1)]
+    _write_masks(folder / "masks", heights)
     with (folder / "boxes.csv").open("w", newline="") as file:
         csv.writer(file).writerows([HEADER, *rows])
     (folder / "classes.txt").write_text("\n".join(CLASSES))
     return folder
 
 
+def _write_masks(folder: Path, heights: Mapping[str, int]) -> None:
+    """Draws a mask of each image, every other one with a palette, and those that fit none."""
+    folder.mkdir()
+    wrong = {"mask_size": 99, "partner_without_image": 12}
+    for seed, (key, height) in enumerate({**heights, **wrong}.items()):
+        drawn = picture("L", height, 16, seed=seed)
+        suffixes = {"no_partner": [], "several_partners": ["png", "PNG"]}.get(key, ["png"])
+        for suffix in suffixes:
+            data = saved(indexed(drawn) if seed % 2 else drawn, "PNG")
+            (folder / f"{key}_mask.{suffix}").write_bytes(data)
+
+
+def pack(inputs: Path) -> Path:
+    """Copies the images into `photos.zip` and `photos.tar`, which has one file more."""
+    in_zip: dict[str, bytes] = {}
+    in_tar = {"../out.jpg": b"Its name leads out of the archive.\n"}
+    for number, path in enumerate(sorted((inputs / "photos").iterdir())):
+        # Names in a zip are text.
+        files = in_zip if number % 3 and path.name.isascii() else in_tar
+        files[path.name] = path.read_bytes()
+    (inputs / "photos.zip").write_bytes(zipped(in_zip))
+    (inputs / "photos.tar").write_bytes(tarred(in_tar))
+    return inputs
+
+
+def packed(inputs: Path, names: str) -> list[str]:
+    """Globs of images with these names in the archives of `pack`."""
+    return [f"{inputs / archive}!/{names}" for archive in ("photos.zip", "photos.tar")]
+
+
+def damage(inputs: Path) -> int:
+    """Overwrites the JPEGs in the archives whose names begin with `photo-`; their number.
+
+    Sizes and times stay, so that nobody finds out who opens none of them.
+    """
+    photos = [path.read_bytes() for path in (inputs / "photos").glob("photo-*.jpg")]
+    for archive in (inputs / "photos.zip", inputs / "photos.tar"):
+        listed, data = archive.stat(), archive.read_bytes()
+        for photo in photos:
+            data = data.replace(photo, bytes(len(photo)))
+        archive.write_bytes(data)
+        os.utime(archive, ns=(listed.st_atime_ns, listed.st_mtime_ns))
+    return len(photos)
+
+
 def flags(inputs: Path, output: Path) -> list[str]:
-    """The words of `convert` that every engine gets."""
+    """The words of `convert` that every engine gets, for images in a folder or in archives."""
+    images: dict[str, Any] = {
+        "images": inputs / "photos" / "*",
+        "masks": inputs / "masks" / "*_mask.png",
+    }
+    if (inputs / "photos.zip").exists():
+        images = {
+            "images": packed(inputs, "*"),
+            "stratify": "label",
+            "shard_by": "records",
+        }
     return arguments(
-        images=inputs / "photos" / "*",
+        **images,
         labels=inputs / "boxes.csv",
         class_names=inputs / "classes.txt",
         layout="detection",

@@ -11,7 +11,10 @@ DOCUMENT = ROOT / "docs" / "engines.md"
 # The tables: of few images of every kind, and of many names.
 IMAGES, NAMES = "conformance", "many names"
 HEADS = {
-    IMAGES: "| engine | version | seconds | hash equal | with `--reuse` |\n|---|---|---|---|---|\n",
+    IMAGES: (
+        "| engine | version | seconds | folder, masks | archives, stratified, `--reuse` |\n"
+        "|---|---|---|---|---|\n"
+    ),
     NAMES: "| engine | version | seconds | hash equal |\n|---|---|---|---|\n",
 }
 
@@ -24,7 +27,8 @@ class Row(NamedTuple):
         version: of the engine.
         seconds: of the run.
         is_equal: whether its files are those of the reference.
-        reuses_equally: the same for a run with `--reuse`; None where the table does not say it.
+        reuses_equally: the same for images in archives, most of which are reused; None where the
+            table does not say it.
     """
 
     engine: str

@@ -12,7 +12,7 @@ import pytest
 
 from tests.dataflow.submitting import copy_tree, run
 from tests.engines import dataset, environments, table
-from tests.engines.conftest import CheckEngine, CheckReuse, Portable, made
+from tests.engines.conftest import CheckEngine, CheckReuse, Portable, Reuse, made
 from tests.engines.conversions import Conversion, convert, plan
 from tests.engines.engines import (
     DATAFLOW,
@@ -83,14 +83,18 @@ def test_a_job_service_with_a_worker_pool(
 
 
 @pytest.mark.cluster
-def test_plan_on_a_job_service(portable: Portable, inputs: Path, tmp_path: Path) -> None:
+def test_plan_on_a_job_service(portable: Portable, reuse: Reuse, tmp_path: Path) -> None:
+    """The images in archives, stratified one by one."""
+    words = dataset.flags(reuse.inputs, tmp_path / "out")
+    flags = [word for word in words if not word.startswith("--group_by=")]
+    assert len(flags) == len(words) - 1
     where = [
         f"--job_endpoint=localhost:{portable.job_port}",
         f"--environment_config=localhost:{portable.pool_port}",
         f"--temp_location={tmp_path}",
     ]
-    there, _ = plan(inputs, tmp_path / "out", *ENGINES[PORTABLE].flags, *where)
-    here, error = plan(inputs, tmp_path / "out", *ENGINES[REFERENCE].flags)
+    there, _ = plan(*flags, *ENGINES[PORTABLE].flags, *where)
+    here, error = plan(*flags, *ENGINES[REFERENCE].flags)
     assert error == ""
     assert there == here
     assert here.endswith(f"nothing written; convert would write {tmp_path / 'out'}\n")

@@ -13,10 +13,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from tests.conftest import CLASSES, draw
-from tests.images import picture, saved, whole_images
+from tests.images import indexed, picture, saved, whole_images
 from tests.images.packed import tarred, zipped
 from tests.models import KERAS, saved_to
 
@@ -63,8 +61,7 @@ def _write_images(folder: Path) -> None:
         draw(folder / "photos" / stem[:3] / f"{stem}.jpg", seed=seed)
         drawn = picture("L", 12, 16, seed=seed)
         if seed % 2:
-            drawn = Image.frombytes("P", drawn.size, drawn.tobytes())
-            drawn.putpalette([(37 * at) % 256 for at in range(768)])
+            drawn = indexed(drawn)
         _write(folder / "masks" / f"{stem}.png", saved(drawn, "PNG"))
     whole = whole_images()
     for kind, names in (("kinds", _WHOLE), ("damaged", _DAMAGED)):

@@ -18,7 +18,7 @@ from tests.images.other_formats import (
     webp_canvas,
     webp_file,
 )
-from tests.images.pictures import picture, saved, scene
+from tests.images.pictures import indexed, picture, saved, scene
 from tests.images.png import chunk, png_chunks, png_file, png_oddities, pngs
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "chunk",
     "flipped",
     "gif_file",
+    "indexed",
     "jpeg_segments",
     "mutants",
     "picture",

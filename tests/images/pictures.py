@@ -26,6 +26,13 @@ def picture(mode: str, height: int = 37, width: int = 45, seed: int = 0) -> Imag
     return Image.frombytes(mode, size, drawn.tobytes())
 
 
+def indexed(gray: Image.Image) -> Image.Image:
+    """A gray image whose values are indices of a palette now."""
+    image = Image.frombytes("P", gray.size, gray.tobytes())
+    image.putpalette([(37 * at) % 256 for at in range(768)])
+    return image
+
+
 def scene(seed: int, height: int = 375, width: int = 500) -> Image.Image:
     """A smooth picture in colour, of which smaller and worse copies look alike."""
     few = np.random.default_rng(seed).integers(0, 256, (6, 8, 3)).astype(np.uint8)
