@@ -49,15 +49,32 @@ def check_splits(
     """
     if is_given(flags, "splits"):
         _check_shares_used(flags, sample, columns, first, split_from)
-    if flags.stratify and split_from != "hash":
-        raise UsageError(
-            f"--stratify {flags.stratify} cannot be used with splits from {_SOURCES[split_from]}: "
-            "add --split_from hash, or leave out --stratify"
-        )
+    if flags.stratify:
+        _check_stratified(flags, columns, split_from=split_from, label_from=label_from)
     if flags.split_from == "hash" or split_from != "hash":
         return ()
     found = [*_unused_columns(columns, first), *_unused_folders(sample, label_from)]
     return tuple(DatasetWarning("splits_unused", text) for text in found)
+
+
+def _check_stratified(
+    flags: argparse.Namespace, columns: CsvColumns | None, *, split_from: str, label_from: str
+) -> None:
+    if split_from != "hash":
+        raise UsageError(
+            f"--stratify {flags.stratify} cannot be used with splits from {_SOURCES[split_from]}: "
+            "add --split_from hash, or leave out --stratify"
+        )
+    if label_from == "csv" and columns is not None and columns.label is None:
+        raise UsageError(
+            f"--stratify {flags.stratify} needs labels, but no column of --labels {flags.labels} "
+            "is read as labels: name one with --label_column, or leave out --stratify"
+        )
+    if label_from == "none":
+        raise UsageError(
+            f"--stratify {flags.stratify} needs labels, but the images have none: add --labels or "
+            "--label_from, or leave out --stratify"
+        )
 
 
 def _check_shares_used(

@@ -266,6 +266,19 @@ CASES = {
         ("--stratify label cannot be used with --label_from none: there are no labels",),
         {**HALVES, "labels": None, "label_from": "none"},
     ),
+    "stratify_without_a_label_column": Case(
+        (
+            "--stratify label needs labels, but no column of --labels {in}/labels.csv",
+            "--label_column",
+        ),
+        {**HALVES, "layout": "{in}/l.yaml"},
+        {"l.yaml": b"features: {name: image.path}\n"},
+    ),
+    "stratify_masks_without_labels": Case(
+        ("--stratify label needs labels, but the images have none: add --labels",),
+        {**HALVES, "labels": None, "masks": "{in}/photos/*/*.png"},
+        {"photos/cat/cat-0.png": b""},
+    ),
     "stratify_splits_of_a_column": Case(
         ("--stratify label cannot be used with --split_column: the column names the splits",),
         {**HALVES, "split_column": "label"},
