@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import marshal
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import apache_beam as beam
@@ -18,6 +18,7 @@ from transforms.core.balance.hash_cuts import (
     Cuts,
     Draw,
     Place,
+    Ranks,
     bin_end,
     bin_of,
     complete,
@@ -48,8 +49,8 @@ class Lines(Protocol):
     def bins(self, line: str) -> int:
         """The bins of a line, see `bin_count`."""
 
-    def ranks(self, line: str, records: int) -> Sequence[int]:
-        """The records before each cut of a line with so many records, ascending."""
+    def ranks(self, line: str, records: int) -> Ranks:
+        """Where a line with so many records is divided."""
 
 
 class FindCuts(beam.PTransform):
@@ -141,7 +142,8 @@ class _FindBinsFn(beam.DoFn):
         line, counts = group[0], dict(group[1])
         ranks = self._lines.ranks(line, sum(counts.values()))
         bins = find_bins(counts, ranks, self._lines.bins(line))
-        yield line, marshal.dumps((bins.bins, [tuple(place) for place in bins.places]))
+        places = [tuple(place) for place in bins.places]
+        yield line, marshal.dumps((bins.bins, places, bins.rounding))
 
 
 class MergeBins(beam.CombineFn):
@@ -152,8 +154,8 @@ class MergeBins(beam.CombineFn):
 
     def add_input(self, accumulator: dict[str, Bins], found: tuple[str, bytes]) -> dict[str, Bins]:
         line, data = found
-        count, places = marshal.loads(data)
-        accumulator[line] = Bins(count, tuple(Place(*place) for place in places))
+        count, places, rounding = marshal.loads(data)
+        accumulator[line] = Bins(count, tuple(Place(*place) for place in places), rounding)
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[dict[str, Bins]]) -> dict[str, Bins]:
@@ -180,7 +182,7 @@ class _PickFn(beam.DoFn):
             self._bins = bins
             self._wanted = {
                 line: (count, {place.bin for place in places})
-                for line, (count, places) in bins.lines.items()
+                for line, (count, places, _) in bins.lines.items()
             }
         for line, hash_, records in self._lines.draws(element):
             count, wanted = self._wanted[line]
@@ -215,12 +217,12 @@ class _CutFn(beam.DoFn):
         hashes: Counter[int] = Counter()
         for part in group[1]:
             hashes.update(marshal.loads(part))
-        count, places = bins.lines[line]
+        count, places, rounding = bins.lines[line]
         # A line may have as many bins with cuts as it has places.
         if line not in self._places:
             self._places[line] = _by_bin(places)
         for place in self._places[line][number]:
-            cut = find_cut(hashes, place.rank, bin_end(number, count))
+            cut = find_cut(hashes, place.rank, rounding, bin_end(number, count))
             yield line, marshal.dumps((*place, cut))
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.core.balance.class_lines import Classes, ClassLines, image_labels, least_of_set
+from transforms.core.balance.class_lines import ROUNDS, Classes, ClassLines, image_labels
 from transforms.core.balance.hash_cuts import Cuts, Draw
 from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
@@ -24,8 +25,11 @@ from transforms.pack_names import PackImages, unpack
 from transforms.plan_shards import TotalLabels
 from transforms.runners import runs_in_process
 
-# Sets of classes that a bundle holds before they are sent.
+# Counts that a bundle holds before they are sent.
 _HELD = 100_000
+
+# A class, and the number of a split.
+_Part = tuple[str, int]
 
 # A split by its group, or an image without one.
 _InGroup = tuple[str, tuple[str, LabelledImage]]
@@ -82,15 +86,17 @@ class StratifySplits(beam.PTransform):
         self._rules = rules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[LabelledImage]:
-        lines = ClassLines(self._how.splits, seed=self._how.seed)
+        how = self._how
+        rounds = ROUNDS if how.by_group or how.many_labels else 1
+        lines = ClassLines(how.splits, seed=how.seed, rounds=rounds)
         totals = images | "Count classes" >> TotalLabels(self._labels, self._rules)
-        name = beam.Map(Classes.of, self._rules, self._how.splits)
+        name = beam.Map(Classes.of, self._rules, how.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
-        if self._how.by_group:
+        if how.by_group:
             return self._by_group(images, _GroupLines(lines), classes)
         of_images = _ImageLines(lines, are_packed=runs_in_process(images.pipeline))
         names = images | "Pack images" >> PackImages() if of_images.are_packed else images
-        place = beam.ParDo(_PlaceImageFn(of_images), *self._known(names, of_images, classes))
+        place = beam.ParDo(_PlaceImageFn(of_images), *_known(names, of_images, classes))
         return names | "Place images" >> place.with_output_types(LabelledImage)
 
     def _by_group(
@@ -104,7 +110,7 @@ class StratifySplits(beam.PTransform):
             | "Name groups" >> beam.Map(_labels_of_group).with_output_types(tuple[str, str])
             | "Add up groups" >> beam.CombinePerKey(AddLabels())
         )
-        place = beam.ParDo(_PlaceGroupFn(lines), *self._known(groups, lines, classes))
+        place = beam.ParDo(_PlaceGroupFn(lines), *_known(groups, lines, classes))
         splits = groups | "Place groups" >> place.with_output_types(_InGroup)
         named = images | "Name images" >> beam.Map(_in_group).with_output_types(_InGroup)
         return (
@@ -114,39 +120,82 @@ class StratifySplits(beam.PTransform):
             | "Place images" >> beam.FlatMap(_placed).with_output_types(LabelledImage)
         )
 
-    def _known(
-        self, elements: beam.PCollection[Any], lines: _Lines, classes: beam.PCollection[Classes]
-    ) -> list[AsSingleton]:
-        """The classes, and the cuts of their lines."""
-        if self._how.by_group or self._how.many_labels:
-            count = beam.ParDo(_CountSetsFn(lines), AsSingleton(classes))
-            sets = (
+
+def _known(
+    elements: beam.PCollection[Any], lines: _Lines, classes: beam.PCollection[Classes]
+) -> list[AsSingleton]:
+    """The classes, and the cuts of each round."""
+    known, found = classes, []
+    for number in range(lines.rounds):
+        of_round = lines.of_round(number)
+        cuts = elements | f"Find cuts {number}" >> FindCuts(of_round, known)
+        found.append(AsSingleton(cuts))
+        if number + 1 < lines.rounds:
+            count = beam.ParDo(_CountGivenFn(of_round), AsSingleton(known), AsSingleton(cuts))
+            given = (
                 elements
-                | "Count sets" >> count.with_output_types(tuple[str, int])
-                | "Add up sets" >> beam.CombinePerKey(sum)
-                | "Pick sets" >> beam.Filter(_is_line, AsSingleton(classes), self._how.splits)
-                | "Merge sets" >> beam.CombineGlobally(MergeSets())
+                | f"Count given {number}" >> count.with_output_types(tuple[_Part, int])
+                | f"Add up given {number}" >> beam.CombinePerKey(sum)
+                | f"Merge given {number}" >> beam.CombineGlobally(MergeGiven())
             )
-            add = beam.Map(_with_sets, AsSingleton(sets))
-            classes = classes | "Add sets" >> add.with_output_types(Classes)
-        cuts = elements | "Find cuts" >> FindCuts(lines, classes)
-        return [AsSingleton(classes), AsSingleton(cuts)]
+            add = beam.Map(_after, AsSingleton(given))
+            known = known | f"Add given {number}" >> add.with_output_types(Classes)
+    return [AsSingleton(classes), *found]
+
+
+class _Item(NamedTuple):
+    """An image, or a group: what a split gets whole.
+
+    Attributes:
+        key: of the image, or the name of the group.
+        labels: how many images have each label.
+        images: how many there are.
+    """
+
+    key: str
+    labels: Mapping[str, int]
+    images: int = 1
 
 
 class _Lines:
-    """The lines of images or groups, as `FindCuts` takes them."""
+    """The lines of images or groups, as `FindCuts` takes them: in one round, or in all."""
 
-    def __init__(self, lines: ClassLines) -> None:
+    def __init__(self, lines: ClassLines, number: int | None = None) -> None:
         self._lines = lines
+        self._number = number
+        self.rounds = lines.rounds
         self.prepare, self.bins, self.ranks = lines.prepare, lines.bins, lines.ranks
 
-    def labels(self, element: Any) -> Iterable[tuple[Iterable[str], int]]:
-        """The labels of each image or group of an element, and its number of images."""
+    def items(self, element: Any) -> Iterable[_Item]:
+        """The images or groups of an element."""
         raise NotImplementedError
 
-    def draws(self, element: Any) -> Iterable[Draw]:
+    def of_round(self, number: int) -> Self:
+        """The lines of a round."""
+        lines = copy.copy(self)
+        lines._number = number
+        return lines
+
+    def draws(self, element: Any) -> Iterator[Draw]:
         """The draw of each image or group of an element."""
-        raise NotImplementedError
+        return (draw for _, draw in self._drawn(element))
+
+    def given(self, element: Any, cuts: Cuts) -> Iterator[tuple[_Part, int]]:
+        """What the images or groups of an element give to splits, see `ClassLines.given`."""
+        for item, draw in self._drawn(element):
+            yield from self._lines.given(item.labels, draw, cuts)
+
+    def split(self, item: _Item, cuts: Sequence[Cuts]) -> str:
+        """The split of an image or a group, from the cuts of all rounds."""
+        return self._lines.split(self._draw(item), cuts[self._lines.round(item.labels)])
+
+    def _drawn(self, element: Any) -> Iterator[tuple[_Item, Draw]]:
+        for item in self.items(element):
+            if self._lines.round(item.labels) == self._number:
+                yield item, self._draw(item)
+
+    def _draw(self, item: _Item) -> Draw:
+        return self._lines.draw(item.labels, item.key, item.images)
 
 
 class _ImageLines(_Lines):
@@ -161,99 +210,91 @@ class _ImageLines(_Lines):
         # In another process, Beam decodes rows to a generated class.
         return unpack(element, LabelledImage) if self.are_packed else [LabelledImage(*element)]
 
-    def labels(self, element: Any) -> Iterator[tuple[Iterable[str], int]]:
-        return ((image_labels(image), 1) for image in self.images(element))
+    def items(self, element: Any) -> Iterator[_Item]:
+        return map(_item, self.images(element))
 
-    def draws(self, element: Any) -> Iterator[Draw]:
-        return map(self._draw, self.images(element))
-
-    def _draw(self, image: LabelledImage) -> Draw:
-        return self._lines.draw(image_labels(image), image.key, 1)
-
-    def placed(self, image: LabelledImage, cuts: Cuts) -> LabelledImage:
+    def placed(self, image: LabelledImage, cuts: Sequence[Cuts]) -> LabelledImage:
         """The image with its split."""
-        return image._replace(split=self._lines.split(self._draw(image), cuts))
+        return image._replace(split=self.split(_item(image), cuts))
+
+
+def _item(image: LabelledImage) -> _Item:
+    return _Item(image.key, dict.fromkeys(image_labels(image), 1))
 
 
 class _GroupLines(_Lines):
     """The lines of groups: the name of each, and the result of `AddLabels`."""
 
-    def labels(self, element: tuple[str, str]) -> Iterator[tuple[Iterable[str], int]]:
+    def items(self, element: tuple[str, str]) -> Iterator[_Item]:
         images, labels = json.loads(element[1])
-        yield labels, images
-
-    def draws(self, element: tuple[str, str]) -> Iterator[Draw]:
-        for labels, images in self.labels(element):
-            yield self._lines.draw(labels, element[0], images)
-
-    def split(self, group: tuple[str, str], cuts: Cuts) -> str:
-        """The split of a group."""
-        [draw] = self.draws(group)
-        return self._lines.split(draw, cuts)
+        yield _Item(element[0], labels, images)
 
 
-class _CountSetsFn(beam.DoFn):
-    """Counts the images with each set of several classes, in a bundle first."""
+class _CountGivenFn(beam.DoFn):
+    """Counts the images of each class that a round gives to each split, in a bundle first."""
 
     def __init__(self, lines: _Lines) -> None:
         self._lines = lines
 
     def start_bundle(self) -> None:
-        self._sets: Counter[str] = Counter()
+        self._counts: Counter[_Part] = Counter()
 
-    def process(self, element: Any, classes: Classes) -> Iterable[tuple[str, int]]:
-        for labels, images in self._lines.labels(element):
-            if line := classes.set_line(labels):
-                self._sets[line] += images
-        return () if len(self._sets) < _HELD else self._counted()
+    def process(self, element: Any, classes: Classes, cuts: Cuts) -> Iterable[tuple[_Part, int]]:
+        self._lines.prepare(classes)
+        for part, images in self._lines.given(element, cuts):
+            self._counts[part] += images
+        return () if len(self._counts) < _HELD else self._counted()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         return map(GlobalWindows.windowed_value, self._counted())
 
-    def _counted(self) -> Iterable[tuple[str, int]]:
-        sets = self._sets
+    def _counted(self) -> Iterable[tuple[_Part, int]]:
+        counts = self._counts
         self.start_bundle()
-        return sets.items()
-
-
-def _is_line(counted: tuple[str, int], classes: Classes, splits: Splits) -> bool:
-    return counted[1] >= least_of_set(splits, classes.images)
+        return counts.items()
 
 
 @dataclasses.dataclass(frozen=True)
-class FrequentSets:
-    """The images of each set of classes that is a line."""
+class GivenImages:
+    """The images of each class that a round gave to each split."""
 
-    sets: dict[str, int]
+    classes: dict[str, list[int]]
 
 
-class MergeSets(beam.CombineFn):
-    """Merges the sets of classes that are lines."""
+class MergeGiven(beam.CombineFn):
+    """Merges the images that a round gave to splits."""
 
-    def create_accumulator(self) -> dict[str, int]:
+    def create_accumulator(self) -> dict[_Part, int]:
         return {}
 
-    def add_input(self, accumulator: dict[str, int], counted: tuple[str, int]) -> dict[str, int]:
-        line, images = counted
-        accumulator[line] = images
+    def add_input(
+        self, accumulator: dict[_Part, int], counted: tuple[_Part, int]
+    ) -> dict[_Part, int]:
+        part, images = counted
+        accumulator[part] = images
         return accumulator
 
-    def merge_accumulators(self, accumulators: Iterable[dict[str, int]]) -> dict[str, int]:
-        return {line: images for each in accumulators for line, images in each.items()}
+    def merge_accumulators(self, accumulators: Iterable[dict[_Part, int]]) -> dict[_Part, int]:
+        return {part: images for each in accumulators for part, images in each.items()}
 
-    def extract_output(self, accumulator: dict[str, int]) -> FrequentSets:
-        return FrequentSets(accumulator)
+    def extract_output(self, accumulator: dict[_Part, int]) -> GivenImages:
+        classes: dict[str, list[int]] = {}
+        for (name, part), images in accumulator.items():
+            own = classes.setdefault(name, [])
+            own += [0] * (part + 1 - len(own))
+            own[part] = images
+        return GivenImages(classes)
 
 
-def _with_sets(classes: Classes, frequent: FrequentSets) -> Classes:
-    return dataclasses.replace(classes, sets=frequent.sets)
+def _after(classes: Classes, given: GivenImages) -> Classes:
+    return classes.after(given.classes)
 
 
 class _PlaceImageFn(beam.DoFn):
     def __init__(self, lines: _ImageLines) -> None:
         self._lines = lines
 
-    def process(self, element: Any, classes: Classes, cuts: Cuts) -> Iterator[LabelledImage]:
+    def process(self, element: Any, classes: Classes, *cuts: Cuts) -> Iterator[LabelledImage]:
         self._lines.prepare(classes)
         for image in self._lines.images(element):
             yield self._lines.placed(image, cuts)
@@ -261,29 +302,33 @@ class _PlaceImageFn(beam.DoFn):
 
 def _labels_of_group(image: LabelledImage) -> tuple[str, str]:
     image = LabelledImage(*image)
-    return image.group, json.dumps([1, sorted(image_labels(image))])
+    return image.group, json.dumps([1, dict.fromkeys(sorted(image_labels(image)), 1)])
 
 
 class AddLabels(beam.CombineFn):
-    """Adds up the images of a group and their labels: `[images, labels]` as JSON."""
+    """Adds up the images of a group and its images with each label: `[images, labels]` as JSON."""
 
-    def create_accumulator(self) -> tuple[int, frozenset[str]]:
-        return 0, frozenset()
+    def create_accumulator(self) -> tuple[int, Counter[str]]:
+        return 0, Counter()
 
     def add_input(
-        self, accumulator: tuple[int, frozenset[str]], image: str
-    ) -> tuple[int, frozenset[str]]:
+        self, accumulator: tuple[int, Counter[str]], image: str
+    ) -> tuple[int, Counter[str]]:
         images, labels = json.loads(image)
-        return accumulator[0] + images, accumulator[1].union(labels)
+        accumulator[1].update(labels)
+        return accumulator[0] + images, accumulator[1]
 
     def merge_accumulators(
-        self, accumulators: Iterable[tuple[int, frozenset[str]]]
-    ) -> tuple[int, frozenset[str]]:
-        parts = list(accumulators)
-        return sum(images for images, _ in parts), frozenset().union(*(each for _, each in parts))
+        self, accumulators: Iterable[tuple[int, Counter[str]]]
+    ) -> tuple[int, Counter[str]]:
+        merged, added = 0, Counter[str]()
+        for images, labels in accumulators:
+            merged += images
+            added.update(labels)
+        return merged, added
 
-    def extract_output(self, accumulator: tuple[int, frozenset[str]]) -> str:
-        return json.dumps([accumulator[0], sorted(accumulator[1])])
+    def extract_output(self, accumulator: tuple[int, Counter[str]]) -> str:
+        return json.dumps([accumulator[0], accumulator[1]], sort_keys=True)
 
 
 class _PlaceGroupFn(beam.DoFn):
@@ -291,10 +336,11 @@ class _PlaceGroupFn(beam.DoFn):
         self._lines = lines
 
     def process(
-        self, group: tuple[str, str], classes: Classes, cuts: Cuts
+        self, group: tuple[str, str], classes: Classes, *cuts: Cuts
     ) -> Iterator[tuple[str, tuple[str, LabelledImage]]]:
         self._lines.prepare(classes)
-        yield group[0], (self._lines.split(group, cuts), NO_LABELLED)
+        for item in self._lines.items(group):
+            yield item.key, (self._lines.split(item, cuts), NO_LABELLED)
 
 
 def _in_group(image: LabelledImage) -> tuple[str, tuple[str, LabelledImage]]:

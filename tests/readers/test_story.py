@@ -96,7 +96,7 @@ def test_the_story(written: Counter[tuple[int, int]]) -> None:
 
 
 def _check_shares(written: Counter[tuple[int, int]]) -> None:
-    """Each class has its share of each split, within one image for each of its sets of classes."""
+    """Each class has its share of each split, nearly: two classes are never alone."""
     total = Counter(category for _, category in written)
     assert sum(len(Records(FOLDER, split)) for split in SHARES) == PHOTOS
     for split, share in SHARES.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -13,7 +13,7 @@ import pytest
 
 from tests.transforms.beam import collect
 from transforms import find_cuts
-from transforms.core.balance.hash_cuts import Bins, CutBins, Cuts, Draw, Place, bin_count
+from transforms.core.balance.hash_cuts import Bins, CutBins, Cuts, Draw, Place, Ranks, bin_count
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.find_cuts import FindCuts, _CutFn
 
@@ -30,8 +30,8 @@ class Halves:
     def bins(self, line: str) -> int:
         return bin_count(self._images[line], 1)
 
-    def ranks(self, line: str, records: int) -> Sequence[int]:
-        return [records // 2]
+    def ranks(self, line: str, records: int) -> Ranks:
+        return Ranks([records << 63])
 
 
 def found(draws: list[Draw]) -> list[Any]:
@@ -54,7 +54,7 @@ def test_lines_are_halved(in_process: bool, held: int, monkeypatch: pytest.Monke
     last = [Draw("b", 2**64 - 1 - number, 1) for number in range(8)]
     [cuts] = found([*spread, *last, Draw("c", 7, 1)])
     # Half of one is none: all of it is after the cut.
-    assert cuts == Cuts({"a": (50 << 57,), "b": (2**64 - 4,), "c": (0,)})
+    assert cuts == Cuts({"a": (50 << 57,), "b": (2**64 - 4,), "c": (7,)})
 
 
 def test_nothing_to_divide() -> None:
@@ -73,12 +73,13 @@ class CountedPlaces(tuple[Place, ...]):
 
 def test_the_places_of_a_line_are_read_once_for_all_of_its_bins() -> None:
     """A split of 100,000 shards has as many places, in about as many bins."""
-    places = CountedPlaces(Place(number, 1) for number in range(50))
+    one = 2**64
+    places = CountedPlaces(Place(number, one) for number in range(50))
     known, fn = CutBins({"train": Bins(50, places)}), _CutFn()
     for number in range(50):
         hashes = [marshal.dumps({(number << 64) // 50 + each: 1 for each in (1, 2)})]
         [(line, found)] = fn.process((("train", number), hashes), known)
-        assert (line, marshal.loads(found)) == ("train", (number, 1, (number << 64) // 50 + 2))
+        assert (line, marshal.loads(found)) == ("train", (number, one, (number << 64) // 50 + 2))
     assert places.read == 1
     # The next bundle may have other side inputs.
     other = CutBins({"train": Bins(50, (Place(0, 0),))})

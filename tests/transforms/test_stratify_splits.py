@@ -10,6 +10,7 @@ import pytest
 
 from tests.transforms.beam import collect
 from transforms import find_cuts, pack_names, stratify_splits
+from transforms.core.planning.row_cells import labels_cells
 from transforms.core.planning.splits import Splits
 from transforms.core.records import LabelledImage
 from transforms.stratify_splits import Stratification
@@ -32,8 +33,13 @@ IMAGES = [
 ]
 
 
-def stratified(images: list[LabelledImage], *, by_group: bool) -> dict[str, LabelledImage]:
-    how = Stratification(Splits(SHARES), seed=1, by_group=by_group)
+def stratified(
+    images: list[LabelledImage],
+    *,
+    by_group: bool,
+    many_labels: bool = False,
+) -> dict[str, LabelledImage]:
+    how = Stratification(Splits(SHARES), 1, by_group, many_labels)
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | beam.Create(images).with_output_types(LabelledImage)
@@ -73,6 +79,28 @@ def test_groups_stay_whole_on_every_runner(monkeypatch: pytest.MonkeyPatch) -> N
     assert cats["train"] in (9, 10)
     elsewhere(monkeypatch)
     assert stratified(IMAGES[::-1], by_group=True) == found
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_images_with_one_class_make_up_for_the_others_on_every_runner(
+    by_group: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of twelve dogs and twelve foxes, nine or ten are in train, and a cat is with each."""
+    monkeypatch.setattr(pack_names, "BATCH_NAMES", 7)
+    images = [
+        IMAGES[at]._replace(
+            label="" if at < 24 else "cat",
+            cells=labels_cells(["cat", "dog" if at % 2 else "fox"]) if at < 24 else "",
+            group=f"who {at}",
+        )
+        for at in range(60)
+    ]
+    found = stratified(images, by_group=by_group, many_labels=True)
+    train = [image for image in found.values() if image.split == "train"]
+    assert len(train) == 48
+    assert 18 <= sum(bool(image.cells) for image in train) <= 20
+    elsewhere(monkeypatch)
+    assert stratified(images[::-1], by_group=by_group, many_labels=True) == found
 
 
 def _has_cat(group: str) -> bool:

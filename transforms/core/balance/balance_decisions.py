@@ -35,9 +35,9 @@ def stratified_decisions(
     splits = len(options["splits"])
     value = f"{len(sizes)} class{'' if len(sizes) == 1 else 'es'}"
     # Images with several labels count as images with an empty label, too, like those without any.
-    may_have_sets = len(sizes) > 1 and totals.labels[""] > 0
-    has_sets = may_have_sets or sizes.total() > totals.images.total()
-    found = [Decision("stratified", value, _bound(options, splits, has_sets), "--stratify")]
+    may_have_several = len(sizes) > 1 and totals.labels[""] > 0
+    has_several = may_have_several or sizes.total() > totals.images.total()
+    found = [Decision("stratified", value, _bound(options, splits, has_several), "--stratify")]
     small = sorted((name for name, images in sizes.items() if images < splits), key=class_order)
     if small:
         shown = ", ".join(f"{name[:40]!r}" for name in small[:_MAX_SHOWN])
@@ -49,11 +49,11 @@ def stratified_decisions(
     return found
 
 
-def _bound(options: Mapping[str, Any], splits: int, has_sets: bool) -> str:
+def _bound(options: Mapping[str, Any], splits: int, has_several: bool) -> str:
     """How near each class is to its shares, and what a further image moves."""
     if options.get("group_by"):
         return "by the classes of each group; groups stay whole"
-    if has_sets:
-        return "by sets of classes; an image with a rare set counts for its rarest class"
+    if has_several:
+        return "by the rarest class of each image; those with one class make up for the others"
     others = "1 other" if splits == 2 else f"{splits - 1} others"
     return f"each within one image of its shares; a further image moves at most {others}"

@@ -1,20 +1,22 @@
 """Stratified splits: each class gets its share of each split, within one image.
 
-A class is a line of images in the order of their split hashes, and the splits are parts of it. So
-is a set of classes that many images have. An image with a rarer set counts for its rarest class, as
-in iterative stratification (Sechidis et al., 2011), which also begins with the rarest. A group has
-the classes of all of its images. Where shares are no whole numbers, a hash of the line decides
-which way they are rounded, so that small classes together have the right shares, too.
+A class is a line of images in the order of their split hashes, and the splits are parts of it. An
+image with several classes is in the line of its rarest class. As in iterative stratification
+(Sechidis et al., 2011), what it gives to its other classes is made up for by those that come later:
+images with most classes are divided first, in `ROUNDS` rounds, and those with one class last. A
+group has the classes of all of its images. Where a split would end within an image, or a group, a
+hash of the class decides which way it is rounded, so that small classes together have the right
+shares, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise, zip_longest
 
-from transforms.core.balance.hash_cuts import Cuts, Draw, bin_count
+from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_rules import LabelRules
@@ -29,31 +31,11 @@ MAX_CLASSES = 200_000
 MAX_ENDS = 1_000_000
 """Ends of splits of all classes, but for the last split: one worker merges them, 800 bytes each."""
 
-# The same for sets of classes.
-_MAX_SETS = 100_000
-
-# Precedes the names of the classes of a set: no class begins so.
-_SET = "\0set\0"
+ROUNDS = 4
+"""Images or groups with this many classes or more are divided first, those with one last."""
 
 # Precedes the name of a class where its hash must not be that of a key.
 _CLASS = "\0class\0"
-
-
-def split_ranks(splits: Splits, records: int, offset: int) -> list[int]:
-    """The images of a class before the end of each split but the last.
-
-    Each split gets the share of the images that it asks for, rounded up or down.
-
-    Args:
-        splits: the splits with their ranges.
-        records: images of the class.
-        offset: 0 rounds every sum of shares down, and 2**64-1 up.
-
-    >>> halves = Splits([("train", 0.5), ("test", 0.5)])
-    >>> split_ranks(halves, 5, 0), split_ranks(halves, 5, 2**63), split_ranks(halves, 4, 2**63)
-    ([2], [3], [2])
-    """
-    return [(split.upper * records + offset) >> 64 for split in splits.bounds[:-1]]
 
 
 def image_labels(image: LabelledImage) -> set[str]:
@@ -69,20 +51,18 @@ class Classes:
     """The classes of all images, which lines are made of.
 
     Attributes:
-        images: how many there are.
         names: the class of each label.
         sizes: images of each class.
-        sets: images of each set of classes that is a line of its own, by the name of the line.
+        given: images of each class that the rounds before gave to each split.
     """
 
-    images: int
     names: Mapping[str, str]
     sizes: Mapping[str, int]
-    sets: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    given: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, totals: PlanTotals, rules: LabelRules, splits: Splits) -> Classes:
-        """The classes of the images with these totals, without sets.
+        """The classes of the images with these totals, before the first round.
 
         Raises:
             LabelsError: there are too many.
@@ -97,37 +77,23 @@ class Classes:
                 f"--stratify label: {len(sizes)} classes are more than {most}, since each worker "
                 f"keeps where their {len(splits.names)} splits begin; leave out --stratify"
             )
-        return cls(totals.images.total(), names, sizes)
+        return cls(names, sizes)
 
-    def set_line(self, labels: Iterable[str]) -> str:
-        """The name of the line of images with these labels, if there are several; else empty."""
-        names = {self.names[label] for label in labels}
-        return _SET + json.dumps(sorted(names)) if len(names) > 1 else ""
+    def of_labels(self, labels: Iterable[str]) -> set[str]:
+        """The classes of these labels."""
+        return {self.names[label] for label in labels}
 
-    def line(self, labels: Iterable[str]) -> str:
-        """The line of an image with these labels."""
-        several = self.set_line(labels)
-        if several and several in self.sets:
-            return several
-        names = {self.names[label] for label in labels}
-        return min(names, key=lambda name: (self.sizes[name], name), default="")
+    def line(self, classes: Iterable[str]) -> str:
+        """The line of an image with these classes: the rarest one."""
+        return min(classes, key=lambda name: (self.sizes[name], name), default="")
 
-    def size(self, line: str) -> int:
-        """About how many images a line has; at least as many."""
-        return self.sets.get(line) or self.sizes.get(line, 0)
-
-
-def least_of_set(splits: Splits, images: int) -> int:
-    """The images that a set of classes needs to be a line: two for the smallest split.
-
-    >>> tenths = Splits([("train", 0.9), ("test", 0.1)])
-    >>> least_of_set(tenths, 1000), least_of_set(tenths, 100_000_000)
-    (20, 1000)
-    """
-    starts = (0, *(split.upper for split in splits.bounds))
-    smallest = min(split.upper - start for split, start in zip(splits.bounds, starts, strict=False))
-    most = min(_MAX_SETS, _most_lines(splits))
-    return max(2 * HASH_SPACE // max(1, smallest), -(-images // most))
+    def after(self, given: Mapping[str, Sequence[int]]) -> Classes:
+        """The classes after a round that gave these images to the splits."""
+        added = {
+            name: [sum(each) for each in zip_longest(self.given.get(name, ()), own, fillvalue=0)]
+            for name, own in given.items()
+        }
+        return dataclasses.replace(self, given={**self.given, **added})
 
 
 def _most_lines(splits: Splits) -> int:
@@ -140,19 +106,25 @@ class ClassLines:
     `prepare` is called first, with the classes of all images.
     """
 
-    def __init__(self, splits: Splits, *, seed: int) -> None:
+    def __init__(self, splits: Splits, *, seed: int, rounds: int = 1) -> None:
         """Sets the rules.
 
         Args:
             splits: the splits with their shares.
             seed: of the hashes.
+            rounds: how many there are: one, if no image has several classes.
         """
         self._splits = splits
         self._seed = seed
+        self.rounds = rounds
 
     def prepare(self, classes: Classes) -> None:
         """Takes the classes of all images."""
         self._classes = classes
+
+    def round(self, labels: Iterable[str]) -> int:
+        """The round, from 0, in which an image or a group with these labels gets its split."""
+        return max(0, self.rounds - max(1, len(self._classes.of_labels(labels))))
 
     def draw(self, labels: Iterable[str], key: str, records: int) -> Draw:
         """The draw of an image, or of a group.
@@ -162,16 +134,43 @@ class ClassLines:
             key: of the image, or the name of the group: its hash decides.
             records: how many images there are.
         """
-        return Draw(self._classes.line(labels), key_hashes(key, seed=self._seed)[0], records)
+        line = self._classes.line(self._classes.of_labels(labels))
+        return Draw(line, key_hashes(key, seed=self._seed)[0], records)
 
     def bins(self, line: str) -> int:
         """The bins of a line."""
-        return bin_count(self._classes.size(line), len(self._splits.names) - 1)
+        return bin_count(self._classes.sizes.get(line, 0), len(self._splits.names) - 1)
 
-    def ranks(self, line: str, records: int) -> Sequence[int]:
-        """The images of a line before the end of each split but the last."""
-        offset, _ = key_hashes(f"{_CLASS}{line}", seed=self._seed)
-        return split_ranks(self._splits, records, offset)
+    def ranks(self, line: str, records: int) -> Ranks:
+        """The images of a line before the end of each split but the last.
+
+        Each split gets a part of them in proportion to what its share of the class lacks.
+        """
+        rounding, _ = key_hashes(f"{_CLASS}{line}", seed=self._seed)
+        size, given = self._classes.sizes.get(line, 0), self._classes.given.get(line, ())
+        uppers = [0, *(split.upper for split in self._splits.bounds)]
+        shares = (end - start for start, end in pairwise(uppers))
+        lacks = zip_longest(shares, given, fillvalue=0)
+        ends = [*accumulate(max(0, share * size - has * HASH_SPACE) for share, has in lacks)]
+        whole = records * HASH_SPACE
+        return Ranks([end * whole // ends[-1] for end in ends[:-1]], rounding)
+
+    def given(
+        self, labels: Mapping[str, int], draw: Draw, cuts: Cuts
+    ) -> Iterator[tuple[tuple[str, int], int]]:
+        """The images of each class that an image or a group gives to a split, by its number.
+
+        Args:
+            labels: how many of its images have each label.
+            draw: its draw.
+            cuts: of its round.
+        """
+        part = cuts.part(draw.line, draw.hash)
+        images: Counter[str] = Counter()
+        for label, number in labels.items():
+            images[self._classes.names[label]] += number
+        # Two spellings of an integer are one class.
+        return (((name, part), min(number, draw.records)) for name, number in images.items())
 
     def split(self, draw: Draw, cuts: Cuts) -> str:
         """The split of an image, or of a group."""

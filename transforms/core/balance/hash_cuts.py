@@ -5,8 +5,10 @@ counts say which bins hold a cut, and only the hashes in these bins are compared
 exact and the same for any order of the records.
 
 Records are divided line by line: a line is all records of a class, or of a split. Several records
-may share a hash, such as those of a group: they stay together, and the cut is as near to its rank
-as they allow.
+may share a hash, such as those of a group: they stay together. If a cut would divide them, they are
+before it if a large enough part of them is, by a number of the line: for many lines together, the
+parts are then right, also if each line is a single group. Always taking the nearer end would give
+each of these lines to the largest part.
 """
 
 from __future__ import annotations
@@ -38,12 +40,25 @@ class Draw(NamedTuple):
     records: int
 
 
+class Ranks(NamedTuple):
+    """Where a line is divided.
+
+    Attributes:
+        before: the records before each cut, in 2**64ths of a record, ascending.
+        rounding: in 0..2**64-1. Records that share a hash, and that a cut would divide, are before
+            it if this and their part before it, in 2**64ths, add up to 2**64. So 0 rounds down.
+    """
+
+    before: Sequence[int]
+    rounding: int = 0
+
+
 class Place(NamedTuple):
     """The place of a cut.
 
     Attributes:
         bin: the bin that holds it; -1 if it is before all hashes.
-        rank: the records of the bin that are before it.
+        rank: the records of the bin that are before it, in 2**64ths.
     """
 
     bin: int
@@ -60,10 +75,12 @@ class Bins(NamedTuple):
     Attributes:
         bins: of the line.
         places: of the cuts, in order.
+        rounding: see `Ranks`.
     """
 
     bins: int
     places: tuple[Place, ...]
+    rounding: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,52 +136,52 @@ def bin_end(number: int, count: int) -> int:
     return -(-(number + 1) * HASH_SPACE // count)
 
 
-def find_bins(counts: Mapping[int, int], ranks: Sequence[int], count: int) -> Bins:
+def find_bins(counts: Mapping[int, int], ranks: Ranks, count: int) -> Bins:
     """The bins with cuts.
 
     Args:
         counts: records in each bin that has some.
-        ranks: records before each cut, ascending.
-        bins: of the line.
+        ranks: where the line is divided.
+        count: bins of the line.
     """
     numbers = sorted(counts)
     ends = list(accumulate(counts[number] for number in numbers))
     places = []
-    for rank in ranks:
-        at = bisect_right(ends, rank)
+    for rank in ranks.before:
+        at = bisect_right(ends, rank // HASH_SPACE)
         if rank <= 0:
             places.append(NOWHERE)
         elif at == len(ends):
             # After all hashes: at the end of the last bin.
-            places.append(Place(numbers[-1], counts[numbers[-1]]) if numbers else NOWHERE)
+            last = numbers[-1] if numbers else -1
+            places.append(Place(last, counts.get(last, 0) * HASH_SPACE))
         else:
             number = numbers[at]
-            places.append(Place(number, rank - ends[at] + counts[number]))
-    return Bins(count, tuple(places))
+            places.append(Place(number, rank - (ends[at] - counts[number]) * HASH_SPACE))
+    return Bins(count, tuple(places), ranks.rounding)
 
 
-def find_cut(hashes: Mapping[int, int], rank: int, end: int) -> int:
+def find_cut(hashes: Mapping[int, int], rank: int, rounding: int, end: int) -> int:
     """The first hash after a cut.
 
     Args:
         hashes: records of each hash in the bin of the cut.
-        rank: the records of the bin that should be before it.
+        rank: the records of the bin that should be before it, in 2**64ths.
+        rounding: see `Ranks`.
         end: the first hash after the bin.
 
-    Returns:
-        the hash with the number of records before it that is nearest to the rank; the smaller
-        number of two.
-
-    >>> find_cut({3: 1, 5: 4, 9: 1}, 1, 10), find_cut({3: 1, 5: 4, 9: 1}, 4, 10)
+    >>> half, hashes = 2**63, {3: 1, 5: 4, 9: 1}
+    >>> find_cut(hashes, 2 * half, 0, 10), find_cut(hashes, 3 * half, 0, 10)
+    (5, 5)
+    >>> find_cut(hashes, 5 * half, half, 10), find_cut(hashes, 6 * half, half, 10)
     (5, 9)
     """
-    before, best, nearest = 0, 0, -1
-    for hash_ in (*sorted(hashes), end):
-        distance = abs(before - rank)
-        if nearest < 0 or distance < nearest:
-            best, nearest = hash_, distance
-        before += hashes.get(hash_, 0)
-    return best
+    for hash_, records in sorted(hashes.items()):
+        size = records * HASH_SPACE
+        if rank + rounding * records < size:
+            return hash_
+        rank -= size
+    return end
 
 
 def complete(bins: CutBins, found: Mapping[tuple[str, Place], int]) -> Cuts:
@@ -172,6 +189,6 @@ def complete(bins: CutBins, found: Mapping[tuple[str, Place], int]) -> Cuts:
     return Cuts(
         {
             line: tuple(0 if place == NOWHERE else found[line, place] for place in places)
-            for line, (_, places) in bins.lines.items()
+            for line, (_, places, _) in bins.lines.items()
         }
     )

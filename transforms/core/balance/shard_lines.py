@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from transforms.core.balance.hash_cuts import Cuts, Draw, bin_count
+from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.planning.shards import ShardPlan
+from transforms.core.planning.splits import HASH_SPACE
 
 # The order is a signed number.
 _LOWEST = 2**63
@@ -52,9 +51,9 @@ class ShardLines:
         """The bins of a split."""
         return bin_count(self._records[line], self._shards[line] - 1)
 
-    def ranks(self, line: str, records: int) -> Sequence[int]:
+    def ranks(self, line: str, records: int) -> Ranks:
         """The records of a split before each shard but the first."""
-        return shard_ranks(records, self._shards[line])
+        return Ranks([rank * HASH_SPACE for rank in shard_ranks(records, self._shards[line])])
 
 
 def shard_starts(cuts: Cuts) -> dict[str, tuple[int, ...]]:

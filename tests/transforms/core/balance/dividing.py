@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from transforms.core.balance.hash_cuts import (
     NOWHERE,
     CutBins,
     Cuts,
     Draw,
+    Ranks,
     bin_end,
     bin_of,
     complete,
@@ -20,7 +21,7 @@ from transforms.core.balance.hash_cuts import (
 
 def divide(
     draws: Iterable[Draw],
-    ranks: Callable[[str, int], Sequence[int]],
+    ranks: Callable[[str, int], Ranks],
     bins: Callable[[str], int],
 ) -> Cuts:
     """The cuts of all lines, from the ranks of a line with so many records and its bins."""
@@ -37,5 +38,6 @@ def divide(
             for draw in own:
                 if bin_of(draw.hash, count) == place.bin:
                     hashes[draw.hash] += draw.records
-            found[line, place] = find_cut(hashes, place.rank, bin_end(place.bin, count))
+            end, rounding = bin_end(place.bin, count), lines[line].rounding
+            found[line, place] = find_cut(hashes, place.rank, rounding, end)
     return complete(CutBins(lines), found)

@@ -30,8 +30,8 @@ def test_how_near_classes_are_and_what_moves() -> None:
 
 def test_several_labels_and_small_classes() -> None:
     [several, small] = said({"": 5, "cat": 5, "dog": 2, "ant": 1, "fox": 2, "owl": 1}, 5)
-    by_sets = "by sets of classes; an image with a rare set counts for its rarest class"
-    assert several == ("stratified", "5 classes", by_sets)
+    by_rarest = "by the rarest class of each image; those with one class make up for the others"
+    assert several == ("stratified", "5 classes", by_rarest)
     shown = "'ant', 'dog', 'fox' and 1 more: fewer images than the 3 splits, so some have none"
     assert small == ("small classes", "4 classes", shown)
 
@@ -39,9 +39,9 @@ def test_several_labels_and_small_classes() -> None:
 def test_images_without_labels_do_not_hide_those_with_several() -> None:
     """Of eight images, three have both labels: fewer labels than images."""
     [found] = said({"": 8, "cat": 3, "dog": 3}, 8)
-    by_sets = "by sets of classes; an image with a rare set counts for its rarest class"
-    assert found == ("stratified", "2 classes", by_sets)
-    # With one class, there are no sets.
+    by_rarest = "by the rarest class of each image; those with one class make up for the others"
+    assert found == ("stratified", "2 classes", by_rarest)
+    # With one class, no image has several.
     [found] = said({"": 8, "cat": 3}, 8)
     bound = "each within one image of its shares; a further image moves at most 2 others"
     assert found == ("stratified", "1 class", bound)

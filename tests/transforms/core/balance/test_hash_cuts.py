@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.core.balance.dividing import divide
-from transforms.core.balance.hash_cuts import Cuts, Draw, bin_count, bin_end, bin_of
+from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count, bin_end, bin_of
 
 HASHES = st.integers(0, 2**64 - 1)
 # Hashes that are close to each other, and to both ends.
@@ -28,7 +29,8 @@ def parts(draws: list[Draw], cuts: Cuts) -> Counter[int]:
 def test_hashes_are_cut_at_their_ranks(data: st.DataObject, hashes: set[int], bins: int) -> None:
     ranks = sorted(data.draw(st.lists(st.integers(0, len(hashes)), max_size=5)))
     draws = data.draw(st.permutations([Draw("a", hash_, 1) for hash_ in hashes]))
-    cuts = divide(draws, lambda *_: ranks, lambda _: bins)
+    whole = Ranks([rank << 64 for rank in ranks], data.draw(HASHES))
+    cuts = divide(draws, lambda *_: whole, lambda _: bins)
     counted = parts(draws, cuts)
     ends = [*ranks, len(hashes)]
     sizes = [end - start for start, end in zip([0, *ranks], ends, strict=True)]
@@ -40,31 +42,43 @@ def test_hashes_are_cut_at_their_ranks(data: st.DataObject, hashes: set[int], bi
 
 @given(
     st.dictionaries(CLOSE, st.integers(1, 9), min_size=1, max_size=20),
-    st.integers(0, 200),
+    st.lists(st.floats(0, 1), min_size=1, max_size=4),
+    HASHES,
     BINS,
     BINS,
 )
-def test_records_of_one_hash_stay_together_as_near_to_the_rank_as_they_allow(
-    records: dict[int, int], rank: int, bins: int, others: int
+def test_parts_differ_by_less_than_the_largest_group_of_one_hash(
+    records: dict[int, int], shares: list[float], rounding: int, bins: int, others: int
 ) -> None:
     draws = [Draw("a", hash_, count) for hash_, count in records.items()]
-    rank = min(rank, sum(records.values()))
+    total, most = sum(records.values()), max(records.values())
+    ranks = Ranks([int(share * total * 2**64) for share in sorted(shares)], rounding)
 
-    def divided(count: int) -> list[int]:
-        return parts(draws, divide(draws, lambda *_: [rank], lambda _: count))
+    def divided(count: int) -> Counter[int]:
+        return parts(draws, divide(draws, lambda *_: ranks, lambda _: count))
 
-    found = [divided(count) for count in (bins, others)]
-    assert found[0] == found[1]
-    assert abs(found[0][0] - rank) <= max(records.values()) / 2
-    sums = [0]
-    for _, count in sorted(records.items()):
-        sums.append(sums[-1] + count)
-    assert abs(found[0][0] - rank) == min(abs(each - rank) for each in sums)
+    found = divided(bins)
+    assert found == divided(others)
+    ends = [0, *ranks.before, total << 64]
+    for part in range(len(ends) - 1):
+        exact = Fraction(ends[part + 1] - ends[part], 2**64)
+        assert abs(found[part] - exact) < most
+
+
+@given(st.integers(1, 9), st.integers(0, 2**64 - 1), HASHES)
+def test_a_single_group_is_before_a_cut_as_often_as_its_part_is(
+    records: int, part: int, rounding: int
+) -> None:
+    """So it is for a share of 0.8 with 0.8 of all numbers for rounding."""
+    draw = Draw("a", 7, records)
+    cuts = divide([draw], lambda *_: Ranks([part * records], rounding), lambda _: 3)
+    assert (cuts.part("a", 7) == 0) == (part + rounding >= 2**64)
 
 
 def test_lines_are_divided_apart() -> None:
     draws = [Draw(line, hash_, 1) for line in "ab" for hash_ in range(10)]
-    cuts = divide(draws, lambda line, count: [count // 2 if line == "a" else 1], lambda _: 7)
+    ranks = {"a": Ranks([5 << 64]), "b": Ranks([1 << 64])}
+    cuts = divide(draws, lambda line, _: ranks[line], lambda _: 7)
     assert cuts == Cuts({"a": (5,), "b": (1,)})
 
 
