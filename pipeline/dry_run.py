@@ -195,7 +195,9 @@ class _SumUpFn(beam.DoFn):
         vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
         decided = [
             *label_decisions(vocabulary, totals.labels, totals.cells, rules),
-            *stratified_decisions(self._config.options, totals, vocabulary),
+            *stratified_decisions(
+                self._config.options, totals, vocabulary, gathered.written.labels
+            ),
         ]
         planned = self._config.shard_plan.files(totals.bytes, totals.images)
         is_per_image = self._config.files == "per_image"

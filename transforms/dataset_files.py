@@ -57,7 +57,7 @@ class DatasetFiles:
         vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
         decided = [
             *label_decisions(vocabulary, totals.labels, totals.cells, self.rules),
-            *stratified_decisions(options, totals, vocabulary),
+            *stratified_decisions(options, totals, vocabulary, gathered.written.labels),
         ]
         is_per_image = options.get("files") == "per_image"
         names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -148,9 +149,34 @@ def test_stratified_splits_have_the_shares_of_each_class(photos: Path, tmp_path:
     assert rows == [[name, str(split["records"])] for name, split in splits.items()]
     bound = "each within one image of its shares; a further image moves at most 2 others"
     assert f"stratified     3 classes            {bound} [--stratify]" in block(planned)
+    assert "more than one image" not in planned.out + json.dumps(dataset.manifest["decided"])
     assert "up to date" in convert(output=dataset.folder, **flags).out
     other = convert(output=dataset.folder, **{**flags, "stratify": None})
     assert (other.code, "--stratify is not given, was label" in other.error()) == (2, True)
+
+
+def test_classes_that_are_off_their_shares_are_reported(photos: Path, tmp_path: Path) -> None:
+    """All cats are one group, and so are all foxes: each is in one split."""
+    rows = ["id,label,who"]
+    for path in sorted(photos.glob("*/*.jpg")):
+        kind = path.parent.name
+        rows.append(f"{path.stem},{kind},{path.stem if kind == 'dog' else kind}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    flags: dict[str, Any] = {
+        "images": f"{photos}/*/*.jpg",
+        "labels": tmp_path / "labels.csv",
+        "group_by": "who",
+        "splits": "train=0.5,test=0.5",
+        "stratify": "label",
+    }
+    dataset = make_dataset(tmp_path / "out", **flags)
+    [shares] = [each for each in dataset.manifest["decided"] if each["what"] == "class shares"]
+    assert (shares["value"], shares["flag"]) == ("2 of 3 classes", "--stratify")
+    off = "are off their share by more than one image, the furthest 'cat' by 3 (train)"
+    assert shares["because"] == off
+    line = f"class shares   2 of 3 classes       {off} [--stratify]"
+    again = convert(output=dataset.folder, **flags)
+    assert line in block(again) and line in block(plan(output=tmp_path / "planned", **flags))
 
 
 def test_shards_with_equal_numbers_of_records(photos: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What stratified splits hold, and how stable they are, for the block "Decided"."""
+"""What stratified splits hold, how stable and how exact they are, for the block "Decided"."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from transforms.core.balance.class_shares import class_shares
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.decisions import Decision
 from transforms.core.labels.label_kinds import class_order
 from transforms.core.labels.vocabulary import Vocabulary
+from transforms.core.planning.splits import Splits
 
 # Classes that a line names.
 _MAX_SHOWN = 3
 
 
 def stratified_decisions(
-    options: Mapping[str, Any], totals: PlanTotals, vocabulary: Vocabulary
+    options: Mapping[str, Any],
+    totals: PlanTotals,
+    vocabulary: Vocabulary,
+    counts: Mapping[str, Mapping[str, int]],
 ) -> list[Decision]:
     """The lines about stratified splits; none if a hash alone decides the split.
 
@@ -24,6 +29,7 @@ def stratified_decisions(
         options: those of the dataset, by flag name.
         totals: of the plan.
         vocabulary: its classes.
+        counts: records of each class, by split.
     """
     if not options.get("stratify"):
         return []
@@ -46,7 +52,24 @@ def stratified_decisions(
         value = f"{len(small)} class{'' if len(small) == 1 else 'es'}"
         because = f"{shown}: fewer images than the {splits} splits, so some have none"
         found.append(Decision("small classes", value, because, "--stratify"))
-    return found
+    return [*found, *_off(options, counts)]
+
+
+def _off(options: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[Decision]:
+    """How far classes are from their shares, if it is more than one image."""
+    shares = class_shares(counts, Splits([*options["splits"].items()]))
+    if not shares.off:
+        return []
+    value = f"{shares.off} of {shares.classes} class{'' if shares.classes == 1 else 'es'}"
+    # "more than one image, by 1" would contradict itself.
+    by = f"{max(1.1, shares.images):,.1f}".removesuffix(".0")
+    furthest = f"{shares.furthest[:40]!r} by {by} ({shares.split})"
+    because = (
+        f"is off its share by more than one image: {furthest}"
+        if shares.off == 1
+        else f"are off their share by more than one image, the furthest {furthest}"
+    )
+    return [Decision("class shares", value, because, "--stratify")]
 
 
 def _bound(options: Mapping[str, Any], splits: int, has_several: bool) -> str:
