@@ -95,6 +95,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "gzip": {"compression": "gzip"},
     "per_image": {"files": "per_image", "num_shards": None},
     "no hashes": {"dedupe": "off"},
+    # In processes of their own, where nothing counts what is opened.
+    "workers": {"workers": 2, "seed": 7},
 }
 
 
@@ -175,6 +177,20 @@ def test_masks_are_added_to_reused_images(inputs: Path, tmp_path: Path, opened: 
     assert (ran.code, sorted(opened)) == (0, MASKS), ran.err
     assert f"reused   {COUNT} images" in ran.out
     check_same(base, tmp_path, **flags_of(inputs))
+
+
+@pytest.mark.slow
+def test_rows_may_list_the_images(inputs: Path, tmp_path: Path, opened: list[str]) -> None:
+    paths = [path.relative_to(inputs) for path in sorted(inputs.glob("photos/*/*"))]
+    rows = "".join(f"{path},{path.parent.name}\n" for path in paths)
+    (inputs / "list.csv").write_text(f"image_uri,label\n{rows}")
+    flags = flags_of(inputs, images=None, label_from=None, labels=inputs / "list.csv")
+    base = make_dataset(tmp_path / "base", **flags).folder
+    draw_mask(inputs / "masks" / "1.png", seed=91)
+    opened.clear()
+    ran = convert(output=tmp_path / "out", reuse=base, **flags)
+    assert (ran.code, opened) == (0, ["1.png"]), ran.err
+    assert f"reused   {COUNT} images" in check_same(base, tmp_path, **flags).out
 
 
 def turned(path: Path) -> None:
