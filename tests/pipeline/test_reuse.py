@@ -237,8 +237,8 @@ def test_a_damaged_base_gives_the_same_bytes(
             shard.unlink()
         case "flipped index":
             path = sorted(index.iterdir())[0]
-            whole = path.read_bytes()
-            path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+            content = path.read_bytes()
+            path.write_bytes(content[:60] + bytes([content[60] ^ 1]) + content[61:])
         case "other bytes":
             # Sound records of the same lengths: only the hash tells.
             record = next(
