@@ -121,10 +121,18 @@ def reused(inputs: Path, output: Path, base: Path) -> Ran:
     return convert(images=images, label_from="none", seed=1, reuse=base, output=output)
 
 
-def masked(inputs: Path, output: Path) -> Ran:
+def masked(inputs: Path, output: Path, **more: Any) -> Ran:
     """Photos with masks; one has none, and a mask has no photo."""
-    more = {"masks": inputs / "masks" / "*" / "*.png", "max_rejected": "100%"}
+    more = {"masks": inputs / "masks" / "*" / "*.png", "max_rejected": "100%", **more}
     return convert(images=inputs / "photos" / "photo-0000?.*", dedupe="drop", output=output, **more)
+
+
+def masked_again(inputs: Path, output: Path) -> Ran:
+    """The same from their records."""
+    base = output / "base"
+    with several_machines():
+        made = masked(inputs, base)
+        return made if made.code else masked(inputs, output / "again", reuse=base, seed=1)
 
 
 def balanced(inputs: Path, output: Path) -> Ran:
@@ -214,6 +222,7 @@ RUNS = [
     found,
     masked,
     masked_elsewhere,
+    masked_again,
     balanced,
     balanced_elsewhere,
 ]
