@@ -70,7 +70,8 @@ class LabelInputs(NamedTuple):
             read = "boxes, categories and segmentations"
         if left_out:
             counts = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
-            decided.append(Decision("no features", counts, f"{read} are read"))
+            flag = "--layout" if SEGMENTATIONS in left_out else ""
+            decided.append(Decision("no features", counts, f"{read} are read", flag))
         if self.first.format == YOLO:
             because = "YOLO writes no file for such images"
             decided.append(Decision("no label file", "no objects", because))

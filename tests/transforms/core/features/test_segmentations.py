@@ -165,6 +165,27 @@ def test_bad_segmentations(value: Any, says: str) -> None:
     assert says in caught.value.detail and len(caught.value.detail) < 120
 
 
+_NUMBERS = (
+    st.integers(-40, 40) | st.floats() | st.none() | st.booleans() | st.text("0a9Po~", max_size=9)
+)
+_COUNTS = st.lists(st.integers(-1, 2 * ALL), max_size=6) | st.text("0123456789OPo4", max_size=12)
+_ANY = (
+    st.lists(st.lists(_NUMBERS, max_size=9) | _NUMBERS, max_size=4)
+    | st.lists(st.lists(st.floats(-WIDTH, 2 * WIDTH), min_size=6, max_size=8), max_size=3)
+    | st.fixed_dictionaries({"size": st.just(SIZE) | _NUMBERS, "counts": _COUNTS | _NUMBERS})
+)
+
+
+@given(_ANY)
+def test_any_segmentation_is_a_mask_or_a_reason(value: Any) -> None:
+    try:
+        mask = drawn(value)
+    except RejectedImageError as error:
+        assert error.reason.value in ("bad_cell", "mask_size") and error.detail.isprintable()
+    else:
+        assert mask.shape == (HEIGHT, WIDTH) and set(mask.flat) <= {0, 1}
+
+
 @pytest.mark.parametrize("size", [[HEIGHT, WIDTH + 1], [WIDTH, HEIGHT], [100_000, 100_000], "x"])
 def test_run_lengths_of_another_size(size: Any) -> None:
     with pytest.raises(RejectedImageError) as caught:
