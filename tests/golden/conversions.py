@@ -95,6 +95,7 @@ CONVERSIONS = {
     "splits of folders": Conversion({"split_from": "directory"}, "no labels"),
     "places": Conversion({**_PHOTOS, "labels": "places.csv", "splits": "train=0.5,test=0.5"}),
     "groups": Conversion({"group_by": "who"}, "places"),
+    "stratify groups": Conversion({"stratify": "label"}, "groups"),
     "splits of rows": Conversion({**_PHOTOS, "labels": "places.csv", "split_column": "set"}),
     "other splits of rows": Conversion({"split_column": "fold"}, "splits of rows"),
     "shards": Conversion({"num_shards": 3}, "folders"),
@@ -126,6 +127,9 @@ CONVERSIONS = {
     "objects": Conversion({"layout": "objects.yaml"}, "detection"),
     "yaml": Conversion({**_PHOTOS, **_ALL, "labels": "many.csv", "layout": "many.yaml"}),
     "several labels": Conversion({"label_separator": "|"}, "yaml"),
+    "stratify several labels": Conversion(
+        {"splits": "train=0.5,test=0.5", "stratify": "label"}, "several labels"
+    ),
     "pixels": Conversion(
         {
             **_PHOTOS,
