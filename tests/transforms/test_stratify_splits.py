@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from tests.marks import rest_slow
 from tests.transforms.beam import collect
 from transforms import find_cuts, pack_names, stratify_splits
 from transforms.core.planning.row_cells import labels_cells
@@ -31,6 +32,12 @@ IMAGES = [
     )
     for at in range(60)
 ]
+
+
+@pytest.fixture(autouse=True)
+def _two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes some tenths of a second; golden conversions have all of them."""
+    monkeypatch.setattr(stratify_splits, "ROUNDS", 2)
 
 
 def stratified(
@@ -81,7 +88,7 @@ def test_groups_stay_whole_on_every_runner(monkeypatch: pytest.MonkeyPatch) -> N
     assert stratified(IMAGES[::-1], by_group=True) == found
 
 
-@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("by_group", rest_slow([False, True]))
 def test_images_with_one_class_make_up_for_the_others_on_every_runner(
     by_group: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
