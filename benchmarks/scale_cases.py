@@ -219,9 +219,9 @@ def _shard_labels() -> dict[str, int]:
 
 def _staged(number: int, count: int, output: str) -> Any:
     """Writes the files of a staged shard, with statistics as large as those of real images."""
+    from transforms.core.dataset.file_content import crc32c_hex
     from transforms.core.dataset.image_statistics import Sample, Statistics
     from transforms.core.dataset.ledger import ShardSummary
-    from transforms.core.dataset.file_content import crc32c_hex
     from transforms.core.index.record_index import index_bytes
     from transforms.storage.files import sidecar_path
 
