@@ -213,8 +213,8 @@ class ShardPlan(NamedTuple):
         Raises:
             LabelsError: they do not; the message has the number of shards that fits.
         """
-        # The name of one mask is as long as a record in another dataset, which it excludes.
-        most = MAX_SHARD_NAMES // max(1, self.partners)
+        # The name of a mask, and what a record in another dataset says of it, is half as long.
+        most = 2 * MAX_SHARD_NAMES // (2 + self.partners)
         for split, names in self.files(totals.bytes, totals.images).items():
             images = totals.images[split]
             in_one = -(-images // max(1, len(names)))

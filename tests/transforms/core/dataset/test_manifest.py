@@ -172,11 +172,21 @@ def test_another_file_is_no_manifest(text: str) -> None:
         parse_manifest(text, "out/manifest.json")
 
 
-@pytest.mark.parametrize("key", ["options", "inputs", "versions", "features", "labels", "rejected"])
+@pytest.mark.parametrize(
+    "key", ["options", "inputs", "versions", "features", "labels", "rejected", "partners"]
+)
 @pytest.mark.parametrize("value", [None, 5])
 def test_a_value_of_another_kind_is_an_edit(key: str, value: object) -> None:
     text = to_bytes({**manifest(), key: value}).decode()
     with pytest.raises(ManifestError, match=f"^m was edited: its '{key}' cannot be read"):
+        parse_manifest(text, "m")
+
+
+def test_the_roots_of_masks_are_texts() -> None:
+    held = {**manifest(), "partners": {"mask": "in/masks"}}
+    assert parse_manifest(to_bytes(held).decode(), "m")["partners"] == {"mask": "in/masks"}
+    text = to_bytes({**held, "partners": {"mask": 1}}).decode()
+    with pytest.raises(ManifestError, match="^m was edited: its 'partners' cannot be read"):
         parse_manifest(text, "m")
 
 

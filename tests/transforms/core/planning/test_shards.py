@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.dataset.ledger import PlanTotals
+from transforms.core.images.checked_image import CheckedPartner
 from transforms.core.index.stored_images import stored_side
+from transforms.core.index.stored_partners import files_text
 from transforms.core.label_errors import LabelsError
 from transforms.core.planning.shards import (
     DEFAULT_SHARD_SIZE,
-    MAX_SHARD_NAMES,
     MAX_SHARDS,
     ShardName,
     ShardPlan,
@@ -25,7 +26,7 @@ from transforms.core.planning.shards import (
     shard_index,
     shard_recipe,
 )
-from transforms.core.records import ShardImage
+from transforms.core.records import PartnerFile, ShardImage
 
 ROWS = beam.coders.RowCoder.from_type_hint(ShardImage, None)
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -58,7 +59,8 @@ def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> Non
     ShardPlan((), DEFAULT_SHARD_SIZE, 8, gzip=False).check_sizes(PlanTotals())
 
 
-def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb() -> None:
+@pytest.mark.parametrize("partners", [0, 1, 2, 9])
+def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: int) -> None:
     # Its record in a base, as `--reuse` hands it on.
     row = {
         "shard": "train-01234-of-12345.tfrecord",
@@ -80,9 +82,15 @@ def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb() -> None:
         "source_height": None,
         "source_width": None,
     }
-    stored = stored_side(0, row, "").cells
+    file = PartnerFile("m" * 100, 2**20, 2**60)
+    mask = CheckedPartner(1_000_000, "jpeg", "f" * 32, has_place=True)
+    stored = stored_side(0, row, "", partners=[(file, mask)] * partners).cells
     image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000, "", stored)
-    assert MAX_SHARD_NAMES * len(ROWS.encode(image)) < 100e6
+    size = len(ROWS.encode(image._replace(partners=files_text([file] * partners))))
+    plan = ShardPlan(("train",), DEFAULT_SHARD_SIZE, 1, gzip=False, partners=partners)
+    totals = PlanTotals(images=Counter(train=100_000_000 // size), bytes=Counter(train=1))
+    with pytest.raises(LabelsError, match="which a worker of this runner can take"):
+        plan.check_sizes(totals)
 
 
 @given(NAMES)
