@@ -57,8 +57,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with Image.open(path) as photo:
             Image.new("L", photo.size).save(folder / "masks" / "more" / f"{path.stem}.png")
     Image.new("L", (9, 9)).save(folder / "masks" / "few" / "alone.png")
-    few = convert(images=photos / "photo-0000?.jpg", label_from="none", output=folder / "base")
-    assert few.code == 0, few.err
+    few = {"images": photos / "photo-0000?.jpg", "label_from": "none"}
+    for name, dedupe in (("base", "report"), ("unhashed", "off")):
+        made = convert(**few, dedupe=dedupe, output=folder / name)
+        assert made.code == 0, made.err
     return folder
 
 
@@ -87,6 +89,11 @@ def unique_of_a_list(inputs: Path, output: Path) -> Ran:
 
 def of_records(inputs: Path, output: Path) -> Ran:
     return convert(images=inputs / "base", dedupe="drop", output=output)
+
+
+def of_records_without_hashes(inputs: Path, output: Path) -> Ran:
+    """Any two of them may be equal."""
+    return convert(images=inputs / "unhashed", dedupe="drop", output=output)
 
 
 def of_rows(inputs: Path, output: Path) -> Ran:
@@ -215,6 +222,7 @@ RUNS = [
     given,
     in_memory,
     of_records,
+    of_records_without_hashes,
     elsewhere,
     of_a_list,
     of_rows,
