@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
+from tests.campaign import size
 from tests.engines import dataset, environments, servers, table
 from tests.engines.conversions import Conversion, convert, convert_flags
 from tests.engines.engines import ENGINES, REFERENCE
@@ -30,8 +31,9 @@ from tests.servers.gcs_listing import BUCKET, ListingServer, serve_names
 
 Made = TypeVar("Made")
 
-# A buffer is flushed after 10 MB, and by a timer after a second: these are 30 MB, for seconds.
-NAMES = 200_000
+# A buffer is flushed after 10 MB, and by a timer after a second: these are 15 MB, for seconds. The
+# table in docs/engines.md has twice as many.
+NAMES = size(100_000, 200_000)
 
 # Images of each class are enough for a part of each split.
 IMAGES_IN_ARCHIVES = 80

@@ -46,7 +46,7 @@ def test_a_flink_cluster(
     )
 
 
-def test_both_task_managers_list_200_000_names(
+def test_both_task_managers_list_many_names(
     flink: Flink,
     bucket: ListingServer,
     convert_many: ConvertMany,

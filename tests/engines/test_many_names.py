@@ -1,4 +1,4 @@
-"""200,000 names of a bucket on every engine, listed in ranges where there are workers.
+"""Many names of a bucket on every engine, listed in ranges where there are workers.
 
 They pass each timer and each buffer of bytes on their way. `test_flink.py` has Flink.
 """
