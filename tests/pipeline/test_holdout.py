@@ -22,14 +22,18 @@ def write(path: Path, number: int, **options: Any) -> None:
     path.write_bytes(saved(scene(number, *SIZE), "JPEG", **{"quality": 92, **options}))
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Dataset:
-    """Scenes 0 to 3 with classes of their own, two of them in the split `test`."""
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Scenes 0 to 3 with classes of their own, two of them in the split `test`.
+
+    Tests leave it as it is.
+    """
+    folder = tmp_path_factory.mktemp("holdout")
     for number in range(4):
-        write(tmp_path / "old" / ("train", "test")[number % 2] / "scene" / f"{number}.jpg", number)
-    images = f"{tmp_path}/old/*/*/*.jpg"
+        write(folder / "old" / ("train", "test")[number % 2] / "scene" / f"{number}.jpg", number)
+    images = f"{folder}/old/*/*/*.jpg"
     return make_dataset(
-        tmp_path / "bench", images=images, split_from="directory", label_from="directory"
+        folder / "bench", images=images, split_from="directory", label_from="directory"
     )
 
 
@@ -53,6 +57,7 @@ def duplicates_of(folder: Path) -> dict[str, Any]:
 def test_equal_and_near_images_are_reported(
     bench: Dataset, flags: dict[str, Any], tmp_path: Path
 ) -> None:
+    bench = Dataset(shutil.copytree(bench.folder, tmp_path / "bench"))
     ran = convert(output=tmp_path / "out", holdout=bench.folder, **flags)
     assert ran.code == 0, ran.err
     assert (
