@@ -18,6 +18,7 @@ from tests.conftest import draw
 from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset
+from tests.pipeline.paired import draw_mask
 from tests.pipeline.reusing import check_same
 from tests.servers.gcs import GcsServer
 from transforms.core.dataset.file_content import crc32c_hex
@@ -479,15 +480,6 @@ def edit_mask(path: Path, source: random.Random, number: int) -> None:
             path.unlink()
         case _:
             draw_mask(path, seed=number)
-
-
-def draw_mask(path: Path, *, seed: int) -> None:
-    """A mask; every other one has colors, which its record does not keep."""
-    path.parent.mkdir(exist_ok=True)
-    mask = picture("L", 12, 16, seed=seed)
-    if seed % 2:
-        mask.putpalette([(37 * at) % 256 for at in range(768)])
-    mask.save(path)
 
 
 @pytest.mark.slow

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-import pipeline.diff
 from tests.conftest import draw
 from tests.heic_images import heic
 from tests.images import picture, saved
@@ -25,65 +23,25 @@ from tests.pipeline.commands import (
     digests,
     make_dataset,
     nameless,
-    plan,
-    run_here,
-    verify,
+)
+from tests.pipeline.paired import (
+    COUNT,
+    HEIGHT,
+    WIDTH,
+    draw_mask,
+    flags_of,
+    new_pair,
+    with_layout,
+    write_pairs,
 )
 from tests.pipeline.reusing import check_same
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.manifest import to_bytes
-from transforms.core.examples.tfrecord import masked_crc32c
-from transforms.core.index.record_index import HEAD_BYTES, PARTNERS, index_bytes, read_index
-from transforms.core.shown_text import format_bytes
-
-HEIGHT, WIDTH, COUNT = 12, 16, 8
-
-
-def draw_mask(path: Path, *, seed: int) -> None:
-    """A mask; those with even seeds have a palette, so they are not stored as they are."""
-    values = np.random.default_rng(seed).integers(0, 5, (HEIGHT, WIDTH), dtype=np.uint8)
-    image = Image.fromarray(values)
-    if seed % 2 == 0:
-        image.putpalette([(37 * at) % 256 for at in range(768)])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # All of them have the same size in bytes.
-    image.save(path, "PNG", compress_level=0)
 
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """Eight photos of two classes, each with a mask and a right view."""
-    folder = tmp_path / "in"
-    for number in range(COUNT):
-        draw(folder / "photos" / ("a", "b")[number % 2] / f"{number}.jpg", seed=number)
-        draw_mask(folder / "masks" / f"{number}.png", seed=number)
-        draw(folder / "right" / f"{number}.jpg", seed=20 + number)
-    return folder
-
-
-def flags_of(inputs: Path, **more: Any) -> dict[str, Any]:
-    flags = {
-        "images": f"{inputs}/photos/*/*.jpg",
-        "masks": f"{inputs}/masks/*.png",
-        "label_from": "directory",
-        "num_shards": 3,
-        "key": "stem",
-        "max_rejected": "100%",
-    }
-    return {**flags, **more}
-
-
-def with_layout(inputs: Path, features: str = "image: image.bytes") -> dict[str, Any]:
-    """Flags with a mask and a right view of each photo, named by a layout file."""
-    layout = inputs / "stereo.yaml"
-    layout.write_text(
-        f"images: {{right: {inputs}/right/*.jpg}}\n"
-        f"masks: {{hand: {inputs}/masks/*.png}}\n"
-        f"features: {{{features}, right: images.right.bytes, right_path: images.right.path, "
-        "right_format: images.right.format, hand: masks.hand.bytes}\n"
-    )
-    return flags_of(inputs, layout=layout, masks=None)
+    """See `write_pairs`."""
+    return write_pairs(tmp_path / "in")
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -112,11 +70,6 @@ def test_no_image_and_no_mask_is_opened(
     assert (ran.code, opened) == (0, []), ran.err
     assert f"reused   {COUNT} images from their records (--reuse)" in ran.out
     assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
-
-
-def new_pair(inputs: Path) -> None:
-    draw(inputs / "photos" / "a" / "new.jpg", seed=99)
-    draw_mask(inputs / "masks" / "new.png", seed=99)
 
 
 def other_folder(inputs: Path) -> None:
@@ -270,93 +223,6 @@ def test_whole_shards_are_linked_with_what_was_rejected(
     assert f"reused   {COUNT - 1} images" in check_same(base.folder, tmp_path, **flags).out
 
 
-def edited(base: Dataset, change: Callable[[Any], Any]) -> None:
-    """Changes all indexes, and the manifest as if they had been written so."""
-    manifest = base.manifest
-    for entry in manifest["index"]:
-        path = base.folder / entry["file"]
-        data = index_bytes(change(read_index(path.read_bytes(), "x")))
-        path.write_bytes(data)
-        entry |= {"bytes": len(data), "crc32c": crc32c_hex(data)}
-    manifest.pop("digest")
-    (base.folder / "manifest.json").write_bytes(to_bytes(manifest))
-
-
-def with_partners(table: Any, **values: Any) -> Any:
-    """An index with other values of all masks."""
-    import pyarrow as pa
-
-    at, field = table.schema.get_field_index(PARTNERS), table.schema.field(PARTNERS)
-    column = [[{**each, **values} for each in row] for row in table.column(PARTNERS).to_pylist()]
-    return table.set_column(at, field, pa.array(column, field.type))
-
-
-DAMAGES: dict[str, tuple[int, bool]] = {
-    # The files that are opened of 16, and whether a line says so.
-    "other bytes": (2, True),
-    "no column": (COUNT, False),
-    "no roots": (COUNT, False),
-    "no path": (COUNT, False),
-    "no entry": (COUNT, False),
-    "no version": (COUNT, False),
-    "other content": (2 * COUNT, True),
-    "other length": (0, False),
-}
-
-
-@pytest.mark.parametrize("damage", rest_slow(list(DAMAGES)))
-def test_a_damaged_base_gives_the_same_bytes(
-    damage: str,
-    inputs: Path,
-    tmp_path: Path,
-    opened: list[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    flags = flags_of(inputs)
-    base = make_dataset(tmp_path / "base", **flags)
-    match damage:
-        case "other bytes":
-            # A sound record of the same length, with another pixel: only the hash tells.
-            name = next(name for name in base.shards() if (base.folder / name).stat().st_size)
-            data = bytearray((base.folder / name).read_bytes())
-            end = HEAD_BYTES + int.from_bytes(data[:8], "little")
-            data[data.rindex(b"IDAT", 0, end) + 20] ^= 1
-            data[end : end + 4] = masked_crc32c(bytes(data[HEAD_BYTES:end])).to_bytes(4, "little")
-            (base.folder / name).write_bytes(data)
-        case "no column":
-            # As of a version that did not write it.
-            edited(base, lambda table: table.drop_columns([PARTNERS]))
-        case "no roots":
-            manifest = base.manifest
-            del manifest["partners"], manifest["digest"]
-            (base.folder / "manifest.json").write_bytes(to_bytes(manifest))
-        case "no path":
-            edited(base, lambda table: with_partners(table, path=None))
-        case "no entry":
-            edited(base, lambda table: with_partners(table, name="masks.other"))
-        case "no version":
-            edited(base, lambda table: with_partners(table, version=0))
-        case "other content":
-            edited(base, lambda table: with_partners(table, content=bytes(16)))
-        case "other length":
-            edited(base, lambda table: with_partners(table, length=2**60))
-    others = {**flags, "seed": 4}
-    fresh = make_dataset(tmp_path / "fresh" / "out", **others)
-    opened.clear()
-    ran = convert(output=tmp_path / "reused" / "out", reuse=base.folder, **others)
-    assert ran.code == 0, ran.err
-    assert digests(tmp_path / "reused" / "out") == digests(fresh.folder)
-    count, is_said = DAMAGES[damage]
-    assert len(opened) == count
-    assert bool(caplog.messages) == is_said
-    for line in caplog.messages:
-        assert line.startswith("originals are read instead of some records of ")
-        assert line.endswith("a mask or further image is not that of the index")
-    # Shards that may be copied whole, if the hashes in their index are right.
-    if damage != "other content":
-        check_same(base.folder, tmp_path, **flags)
-
-
 @pytest.mark.slow
 def test_other_options_have_no_effect(
     inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -411,54 +277,6 @@ def test_the_base_whose_records_hold_the_image_is_used(
     ran = convert(output=tmp_path / "out", reuse=[names, files], **flags)
     assert (ran.code, opened) == (0, ["new.jpg"]), ran.err
     check_same([names, files], tmp_path, **flags)
-
-
-def test_plan_and_diff_count_masks(inputs: Path, tmp_path: Path) -> None:
-    flags = flags_of(inputs)
-    base = make_dataset(tmp_path / "base", **flags).folder
-    draw_mask(inputs / "masks" / "1.png", seed=91)
-    draw(inputs / "photos" / "a" / "2.jpg", seed=92)
-    new_pair(inputs)
-    files = ["masks/1.png", "photos/a/2.jpg", "masks/2.png", "photos/a/new.jpg", "masks/new.png"]
-    size = sum((inputs / name).stat().st_size for name in files)
-    lines = plan(output=tmp_path / "out", reuse=base, **flags).out.splitlines()
-    assert f"reused   {COUNT - 1} images from their records (--reuse)" in lines
-    assert f"read     5 originals, {format_bytes(size)}" in lines
-    [requests] = [line for line in lines if line.startswith("requests ")]
-    assert " 5 for originals, " in requests
-    assert "  pixels      1 to be read again: '2'" in lines
-    again = "  partners    2 with a mask or further image to be read again: '1', '2'"
-    assert again in lines
-    made = make_dataset(tmp_path / "out", reuse=base, **flags)
-    found = run_here(pipeline.diff.main, "diff", [str(base), str(made.folder)])
-    # The mask of the second one is the same.
-    assert "partners    1 with another mask or further image: '1'" in found.out.splitlines()
-    assert found.error().endswith("differ: 1 added, 1 pixels, 1 originals, 1 partners")
-    found = run_here(pipeline.diff.main, "diff", ["--json", str(base), str(made.folder)])
-    assert '{"change": "partners", "key": "1"}' in found.out.splitlines()
-    same = plan(output=tmp_path / "again", reuse=made.folder, **flags).out.splitlines()
-    assert any("0 for originals, 0 for records" in line for line in same)
-    assert "  partners    0 with a mask or further image to be read again" in same
-
-
-def test_verify_compares_masks_with_the_index(inputs: Path, tmp_path: Path) -> None:
-    made = make_dataset(tmp_path / "out", **{**with_layout(inputs), "num_shards": 1})
-    check_sound(made.folder)
-    edited(made, lambda table: with_partners(table, content=bytes(16), path="x"))
-    ran = verify(made.folder)
-    assert ran.code == 1
-    for problem in ("its images.right.path is '", "its images.right.bytes is '"):
-        assert f"record 0: {problem}" in ran.out
-    assert "its masks.hand.bytes is '" in ran.out
-
-
-def test_another_dataset_of_these_masks_says_so(inputs: Path, tmp_path: Path) -> None:
-    made = make_dataset(tmp_path / "out", **flags_of(inputs))
-    assert made.manifest["partners"] == {"mask": f"{inputs}/masks"}
-    assert "up to date" in convert(output=made.folder, **flags_of(inputs)).out
-    draw_mask(inputs / "masks" / "1.png", seed=91)
-    ran = convert(output=made.folder, **flags_of(inputs))
-    assert "of other inputs (images, masks or labels were added" in ran.error()
 
 
 @pytest.mark.slow
