@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, zip_longest
 
 from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count
 from transforms.core.dataset.ledger import PlanTotals
@@ -148,9 +148,7 @@ class ClassLines:
         """
         rounding, _ = key_hashes(f"{_CLASS}{line}", seed=self._seed)
         size, given = self._classes.sizes.get(line, 0), self._classes.given.get(line, ())
-        uppers = [0, *(split.upper for split in self._splits.bounds)]
-        shares = (end - start for start, end in pairwise(uppers))
-        lacks = zip_longest(shares, given, fillvalue=0)
+        lacks = zip_longest(self._splits.shares, given, fillvalue=0)
         ends = [*accumulate(max(0, share * size - has * HASH_SPACE) for share, has in lacks)]
         whole = records * HASH_SPACE
         return Ranks([end * whole // ends[-1] for end in ends[:-1]], rounding)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import NamedTuple
 
 from transforms.core.labels.label_kinds import class_order
@@ -47,10 +46,7 @@ def class_shares(counts: Mapping[str, Mapping[str, int]], splits: Splits) -> Cla
     for found in counts.values():
         sizes.update(found)
     del sizes[""]
-    ends = [0, *(split.upper for split in splits.bounds)]
-    shares = {
-        name: end - start for name, (start, end) in zip(splits.names, pairwise(ends), strict=True)
-    }
+    shares = dict(zip(splits.names, splits.shares, strict=True))
     off, most, furthest, where = 0, _ONE, "", ""
     for name in sorted(sizes, key=class_order):
         # In 2**64ths of an image, like the cuts themselves.

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from transforms.core.label_errors import LabelsError
@@ -49,6 +50,7 @@ class Splits:
     Attributes:
         names: the names in order.
         bounds: each split with the end of its range; the last ends at 2**64.
+        shares: how many split hashes each split has; together 2**64.
     """
 
     def __init__(self, shares: Sequence[tuple[str, float]]) -> None:
@@ -64,7 +66,9 @@ class Splits:
             raise ValueError(f"splits need shares above 0, not {tuple(shares)}")
         self.bounds = tuple(_bounds(shares))
         self.names = tuple(split.name for split in self.bounds)
-        self._inner_uppers = [split.upper for split in self.bounds[:-1]]
+        uppers = [split.upper for split in self.bounds]
+        self.shares = tuple(end - start for start, end in pairwise([0, *uppers]))
+        self._inner_uppers = uppers[:-1]
 
     def of(self, split_hash: int) -> str:
         """The name of the split that contains `split_hash`, an integer in 0..2**64-1.

@@ -117,10 +117,13 @@ def test_the_edges_of_each_split_are_its_own(shares: tuple[tuple[str, float], ..
 
 @given(shares=some_shares())
 def test_each_split_is_as_wide_as_its_share(shares: tuple[tuple[str, float], ...]) -> None:
-    lower = 0
-    for (_, share), split in zip(shares, Splits(shares).bounds, strict=True):
-        assert (split.upper - lower) / HASH_SPACE == pytest.approx(share, abs=1e-12)
-        lower = split.upper
+    splits = Splits(shares)
+    assert [sum(splits.shares[: at + 1]) for at in range(len(shares))] == [
+        split.upper for split in splits.bounds
+    ]
+    assert [each / HASH_SPACE for each in splits.shares] == [
+        pytest.approx(share, abs=1e-12) for _, share in shares
+    ]
 
 
 def test_keys_fill_the_splits_by_their_shares() -> None:
