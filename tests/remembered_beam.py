@@ -43,7 +43,7 @@ def remember() -> None:
         compress=functools.lru_cache(_PACKED)(bz2.compress),
         decompress=functools.lru_cache(_PACKED)(bz2.decompress),
     )
-    # A thread that looks each millisecond which step is at work, and for which each bundle waits.
+    # Each bundle waits for a thread that samples every millisecond which step is at work.
     statesampler.StateSampler.start = _start_without_thread
     statesampler.StateSampler.stop = _stop_without_thread
     # Reads the metadata of a distribution again for each manifest.

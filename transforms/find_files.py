@@ -34,7 +34,7 @@ class LeftOut(NamedTuple):
 
 
 class FileFinder(abc.ABC):
-    """Lists globs; what a file is, says a subclass."""
+    """Lists globs; a subclass gives the files their keys."""
 
     counts: ClassVar[str]
     """The name of the count of files."""

@@ -1,4 +1,4 @@
-"""Selects the listed files that are masks and further images, with the keys of their images."""
+"""Lists masks and further images, with the keys of their images. Opens none of them."""
 
 from __future__ import annotations
 

@@ -195,10 +195,10 @@ def test_images_of_other_layouts_are_reused(
     """Also changed ones: they do not depend on what draws the masks."""
     flags = {**coco, "resize": "20x15"}
     plain = make_dataset(tmp_path / "plain", **{**flags, "layout": "detection"})
-    anew = make_dataset(tmp_path / "anew" / "out", **flags)
+    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
     caplog.clear()
     made = make_dataset(tmp_path / "made" / "out", reuse=plain.folder, **flags)
-    assert digests(made.folder) == digests(anew.folder) and "not reused" not in caplog.text
+    assert digests(made.folder) == digests(fresh.folder) and "not reused" not in caplog.text
 
 
 @pytest.mark.slow
