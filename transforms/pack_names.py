@@ -29,7 +29,11 @@ BATCH_NAMES = 4096
 PARTS = 64
 """Parts into which keys are divided: of a million images, a part is 16 MB while it is joined."""
 
-# Sides that are held before they are packed: 200 for each part.
+# Mean bytes of a record from which a batch is compressed: the runner copies all batches several
+# times, and rows may have long cells, such as segmentations.
+_LONG = 1024
+
+# Sides that are held before they are packed: 200 for each part. One counts once for each `_LONG`.
 _HELD_SIDES = 200 * PARTS
 
 
@@ -55,14 +59,14 @@ def part_of(key: str) -> int:
 def pack_sides(sides: Sequence[tuple[str, JoinSide]]) -> NameBatch:
     """Sides of the join with their keys, as `grouped_sides` reads them."""
     keys, records = [key for key, _ in sides], [side for _, side in sides]
-    return cast(NameBatch, marshal.dumps((keys, _columns(records))))
+    return _packed((keys, _columns(records)), len(sides))
 
 
 def grouped_sides(batches: Iterable[NameBatch]) -> dict[str, list[JoinSide]]:
     """The sides of all batches by their keys."""
     groups: defaultdict[str, list[JoinSide]] = defaultdict(list)
     for batch in batches:
-        keys, columns = marshal.loads(batch)
+        keys, columns = _unpacked(batch)
         for key, side in zip(keys, map(_side, _rows(columns, len(keys))), strict=True):
             groups[key].append(side)
     return groups
@@ -70,13 +74,25 @@ def grouped_sides(batches: Iterable[NameBatch]) -> dict[str, list[JoinSide]]:
 
 def pack(records: Sequence[tuple[Any, ...]]) -> NameBatch:
     """Records of texts, numbers and truth values, as `unpack` reads them."""
-    return cast(NameBatch, marshal.dumps((len(records), _columns(records))))
+    return _packed((len(records), _columns(records)), len(records))
 
 
 def unpack(batch: NameBatch, kind: type[_Record]) -> Iterator[_Record]:
     """The records of a batch, which are of this kind."""
-    count, columns = marshal.loads(batch)
+    count, columns = _unpacked(batch)
     return map(partial(tuple.__new__, kind), _rows(columns, count))
+
+
+def _packed(content: tuple[Any, Any], records: int) -> NameBatch:
+    data = marshal.dumps(content)
+    if len(data) > _LONG * records:
+        data = marshal.dumps(zlib.compress(data, 1))
+    return cast(NameBatch, data)
+
+
+def _unpacked(batch: NameBatch) -> Any:
+    content = marshal.loads(batch)
+    return marshal.loads(zlib.decompress(content)) if isinstance(content, bytes) else content
 
 
 def _columns(records: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -115,7 +131,7 @@ class _PackSidesFn(beam.DoFn):
 
     def process(self, side: tuple[str, JoinSide]) -> Sequence[tuple[int, NameBatch]]:
         self._parts[part_of(side[0])].append(side)
-        self._held += 1
+        self._held += 1 + len(side[1].cells) // _LONG
         return () if self._held < _HELD_SIDES else self._packed()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:

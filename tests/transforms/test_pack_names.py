@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from transforms.core.records import JoinSide, LabelledImage, ShardImage
 from transforms.pack_names import (
     PARTS,
+    _PackSidesFn,
     grouped_sides,
     pack,
     pack_sides,
@@ -48,6 +50,27 @@ def test_sides_are_grouped_by_their_keys(batches: list[list[tuple[str, JoinSide]
     found = grouped_sides(map(pack_sides, batches))
     assert found == expected
     assert {type(side) for sides in found.values() for side in sides} <= {JoinSide}
+
+
+def test_long_cells_take_less_space() -> None:
+    """Segmentations are long: the runner holds each batch several times."""
+    cells = [json.dumps([[[at, *range(1000)]]]) for at in range(5)]
+    rows = [("key", JoinSide("", 0, 0, "", "a.json:1", cells=each)) for each in cells]
+    images = [
+        LabelledImage("train", at, "k", "p", 1, 1, "", 0, each) for at, each in enumerate(cells)
+    ]
+    sides, names = pack_sides(rows), pack(images)
+    assert max(len(sides), len(names)) < sum(map(len, cells)) / 2
+    assert grouped_sides([sides]) == {"key": [side for _, side in rows]}
+    assert [*unpack(names, LabelledImage)] == images
+
+
+def test_few_long_sides_are_held() -> None:
+    fn = _PackSidesFn()
+    fn.start_bundle()
+    side = ("key", JoinSide("", 0, 0, "", "a.json:1", cells="1" * (1 << 20)))
+    # 13 MB, and not 13 GB.
+    assert next(number for number in range(1, 100) if fn.process(side)) == 13
 
 
 @given(TEXT)
