@@ -141,7 +141,8 @@ class Layout:
         if lacks := next((s for s in missing if is_all or not source_of(s).is_optional), ""):
             names = " or ".join(repr(name) for name in source_of(lacks).columns)
             raise LabelsError(
-                f"{path} has no column {names}, which --layout {self.name} needs for {lacks}"
+                f"{path} has no column {names}, which --layout {self.name} needs for {lacks}: "
+                f"{'leave this feature out' if is_all else 'use --layout detection'}"
             )
         features = tuple(f for f in self.features if f.source not in missing)
         return dataclasses.replace(self, features=features, chosen=chosen)
