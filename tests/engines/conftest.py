@@ -25,7 +25,7 @@ from tests.engines.servers import (
     worker_pool,
 )
 from tests.needs import skip_unless
-from tests.pipeline.commands import Dataset, arguments, digests
+from tests.pipeline.commands import Dataset, arguments, digests, make_dataset
 from tests.pipeline.commands import convert as convert_here
 from tests.servers.gcs_listing import BUCKET, ListingServer, serve_names
 
@@ -101,8 +101,9 @@ class Reuse(NamedTuple):
     """Few images in archives, most of which are only in the records of a dataset.
 
     Attributes:
-        inputs: `dataset.pack` made them. The files of the images in `base` have other bytes than
-            those that were converted, with the same sizes and times: opened, they are rejected.
+        inputs: `dataset.pack` made them. The images in `base`, and most of their masks, have other
+            bytes than those that were converted, with the same sizes and times: opened, they are
+            rejected.
         base: a dataset of most of the images, with other labels, keys, splits, shards, layout.
         expected: the files of a conversion before, without `base`.
     """
@@ -117,26 +118,25 @@ def reuse(tmp_path_factory: pytest.TempPathFactory) -> Reuse:
     """What every engine converts with `--reuse`."""
     folder = tmp_path_factory.mktemp("engines-reuse")
     inputs = dataset.pack(dataset.make_inputs(folder / "in", images=IMAGES_IN_ARCHIVES))
-    for words in (
-        arguments(
-            images=dataset.packed(inputs, "photo-*.jpg"),
-            label_from="none",
-            splits="a=0.5,b=0.5",
-            num_shards=2,
-            # With other limits, its images were checked otherwise, and none is reused.
-            max_pixels=dataset.MAX_PIXELS,
-            output=folder / "base",
-        ),
-        dataset.flags(inputs, folder / "fresh"),
-    ):
-        ran = convert_here(*words)
-        assert ran.code == 0, ran.err
+    base = make_dataset(
+        folder / "base",
+        images=dataset.packed(inputs, "photo-*.jpg"),
+        masks=inputs / "masks" / "photo-*_mask.png",
+        label_from="none",
+        splits="a=0.5,b=0.5",
+        num_shards=2,
+        # With other limits, its images were checked otherwise, and none is reused.
+        max_pixels=dataset.MAX_PIXELS,
+    )
+    dataset.touch_masks(inputs)
     fresh = Dataset(folder / "fresh")
+    ran = convert_here(*dataset.flags(inputs, fresh.folder))
+    assert ran.code == 0, ran.err
     assert {line["reason"] for line in fresh.rejected} == dataset.REASONS_IN_ARCHIVES
-    in_base = Dataset(folder / "base").ledger["records_written"]
+    in_base = base.ledger["records_written"]
     assert dataset.damage(inputs) == in_base > IMAGES_IN_ARCHIVES / 2
     assert fresh.ledger["records_written"] > in_base
-    return Reuse(inputs, folder / "base", digests(fresh.folder))
+    return Reuse(inputs, base.folder, digests(fresh.folder))
 
 
 CheckReuse = Callable[[str, Callable[..., Conversion]], None]

@@ -12,7 +12,7 @@ DOCUMENT = ROOT / "docs" / "engines.md"
 IMAGES, NAMES = "conformance", "many names"
 HEADS = {
     IMAGES: (
-        "| engine | version | seconds | folder, masks | archives, stratified, `--reuse` |\n"
+        "| engine | version | seconds | folder | archives, stratified, `--reuse` |\n"
         "|---|---|---|---|---|\n"
     ),
     NAMES: "| engine | version | seconds | hash equal |\n|---|---|---|---|\n",
