@@ -10,6 +10,7 @@ from PIL import Image
 
 from pipeline.random_access import Records
 from tests.conftest import draw
+from tests.images import indexed
 from tests.pipeline.commands import Dataset
 
 HEIGHT, WIDTH = 12, 16
@@ -26,10 +27,7 @@ def indices(seed: int) -> np.ndarray[Any, Any]:
 def mask(seed: int, *, has_palette: bool = True) -> Image.Image:
     """A mask of these classes."""
     image = Image.fromarray(indices(seed))
-    if has_palette:
-        image = Image.frombytes("P", image.size, image.tobytes())
-        image.putpalette([(37 * at) % 256 for at in range(768)])
-    return image
+    return indexed(image) if has_palette else image
 
 
 def write_masked(folder: Path) -> Path:

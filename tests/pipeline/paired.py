@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from tests.conftest import draw
+from tests.images import indexed
 
 HEIGHT, WIDTH, COUNT = 12, 16, 8
 
@@ -18,7 +19,7 @@ def draw_mask(path: Path, *, seed: int) -> None:
     values = np.random.default_rng(seed).integers(0, 5, (HEIGHT, WIDTH), dtype=np.uint8)
     image = Image.fromarray(values)
     if seed % 2 == 0:
-        image.putpalette([(37 * at) % 256 for at in range(768)])
+        image = indexed(image)
     path.parent.mkdir(parents=True, exist_ok=True)
     # All of them have the same size in bytes.
     image.save(path, "PNG", compress_level=0)
