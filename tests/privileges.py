@@ -11,6 +11,9 @@ from pathlib import Path
 
 NOBODY = 65534
 
+# Modules of the standard library that commands import late.
+_STANDARD = ("encodings.utf_8_sig", "cProfile", "pstats")
+
 
 def reachable_folder() -> Path:
     """A folder for temporary files that every user can enter, as `TMPDIR` need not be."""
@@ -41,7 +44,7 @@ def without_privileges() -> Iterator[None]:
         yield
         return
     # Python may lie where only root can read it: what commands import late is imported now.
-    for name in ("pipeline.summary", "encodings.utf_8_sig", "cProfile", "pstats"):
+    for name in ("pipeline.run.launch", "pipeline.summary", *_STANDARD):
         importlib.import_module(name)
     with _temporary_files_of(NOBODY):
         # All but the saved user, which leads back.
