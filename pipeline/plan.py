@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from pipeline.preflight import check_flags
     from pipeline.run.launch import has_local_workers
     from pipeline.run.results_folder import results_folder
+    from transforms.core.dataset.output_names import MANIFEST
     from transforms.storage.files import join, storage_of
 
     is_local = partial(has_local_workers, beam_flags)
@@ -55,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             from pipeline.planned_reuse import reuse_lines
 
             reuse = list(reuse_lines(config, flags.reuse, path))
-    lines = list(plan_lines(plan, flags.output, reuse))
+        manifest = join(flags.output, MANIFEST)
+        is_compared = not flags.overwrite and storage_of(manifest).exists(manifest)
+    lines = list(plan_lines(plan, flags.output, reuse, is_compared=is_compared))
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
     warnings = dataset_warnings.from_manifest(plan)
@@ -63,13 +66,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UsageError(dataset_warnings.strict_message(warnings))
 
 
-def plan_lines(plan: dict[str, Any], output: str, reuse: Sequence[str] = ()) -> Iterator[str]:
+def plan_lines(
+    plan: dict[str, Any], output: str, reuse: Sequence[str] = (), *, is_compared: bool = False
+) -> Iterator[str]:
     """The plan as lines of text.
 
     Args:
         plan: the result of `plan_dataset`.
         output: the folder that `convert` would write.
         reuse: the lines about `--reuse`.
+        is_compared: whether `convert` would write nothing, since the folder holds a dataset.
     """
     from pipeline.summary import ledger_lines, reason_lines, shard_lines
 
@@ -90,7 +96,13 @@ def plan_lines(plan: dict[str, Any], output: str, reuse: Sequence[str] = ()) -> 
         yield f"          {detail}"
     yield from reuse
     yield from dataset_warnings.warning_lines(dataset_warnings.from_manifest(plan))
-    yield f"nothing written; convert would write {output}"
+    if is_compared:
+        yield (
+            f"nothing written; convert would compare the dataset in {output} with this plan, and "
+            "replace it only with --overwrite"
+        )
+    else:
+        yield f"nothing written; convert would write {output}"
 
 
 if __name__ == "__main__":

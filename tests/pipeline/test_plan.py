@@ -91,8 +91,13 @@ def test_plan_leaves_a_finished_dataset_alone(photos: Path, tmp_path: Path) -> N
     flags = {"images": f"{photos}/*/*.jpg"}
     dataset = make_dataset(tmp_path / "out", **flags)
     before = snapshot(tmp_path)
-    assert plan(output=dataset.folder, **flags).code == 0
-    assert plan(output=dataset.folder, overwrite=True, seed=3, **flags).code == 0
+    compared = plan(output=dataset.folder, **flags)
+    assert compared.code == 0 and compared.out.splitlines()[-1] == (
+        f"nothing written; convert would compare the dataset in {dataset.folder} with this plan, "
+        "and replace it only with --overwrite"
+    )
+    replaced = plan(output=dataset.folder, overwrite=True, seed=3, **flags)
+    assert replaced.code == 0 and f"convert would write {dataset.folder}\n" in replaced.out
     assert plan(output=dataset.folder, seed=3, **flags).code == 2
     assert snapshot(tmp_path) == before
 
