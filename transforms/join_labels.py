@@ -223,10 +223,10 @@ class ReadInputs(beam.PTransform):
     One step for both: two would have to be flattened, which the in-process runner pays for with
     a copy of every name (docs/development/design_notes.md).
 
-    Where each worker pays for its own listing, a long glob of a bucket is handed on in ranges, in
-    up to three rounds (see `name_ranges`), of a local or shared disk folder by folder, be it of
-    images, masks or further images, and so are rows that list images, and the indexes of other
-    datasets. In one process all workers share Python's lock, and each step has its price.
+    Where each worker pays for its own listing, a long glob of images, masks or further images is
+    handed on: in a bucket in ranges, in up to three rounds (see `name_ranges`), on a local or
+    shared disk folder by folder. So are rows that list images, and the indexes of other datasets.
+    In one process all workers share Python's lock, and each step has its price.
 
     Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
     file, again. On other storages, one worker lists a glob.
