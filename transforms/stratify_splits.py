@@ -50,6 +50,11 @@ class Stratification(NamedTuple):
     by_group: bool = False
     many_labels: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """Rounds in which images are divided, see `ClassLines`."""
+        return ROUNDS if self.by_group or self.many_labels else 1
+
     def step(
         self, labels: beam.PCollection[LabelCells] | None, rules: LabelRules = ANY_LABELS
     ) -> StratifySplits:
@@ -87,8 +92,7 @@ class StratifySplits(beam.PTransform):
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[LabelledImage]:
         how = self._how
-        rounds = ROUNDS if how.by_group or how.many_labels else 1
-        lines = ClassLines(how.splits, seed=how.seed, rounds=rounds)
+        lines = ClassLines(how.splits, seed=how.seed, rounds=how.rounds)
         totals = images | "Count classes" >> TotalLabels(self._labels, self._rules)
         name = beam.Map(Classes.of, self._rules, how.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
