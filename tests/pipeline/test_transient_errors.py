@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from tests.servers.gcs import GcsServer
 from tests.servers.short_retries import retry_for
 from tests.transforms.beam import convert as run_graph
 from tests.transforms.beam import make_config
+from transforms.storage import read_ahead
 from transforms.storage.gcs import gcs_retry
 from transforms.storage.local import local_storage
+from transforms.storage.read_ahead import reading_threads
 
 IMAGES = "gs://photos/in/*/*.jpg"
 LOST = "photos/in/dog/dog-4.jpg"
@@ -31,6 +34,7 @@ def photos_bucket(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch)
     """`gs://photos/in/<class>/<name>`, in a process that gives up after half a second."""
     gcs.make_bucket("photos")
     gcs.put_folder("photos", "in/", photos)
+    _wait_for_readers()
     gcs.reset()
     _give_up_soon(monkeypatch)
     return gcs
@@ -49,6 +53,15 @@ def run(output: Path, **flags: Any) -> Ran:
     return convert(**flags)
 
 
+def _wait_for_readers() -> None:
+    """Waits until no thread still reads for a run that failed: its reads count, too."""
+    threads = reading_threads(IMAGES)
+    free = threading.Barrier(threads + 1)
+    for _ in range(threads):
+        read_ahead._shared_pool(threads).submit(free.wait)
+    free.wait(60)
+
+
 @pytest.mark.parametrize("status", rest_slow([408, 429, 500, 503]))
 def test_an_object_that_gives_no_answer_fails_the_run(
     photos_bucket: GcsServer, tmp_path: Path, status: int
@@ -62,6 +75,7 @@ def test_an_object_that_gives_no_answer_fails_the_run(
     assert "run the same command again; nothing published" in error
     assert not (tmp_path / "out" / "manifest.json").exists()
 
+    _wait_for_readers()
     photos_bucket.reset()
     assert run(tmp_path / "out").code == 0
     reads = photos_bucket.media_gets()
