@@ -143,8 +143,7 @@ class ImageConverter:
         )
         self._guard = DecoderGuard(self._limits.max_pixels)
         may_change = self._partners or not self._decoding.pixels.changes_nothing
-        may_change = may_change or self._has_object_masks
-        if self._decoding.stores_pixels or may_change:
+        if self._decoding.stores_pixels or may_change or self._has_object_masks:
             from transforms.core.images.pillow_images import quiet_pillow
 
             quiet_pillow()
@@ -265,8 +264,7 @@ class ImageConverter:
             except RejectedImageError as error:
                 detail = error.detail
                 return Rejection("image", error.reason.value, detail, image.path, image.key)
-        result = self._reused(image, checked)
-        return self._together(image, result, found.partners) if self._partners else result
+        return self._together(image, self._reused(image, checked), found.partners)
 
     def _reused(self, image: ShardImage, checked: CheckedImage) -> CheckedImage | Rejection:
         """An image of a base with its plan and its values."""
