@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from pipeline.errors import UsageError, input_error
 from pipeline.inputs.image_samples import ImageSample
-from pipeline.inputs.key_hints import key_hint
+from pipeline.inputs.key_hints import listed_key_hint
 from transforms.core.decisions import Decision, given
 from transforms.core.planning.selected_keys import STANDARD_INPUT
 from transforms.core.scratch import scratch_folder
@@ -97,10 +97,10 @@ def _check(reader: KeyReader, sample: ImageSample, key: str) -> None:
             first.append(listed)
     if not first:
         raise UsageError(f"--keys {reader.name} lists no key: write one per line")
-    hint = key_hint(first, sample)
+    hint = listed_key_hint(first, sample, key)
     raise UsageError(
         f"no image has a key in --keys {reader.name}, such as {first[0][:60]!r}; images have keys "
-        f"like {min(known)!r} (--key {key}); {hint.replace('--label_key and --key', 'the file')}"
+        f"like {min(known)!r} (--key {key}); {hint}"
     )
 
 

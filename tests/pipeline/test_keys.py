@@ -164,6 +164,18 @@ def test_piped_keys(photos: Path, tmp_path: Path) -> None:
             "no image has a key in --keys {keys}, such as 'cow'; images have keys like "
             "'cat/cat-0.jpg' (--key path); check the file",
         ),
+        # Compared as they are: no --key makes these keys.
+        (
+            b"./cat/cat-1.jpg\n",
+            "no image has a key in --keys {keys}, such as './cat/cat-1.jpg'; images have keys like "
+            "'cat/cat-0.jpg' (--key path); write 'cat/cat-1.jpg' for './cat/cat-1.jpg'",
+        ),
+        (
+            b"/home/me/cat/cat-1.jpg\n",
+            "no image has a key in --keys {keys}, such as '/home/me/cat/cat-1.jpg'; images have "
+            "keys like 'cat/cat-0.jpg' (--key path); write 'cat/cat-1.jpg' for "
+            "'/home/me/cat/cat-1.jpg'",
+        ),
     ],
 )
 def test_files_without_a_usable_key(

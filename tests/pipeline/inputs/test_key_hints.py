@@ -65,3 +65,21 @@ def test_folders(twins: Path) -> None:
     refused("it is a folder: try 'tables/*.csv'", **FLAGS, labels="tables")
     refused("there is no such file", **FLAGS, labels="nope.csv")
     refused("check the pattern", **FLAGS, labels="nope*.csv")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "hint"),
+    [
+        ("stem", "1.jpg", "try --key name, under which 1 images of 2 share a key"),
+        ("stem", "a/1.jpg", "try --key path"),
+        ("path", "in/a/1.jpg", "try --key uri"),
+        ("uri", "a/1.jpg", "try --key path"),
+        ("name", "x/1.jpg", "write '1.jpg' for 'x/1.jpg'"),
+        ("stem", "x/1.jpg", "write '1' for 'x/1.jpg'"),
+        ("uri", "./in/a/1.jpg", "write 'in/a/1.jpg' for './in/a/1.jpg'"),
+    ],
+)
+def test_keys_that_are_compared_as_they_are(twins: Path, kind: str, line: str, hint: str) -> None:
+    keys = twins / "keys.txt"
+    keys.write_text(f"{line}\n")
+    refused(f"(--key {kind}); {hint}", **FLAGS, label_from="none", key=kind, keys=keys)
