@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,6 +42,9 @@ _SAMPLE = 20_000
 _CLASSES_OF_OBJECTS = [
     source.name for source in SOURCES.values() if source.of_object and Needs.LABEL in source.needs
 ]
+
+# The end of the names of shards, in a glob, too.
+_OF_RECORDS = re.compile(r"\.tfrecords?(\.gz)?\*?$")
 
 # Flags about files that are found, which have no meaning for records.
 _OF_FILES = ("label_regex", "root")
@@ -83,6 +87,7 @@ def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[SourceDat
     for pattern in flags.images or ():
         folder = pattern.rstrip("/") or "/"
         if not _is_dataset(folder):
+            _check_no_part(pattern)
             globs.append(pattern)
         elif folder not in found:
             found[folder] = _opened(folder, flags)
@@ -103,6 +108,15 @@ def _is_dataset(folder: str) -> bool:
     except (OSError, ValueError):
         # The listing of the glob says what is wrong.
         return False
+
+
+def _check_no_part(pattern: str) -> None:
+    folder, _, name = pattern.rpartition("/")
+    if name == MANIFEST or _OF_RECORDS.search(name):
+        raise UsageError(
+            f"--images {pattern!r} is not for images: the records of a dataset are named by its "
+            f"folder, {folder or '.'!r}"
+        )
 
 
 def _opened(folder: str, flags: argparse.Namespace) -> SourceDataset:

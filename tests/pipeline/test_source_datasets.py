@@ -194,6 +194,11 @@ def test_other_kinds_of_folders_are_refused(images: Path, tmp_path: Path) -> Non
     ):
         ran = convert(images=base, output=tmp_path / "made", **flags)
         assert (ran.code, problem in ran.error()) == (2, True), ran.err
+    for name in ("manifest.json", "train-00000-of-00001.tfrecord", "*.tfrecord*"):
+        ran = convert(images=f"{base}/{name}", output=tmp_path / "made")
+        assert ran.code == 2
+        assert f"{name}' is not for images: the records of a dataset are named" in ran.error()
+        assert str(base) in ran.error().rpartition("by its folder, ")[2]
     (tmp_path / "current").symlink_to(base)
     for name in (base, tmp_path / "current"):
         ran = convert(images=name, output=base, overwrite=True)

@@ -133,7 +133,8 @@ class Gathered(NamedTuple):
         texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
         empty = [DatasetWarning("empty_shards", text) for text in texts if text]
         return (
-            self._absent_keys()
+            self._no_records(sum(records.values()))
+            + self._absent_keys()
             + empty
             + split_warnings(
                 records,
@@ -143,6 +144,14 @@ class Gathered(NamedTuple):
                 what="row" if self.of_rows else "image",
             )
         )
+
+    def _no_records(self, records: int) -> list[DatasetWarning]:
+        """The warning about a dataset without records: no image counts as rejected in a holdout."""
+        if records:
+            return []
+        what = "row" if self.of_rows else "image"
+        text = f"the dataset has no record: {REJECTED} says why each {what} was left out"
+        return [DatasetWarning("no_records", text)]
 
     def _absent_keys(self) -> list[DatasetWarning]:
         """The warning about keys of `--keys` that no image has."""

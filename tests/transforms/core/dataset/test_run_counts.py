@@ -107,3 +107,15 @@ def test_too_many_rejections_have_no_parts(monkeypatch: pytest.MonkeyPatch) -> N
     assert found.unlisted == len(ALL)
     # In one process all are listed.
     assert in_order(["train"], everything()).unlisted == 0
+
+
+def test_a_dataset_without_records_is_a_warning() -> None:
+    for of_rows, what in ((False, "image"), (True, "row")):
+        shards = [dataclasses.replace(SHARD, records=0)]
+        whole = in_order(["train"], everything(shards=shards))._replace(of_rows=of_rows)
+        [warning] = whole.warnings({}, {"train": 1})
+        assert warning.code == "no_records"
+        assert warning.text == (
+            f"the dataset has no record: rejected.jsonl says why each {what} was left out"
+        )
+    assert in_order(["train"], everything()).warnings({}, {"train": 1}) == []
