@@ -230,8 +230,9 @@ def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser)
     for action in parser._actions:
         if flag_name(before) in action.option_strings and action.nargs == 0:
             return f"unexpected argument {word!r}: {before} takes no value"
-    if any(not action.option_strings for action in parser._actions):
-        return f"unexpected argument {word!r}: give one folder at a time"
+    if folders := sum(not action.option_strings for action in parser._actions):
+        what = "one folder at a time" if folders == 1 else f"no more than {folders} folders"
+        return f"unexpected argument {word!r}: give {what}"
     if before and not before.startswith("-") and _is_path(before) and _is_path(word):
         return (
             f"unexpected argument {word!r}: the shell expanded a glob. Quote it: "

@@ -37,6 +37,7 @@ FIRST = {
     "convert --images 'photos/*/*.jpg' --labels nope.csv --output new": "there is no such file",
     "convert --images '~/*.jpg' --output new": "the shell does not expand ~ in quotes; write '/",
     "verify out other": "unexpected argument 'other': give one folder at a time",
+    "diff out other third": "unexpected argument 'third': give no more than 2 folders",
     "convert @ --overwrite yes": "'yes': --overwrite takes no value",
     "convert @ --splits 0.8,0.2": "convert: --splits '0.8,0.2': '0.8' has no name",
     "show out --limits 3": "--limits; did you mean --limit",
