@@ -10,9 +10,10 @@ from transforms.core.dataset.ledger import ShardSummary
 from transforms.core.dataset.manifest import ManifestError
 from transforms.core.dataset.output_names import STAGING, index_file
 from transforms.core.file_errors import check_final
-from transforms.core.index.index_checks import COMPARED, IndexPlace
+from transforms.core.index.index_checks import COMPARED, IndexPlace, shard_of_index
 from transforms.core.index.record_index import RecordIndexError, read_index
 from transforms.core.label_errors import LabelsError
+from transforms.core.planning.shards import ShardName
 from transforms.core.shown_text import first_line
 from transforms.storage.files import join, read_dataset_file, storage_of
 
@@ -126,6 +127,11 @@ class IndexedRows:
     def _rows(self, place: IndexPlace) -> list[dict[str, Any]]:
         name = place.entry["file"]
         if self._last[0] != name:
-            table = read_listed_index(self._output, place.entry, COMPARED)
-            self._last = (name, table.to_pylist())
+            table = read_listed_index(self._output, place.entry, ("shard", "split", *COMPARED))
+            shard = shard_of_index(name)
+            names = {"shard": (shard, f"{shard}.gz"), "split": (ShardName.parse(shard).split,)}
+            for column, known in names.items():
+                if not {*table.column(column).unique().to_pylist()} <= {*known}:
+                    raise RecordIndexError(f"{name} is damaged: its {column} is another one")
+            self._last = (name, table.drop_columns([*names]).to_pylist())
         return self._last[1]

@@ -192,6 +192,15 @@ def test_a_row_that_differs_from_its_record_is_a_problem(dataset: Dataset, colum
     assert "the index says " in ran.out and ran.error().endswith(": 1 problem")
 
 
+@pytest.mark.parametrize("column", ["shard", "split"])
+def test_a_row_of_another_shard_is_a_problem(dataset: Dataset, column: str) -> None:
+    name = edit(dataset, with_column(column, "val-00000-of-00001.tfrecord"))
+    ran = verify(dataset.folder)
+    assert ran.code == 1
+    assert f"\n{name}: was changed since the dataset was written" in ran.out
+    assert ran.error().endswith(": 1 problem")
+
+
 @pytest.mark.parametrize("words", [[], ["--fast"]])
 @pytest.mark.parametrize("damage", ["flipped", "missing", "cut"])
 def test_a_damaged_index_is_a_problem(dataset: Dataset, damage: str, words: list[str]) -> None:
