@@ -9,7 +9,9 @@ from typing import Any, SupportsIndex, overload
 
 from pipeline.errors import DatasetError, UsageError, one_line
 from pipeline.open_dataset import open_dataset, split_ranges
+from pipeline.resolve.path_flags import check_path
 from transforms.core.arguments import path_text, truth
+from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.examples.record_values import RecordParser
 from transforms.core.features.layouts import Feature
 from transforms.core.images.image_limits import DEFAULT_LIMITS, Limits
@@ -19,6 +21,7 @@ from transforms.core.planning.keys import nfc
 from transforms.core.rejections import RejectedImageError
 from transforms.open_index import IndexReader, RecordKeys
 from transforms.record_files import RecordFiles, UnreadableRecordError
+from transforms.storage.files import join, storage_of
 
 
 class Records:
@@ -54,6 +57,10 @@ class Records:
         if not isinstance(split, str):
             raise TypeError(f"split is a str such as 'train', not {split!r}")
         self._name = f"{output!r}, {split!r}{', decode=True' if truth('decode', decode) else ''}"
+        check_path("the folder", output)
+        storage = storage_of(output)
+        # In a bucket, each shard would take a further request.
+        listed = None if storage.is_remote else storage.find(join(output, MANIFEST))
         manifest = open_dataset(output)
         self._folder = output
         self._ranges = tuple(split_ranges(output, split, manifest))
@@ -70,9 +77,10 @@ class Records:
             decode=decode,
         )
         try:
-            self._files = RecordFiles(self._index.places(self._ranges))
+            places = self._index.places(self._ranges)
         except (RecordIndexError, OSError) as error:
             raise index_error(output, error) from error
+        self._files = RecordFiles(places._replace(manifest=listed))
         self._keys: RecordKeys | None = None
         self._chosen = range(len(self._files.places.offsets))
 

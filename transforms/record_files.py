@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import itertools
 from array import array
@@ -11,9 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.examples.tfrecord import TFRecordError, framed_payload
 from transforms.core.index.record_index import FRAME_BYTES
 from transforms.core.shown_text import first_line
+from transforms.storage.file_metadata import Stored
 from transforms.storage.files import join, storage_of
 from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead
@@ -39,6 +42,7 @@ class RecordPlaces(NamedTuple):
         skipped: records of each file before its first one here.
         offsets: the first byte of each record's frame, int64.
         lengths: bytes of each record without its frame, uint32.
+        manifest: size and version of the dataset's manifest; None if no file is compared with it.
     """
 
     folder: str
@@ -47,6 +51,7 @@ class RecordPlaces(NamedTuple):
     skipped: array[int]
     offsets: np.ndarray[Any, np.dtype[np.int64]]
     lengths: np.ndarray[Any, np.dtype[np.uint32]]
+    manifest: Stored | None = None
 
 
 class _Run(NamedTuple):
@@ -187,4 +192,11 @@ class RecordFiles:
 
 def _open_file(places: RecordPlaces, file: int) -> Callable[[int, int], bytes]:
     path = join(places.folder, places.files[file])
-    return storage_of(path).open_ranges(path, follow_links=False)
+    storage = storage_of(path)
+    opened = storage.open_ranges(path, follow_links=False)
+    # Records of a dataset that replaced this one may be in the same places. Its manifest is removed
+    # before its shards are moved, so what was opened before this look is a file of this dataset.
+    listed = join(places.folder, MANIFEST)
+    if places.manifest is not None and storage.find(listed) != places.manifest:
+        raise OSError(errno.ESTALE, f"its {MANIFEST} is not the one that was opened")
+    return opened

@@ -311,6 +311,23 @@ def test_a_damaged_record_is_one_line(copied: Path) -> None:
     assert records[1]
 
 
+def test_a_dataset_that_was_replaced_is_one_line(photos: Path, tmp_path: Path) -> None:
+    """Its records are in the same places: no checksum tells them apart."""
+    flags = {"images": f"{photos}/*/*", "num_shards": 2}
+    folder = make_dataset(tmp_path / "out", label_from="directory", **flags).folder
+    records = Records(folder, "train")
+    label = records[0][LABEL]
+    make_dataset(folder, "--overwrite", label_regex=r"(?P<label>.-\d)\.jpg", **flags)
+    # This file is open.
+    assert records[0][LABEL] == label
+    problem = "-00001-of-00002.tfrecord: its manifest.json is not the one that was opened. The data"
+    with pytest.raises(DatasetError, match=problem):
+        _ = records[-1]
+    with pytest.raises(DatasetError, match=problem):
+        _ = pickle.loads(pickle.dumps(records))[-1]
+    assert len([*Records(folder, "train")]) == len(records)
+
+
 def test_a_record_of_other_features_is_one_line(copied: Path) -> None:
     path = copied / "manifest.json"
     manifest = json.loads(path.read_text())
