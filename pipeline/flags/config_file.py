@@ -161,7 +161,7 @@ def _of_yaml(root: yaml.Node, path: str) -> Iterator[_Entry]:
             raise UsageError(f"{where}: {name!r} is not the name of an option: write OPTION: VALUE")
         name = name.replace("-", "_")
         if name == "version":
-            raise UsageError(f"{where}: the version of the dataset is called dataset_version")
+            name = "dataset_version"
         if name in _OF_THE_COMMAND_LINE:
             raise UsageError(f"{where}: {name} is only possible on the command line")
         first = lines.setdefault(_canonical(f"--{name}"), line)

@@ -302,7 +302,7 @@ CARD = (
         recorded=_field("name"),
         parameter=Parameter("Name", "^[a-z][a-z0-9_]*$"),
     ),
-    # `--version` prints that of the program.
+    # `--version` without a value prints that of the program.
     Option(
         name="dataset_version",
         metavar="X.Y.Z",

@@ -7,7 +7,7 @@ the job, also spelled `--label`), and one argparse parser cannot have both.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pipeline.errors import UsageError
@@ -161,10 +161,9 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     for action in required:
         action.required = False
     typed_words = list(job_labels_apart(argv))
-    words = underscored(typed_words)
+    words = list(_with_version(underscored(typed_words)))
     for names in (("--labels", "--label_file"), ("--config",)):
         _check_once(words, names)
-    _check_version(words)
     flags, rest = parser.parse_known_args(words)
     if flags.config is not None:
         # Reads YAML, which most runs do not need.
@@ -194,14 +193,12 @@ def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:
     return [*values, *beam_flags]
 
 
-def _check_version(words: Sequence[str]) -> None:
-    """Refuses `--version 1.2.0`: it would print the version of the program, and end."""
+def _with_version(words: Sequence[str]) -> Iterator[str]:
+    """`--dataset_version` for a `--version` with a value; alone, it prints that of the program."""
     for word, value in zip(words, [*words[1:], ""], strict=True):
-        if word.startswith("--version=") or (word == "--version" and value[:1].isdigit()):
-            raise UsageError(
-                "--version prints that of image-tfrecords: give --dataset_version for that of the "
-                "dataset"
-            )
+        has_value = value[:1] not in ("", "-")
+        is_version = word.startswith("--version=") or (word == "--version" and has_value)
+        yield word.replace("--version", "--dataset_version", 1) if is_version else word
 
 
 def _check_once(words: Sequence[str], names: Sequence[str]) -> None:

@@ -190,7 +190,7 @@ def test_rows_have_a_card(tmp_path: Path) -> None:
         ({"homepage": "example.org"}, "--homepage 'example.org' is not a web address"),
         ({"croissant": "nowhere.yaml"}, "no such file: --croissant nowhere.yaml"),
         ({"croissant": '{"name": "x"}'}, "--croissant: 'name' is filled from --name"),
-        ({"version": "1.2.0"}, "--version prints that of image-tfrecords: give --dataset_version"),
+        ({"version": "1.2"}, "--dataset_version '1.2' is not a version"),
     ],
 )
 def test_mistakes_are_one_line(

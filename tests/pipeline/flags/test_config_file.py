@@ -76,6 +76,8 @@ def test_options_of_a_file_are_words(text: str, words: list[str], tmp_path: Path
         ("num_shards: 3", ["--shard_size=2MB"], ["--shard_size=2MB"]),
         ("shard_size: 2MB", ["--num_shards=3"], ["--num_shards=3"]),
         ("class_names: [a]", ["--class_names=f"], ["--class_names=f"]),
+        ("version: 1.0.0", ["--version", "1.2.0"], ["--dataset_version=1.2.0"]),
+        ("version: 1.2.0", [], ["--dataset_version=1.2.0"]),
     ],
 )
 def test_the_command_line_wins(

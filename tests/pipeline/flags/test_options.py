@@ -157,6 +157,14 @@ def test_every_flag_has_a_row() -> None:
     assert sorted(_flags()) == sorted([*ROWS, "--help", "--version"])
 
 
+@pytest.mark.parametrize("words", [["--version", "1.2.0"], ["--version=1.2.0"]])
+def test_a_version_with_a_value_is_that_of_the_dataset(words: list[str]) -> None:
+    given = ["--output=o", "--images=i", "--name=pets"]
+    assert parse_flags("convert", [*words, *given]) == parse_flags(
+        "convert", ["--dataset_version=1.2.0", *given]
+    )
+
+
 def test_plan_has_the_flags_of_convert() -> None:
     described = [
         [(action.option_strings, action.default, action.help) for action in parser._actions]
