@@ -195,7 +195,8 @@ def _add_images(images: dict[Any, str], binary_file: BinaryIO, path: str) -> Non
 
 def _add_image(images: dict[Any, str], item: Any, path: str) -> None:
     number, name = item.get("id"), item.get("file_name")
-    if not isinstance(number, int | str) or not isinstance(name, str) or not name.strip():
+    is_id = isinstance(number, int | str) or (isinstance(number, float) and number.is_integer())
+    if not is_id or not isinstance(name, str) or not name.strip():
         raise LabelsError(f"{path}: an image has no id or no file_name: {str(item)[:100]}")
     former = images.setdefault(number, name)
     if former != name:
@@ -266,9 +267,11 @@ def _plain(text: str) -> str:
 
 
 def _category_id(value: Any) -> int | None:
-    """The id of a category, which some tools write as a text."""
+    """The id of a category, which some tools write as a text or, as data frames do, as 18.0."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:20])
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
     is_id = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MAX_ID
     return value if is_id else None
 

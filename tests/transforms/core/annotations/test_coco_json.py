@@ -93,6 +93,8 @@ def test_segmentations_are_cells_if_they_are_needed(segmentation: Any, cell: str
     [
         ({"category_id": 7}, "category 7", ["1", "2.5", "3", "4"]),
         ({"category_id": "18"}, "dog", ["1", "2.5", "3", "4"]),
+        ({"category_id": 18.0}, "dog", ["1", "2.5", "3", "4"]),
+        ({"category_id": 18.5}, "category 18.5", ["1", "2.5", "3", "4"]),
         ({"category_id": [18]}, "category [18]", ["1", "2.5", "3", "4"]),
         ({"bbox": [1, 2, 3]}, "dog", [""] * 4),
         ({"bbox": None}, "dog", [""] * 4),
@@ -109,8 +111,8 @@ def test_a_wrong_annotation_keeps_its_image(
     assert (cells[:6], problem) == (["a.jpg", label, *box], "")
 
 
-@pytest.mark.parametrize(("of_image", "of_box"), [(1, "1"), ("1", 1)])
-def test_ids_of_images_may_be_texts_in_one_place(of_image: Any, of_box: Any) -> None:
+@pytest.mark.parametrize(("of_image", "of_box"), [(1, "1"), ("1", 1), (1.0, 1), (1, 1.0)])
+def test_ids_of_images_may_differ_in_type(of_image: Any, of_box: Any) -> None:
     images = [{"id": of_image, "file_name": "a.jpg"}]
     found = rows(document(images=images, annotations=[{**BOX, "image_id": of_box}]))
     assert [cells[:2] for _, cells, _ in found] == [["a.jpg", "dog"]]
