@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from typing import Any
 from xml.parsers import expat
 
@@ -20,6 +22,17 @@ _OF_OBJECT: dict[tuple[str, ...], int] = {
     **{("object", name): at for at, name in enumerate(VOC_COLUMNS) if at >= 6},
 }
 _IMAGE = ("filename",)
+
+_ENCODING = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+
+# Encodings of several bytes for a character, which expat does not know, and the larger one that is
+# meant, as in the Encoding Standard of browsers.
+_EAST_ASIAN = {
+    **dict.fromkeys(("gb2312", "gbk", "gb18030"), "gb18030"),
+    **dict.fromkeys(("euc_kr", "cp949"), "cp949"),
+    **dict.fromkeys(("shift_jis", "cp932"), "cp932"),
+    **{name: name for name in ("big5", "big5hkscs", "cp950", "euc_jp", "johab")},
+}
 
 
 class _DoctypeError(Exception):
@@ -42,7 +55,7 @@ def voc_rows(data: bytes, path: str) -> TableRows:
     stem = path.rpartition("/")[2].rpartition(".")[0]
     reader = _Reader()
     try:
-        reader.read(data)
+        reader.read(_decoded(data))
     except _DoctypeError:
         yield 1, [stem], "it has a document type (DOCTYPE), which annotations do not need"
         return
@@ -79,8 +92,8 @@ class _Reader:
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text.append
 
-    def read(self, data: bytes) -> None:
-        """Reads the whole file."""
+    def read(self, data: bytes | str) -> None:
+        """Reads the whole file; in a text, its declaration of an encoding does not count."""
         self._parser.Parse(data, True)
 
     def _start(self, name: str, _: dict[str, str]) -> None:
@@ -100,6 +113,20 @@ class _Reader:
             self.image = text
         elif place in _OF_OBJECT:
             self.objects[-1][1][_OF_OBJECT[place]] = text
+
+
+def _decoded(data: bytes) -> bytes | str:
+    """The text of a file in an encoding that expat does not know, and other files as they are.
+
+    Raises:
+        UnicodeDecodeError: it has other bytes.
+    """
+    found = _ENCODING.match(data)
+    if found is None:
+        return data
+    # An unknown one is a LookupError.
+    name = codecs.lookup(found[1].decode()).name
+    return data.decode(_EAST_ASIAN[name]) if name in _EAST_ASIAN else data
 
 
 def _refuse(*_: Any) -> None:

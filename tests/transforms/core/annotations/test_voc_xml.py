@@ -75,10 +75,25 @@ def test_parts_of_an_object_are_no_objects() -> None:
     assert cells == ["1", "man", *[""] * 7]
 
 
-def test_other_encodings_and_spaces() -> None:
-    text = "<?xml version='1.0' encoding='latin-1'?><annotation><object><name> Ä </name></object>"
-    [(_, cells, _)] = voc_rows(f"{text}</annotation>".encode("latin-1"), "1.xml")
-    assert cells[:2] == ["1", "Ä"]
+@pytest.mark.parametrize(
+    ("encoding", "codec", "name"),
+    [
+        ("latin-1", "latin-1", "Ä"),
+        ("utf-16", "utf-16", "고양이"),
+        # Encodings of several bytes, and characters that only their larger forms have.
+        ("GB2312", "gbk", "貓镕"),
+        ("gb18030", "gb18030", "猫"),
+        ("euc-kr", "cp949", "똠방각하"),
+        ("ks_c_5601-1987", "cp949", "고양이"),
+        ("Shift_JIS", "cp932", "①猫"),
+        ("euc-jp", "euc-jp", "猫"),
+        ("Big5", "big5", "貓"),
+    ],
+)
+def test_declared_encodings(encoding: str, codec: str, name: str) -> None:
+    text = f'<?xml version="1.0" encoding="{encoding}"?>\n<annotation><object><name> {name} </name>'
+    [(line, cells, problem)] = voc_rows(f"{text}</object></annotation>".encode(codec), "1.xml")
+    assert (line, cells[:2], problem) == (2, ["1", name], "")
 
 
 BOMB = """<!DOCTYPE annotation [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">
@@ -94,6 +109,7 @@ OUTSIDE = """<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]><annotation>&
         (b"<annotation><a></annotation>", "it is not XML (mismatched tag"),
         (b"<annotation>\xff</annotation>", "it is not XML (not well-formed"),
         (b"<?xml version='1.0' encoding='x'?><annotation/>", "it is not XML (unknown encoding"),
+        (b"<?xml version='1.0' encoding='gbk'?><a>\xff</a>", "it is not XML ('gb18030' codec"),
         (b"<html></html>", "its root is 'html', not 'annotation'"),
         (BOMB.encode(), "it has a document type (DOCTYPE)"),
         (OUTSIDE.encode(), "it has a document type (DOCTYPE)"),
