@@ -11,6 +11,7 @@ from pipeline.flags.flag_values import KNOWN_CLASSES, DatasetClasses
 from pipeline.open_dataset import open_dataset
 from pipeline.resolve.path_flags import read_flag_file
 from transforms.core.annotations.coco_json import class_ids
+from transforms.core.annotations.yolo_text import yaml_class_names
 from transforms.core.dataset.output_names import LABELS, MANIFEST
 from transforms.core.decisions import Decision, given
 from transforms.core.label_errors import LabelsError
@@ -121,7 +122,8 @@ def known_classes(
     """Reads the classes.
 
     Args:
-        source: a file; the folder of a dataset; or the names, listed in the file of `--config`.
+        source: a file, also the `data.yaml` of YOLO; the folder of a dataset; or the names, listed
+            in the file of `--config`.
         replaced: the folder whose dataset this run replaces; empty if it replaces none.
 
     Raises:
@@ -148,7 +150,10 @@ def known_classes(
         raise input_error(f"cannot read {_FLAG} {source}", error) from error
     if is_dataset:
         return _of_dataset(source.rstrip("/") or "/")
-    return KnownClasses(read_class_names(read_flag_file(_FLAG, source)))
+    text = read_flag_file(_FLAG, source)
+    if source.lower().endswith((".yaml", ".yml")):
+        text = "\n".join(yaml_class_names(text, f"{_FLAG} {source}"))
+    return KnownClasses(read_class_names(text))
 
 
 def classes_of_categories(

@@ -32,6 +32,8 @@ def test_a_file_and_a_list_have_names_without_ids(tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
     assert known_classes(str(tmp_path / "classes.txt")) == KnownClasses(("dog", "cat"))
     assert known_classes(("dog", "cat")) == KnownClasses(("dog", "cat"))
+    (tmp_path / "data.YAML").write_text("nc: 2\nnames: {0: dog, 1: cat}\n")
+    assert known_classes(str(tmp_path / "data.YAML")) == KnownClasses(("dog", "cat"))
     assert known_classes(None) == KnownClasses()
     assert KnownClasses(("dog",)).decisions("text") == ()
     KnownClasses(("dog",)).check_ids(LabelRules(first_id=1))

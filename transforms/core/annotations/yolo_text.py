@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
+from transforms.core.label_errors import LabelsError
 from transforms.core.tables.table_formats import TableRows
 
 YOLO_COLUMNS = ("image", "class", "x_center", "y_center", "width", "height")
@@ -42,6 +45,47 @@ def yolo_rows(data: bytes, path: str) -> TableRows:
             yield number, [image, label, *_box(numbers)], ""
     if not has_objects:
         yield 1, [image, *[""] * 5], ""
+
+
+def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
+    """The classes in the `data.yaml` of a YOLO dataset: a list, or names by number.
+
+    Args:
+        text: of the file.
+        path: its name for messages.
+
+    Raises:
+        LabelsError: it is not YAML, or has no such classes.
+
+    >>> yaml_class_names("names: [no, cat]", "data.yaml")
+    ('no', 'cat')
+    >>> yaml_class_names("names: {0: person, 1: bicycle}", "coco8.yaml")
+    ('person', 'bicycle')
+    """
+    # Few runs need it.
+    import yaml
+
+    try:
+        # Names such as `no` stay texts.
+        root: Any = yaml.load(text, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        problem = (str(error).splitlines() or ["nested too deeply"])[0]
+        raise LabelsError(f"{path} is not YAML: {problem[:100]}") from error
+    found = root.get("names") if isinstance(root, dict) else None
+    names = _by_number(found, path) if isinstance(found, Mapping) else found
+    if not isinstance(names, list) or not names:
+        raise LabelsError(f"{path} has no names: write 'names: [cat, dog]', or one class per line")
+    for name in names:
+        if not isinstance(name, str) or len(name.split()) == 0 or len(name.splitlines()) > 1:
+            raise LabelsError(f"{path}: {str(name)[:40]!r} in names is not the name of a class")
+    return tuple(names)
+
+
+def _by_number(names: Mapping[Any, Any], path: str) -> list[Any]:
+    for number in map(str, range(len(names))):
+        if number not in names:
+            raise LabelsError(f"{path}: names has no class {number}: number all classes from 0")
+    return [names[number] for number in map(str, range(len(names)))]
 
 
 def unreadable_rows(problem: str, path: str) -> TableRows:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.annotations.yolo_text import YOLO_COLUMNS, yolo_rows
+from transforms.core.annotations.yolo_text import YOLO_COLUMNS, yaml_class_names, yolo_rows
+from transforms.core.label_errors import LabelsError
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,41 @@ def test_files_that_are_refused_reject_their_image(data: bytes, says: str) -> No
 def test_any_bytes_are_rows_or_one_problem(data: bytes) -> None:
     for _, cells, problem in yolo_rows(data, "1.txt"):
         assert len(cells) == len(YOLO_COLUMNS) and not problem
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("train: ../train/images\nnc: 2\nnames: ['cat', 'no']\n", ("cat", "no")),
+        ("names:\n  - 007\n  - hot dog\n", ("007", "hot dog")),
+        ("path: ../coco8\nnames:\n  1: bicycle\n  0: person\n", ("person", "bicycle")),
+        ("names: {0: 고양이}", ("고양이",)),
+    ],
+)
+def test_classes_of_a_yaml_file(text: str, names: tuple[str, ...]) -> None:
+    assert yaml_class_names(text, "data.yaml") == names
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "data.yaml has no names: write 'names: [cat, dog]'"),
+        ("nc: 2", "data.yaml has no names"),
+        ("[cat]", "data.yaml has no names"),
+        ("names: cat", "data.yaml has no names"),
+        ("names: []", "data.yaml has no names"),
+        ("names: {}", "data.yaml has no names"),
+        ("names: [cat", "data.yaml is not YAML: while parsing"),
+        ("[" * 5000, "data.yaml is not YAML: "),
+        ("names: {0: cat, 2: dog}", "data.yaml: names has no class 1: number all classes from 0"),
+        ("names: {cat: 0}", "data.yaml: names has no class 0"),
+        ("names: [cat, '']", "data.yaml: '' in names is not the name of a class"),
+        ("names: [cat, [dog]]", "data.yaml: \"['dog']\" in names is not"),
+        ('names: ["a\\nb"]', "data.yaml: 'a\\nb' in names is not"),
+    ],
+)
+def test_yaml_files_that_are_refused(text: str, says: str) -> None:
+    with pytest.raises(LabelsError) as raised:
+        yaml_class_names(text, "data.yaml")
+    assert str(raised.value).startswith(says)
+    assert "\n" not in str(raised.value)
