@@ -1,4 +1,4 @@
-"""Images of 16 bits a channel as uint16 arrays, for `--depth 16`.
+"""Images of 16 bits a channel as uint16 arrays, for `--depth 16`, and TIFFs of 32-bit numbers.
 
 Pillow has grey of 16 bits, but no colour. TensorFlow decodes and encodes such PNGs, and is imported
 for the first of them. Of a TIFF, Pillow unpacks the high byte of each sample or, if it is told the
@@ -29,6 +29,9 @@ _Band: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _TOP = 65_535
 _BITS_PER_SAMPLE = 258
 
+# Modes of numbers of 32 bits: floating point, and integers.
+_NUMBERS = ("F", "I")
+
 # Modes in which Pillow unpacks 16 bits of a pixel, or of one of its channels.
 _DEEP_COLOR = re.compile(r"(RGB[AaX]?|[RGBA]);16([LBN])")
 
@@ -52,7 +55,7 @@ _AFTER_IHDR = 8 + 25
 
 
 def is_deep(data: bytes, format_: str, opened: ImageFile.ImageFile | None) -> bool:
-    """Whether a PNG or a TIFF has samples of 16 bits.
+    """Whether a PNG or a TIFF has samples of 16 bits, or numbers of 32 bits.
 
     Args:
         data: the file, whole.
@@ -61,7 +64,7 @@ def is_deep(data: bytes, format_: str, opened: ImageFile.ImageFile | None) -> bo
     """
     if isinstance(opened, TiffImageFile):
         bits = opened.tag_v2.get(_BITS_PER_SAMPLE, 1)
-        return 16 in (bits if isinstance(bits, tuple) else (bits,))
+        return opened.mode in _NUMBERS or 16 in (bits if isinstance(bits, tuple) else (bits,))
     return opened is None and format_ == "png" and data[24:25] == b"\x10"
 
 
@@ -93,13 +96,31 @@ def deep_pixels(
         return np.asarray(tensorflow.io.decode_png(data, dtype=tensorflow.uint16).numpy())
     if not isinstance(opened, TiffImageFile) or opened.mode == "CMYK":
         return None
-    if opened.mode in ("F", "I"):
+    if opened.mode in _NUMBERS:
         return _scaled(load_values(opened))
     if not is_deep(data, format_, opened):
         return None
     if opened.mode in ("RGB", "RGBA"):
         return _tiff_color(data, limits)
     return np.asarray(decode(opened))[:, :, None]
+
+
+def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
+    """A TIFF of numbers of 32 bits with 8 bits: the high bytes of its `deep_pixels`.
+
+    Args:
+        opened: a file, not yet decoded.
+
+    Returns:
+        None for all other images.
+
+    Raises:
+        RejectedImageError: as `deep_pixels`.
+    """
+    if not isinstance(opened, TiffImageFile) or opened.mode not in _NUMBERS:
+        return None
+    high = _scaled(load_values(opened))[:, :, 0] >> 8
+    return Image.fromarray(high.astype(np.uint8))
 
 
 def _tiff_color(data: bytes, limits: Limits) -> Pixels:
@@ -154,8 +175,8 @@ def _scaled(values: np.ndarray[Any, Any]) -> Pixels:
     # NaN is not between any numbers.
     if not 0 <= low <= high <= (1 if is_float else _TOP):
         detail = (
-            f"its numbers are from {low:.6g} to {high:.6g}; --depth 16 takes "
-            f"{'floating point from 0 to 1' if is_float else f'integers from 0 to {_TOP}'}"
+            f"its numbers are from {low:.6g} to {high:.6g}, but only "
+            f"{'floating point from 0 to 1' if is_float else f'integers from 0 to {_TOP}'} is read"
         )
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     scaled = np.rint(values.astype(np.float64) * _TOP) if is_float else values

@@ -330,7 +330,7 @@ def _decode(
 ) -> tuple[Image.Image, int]:
     """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
     if opened is not None:
-        return pillow_images.decode(opened), 1
+        return deep_pixels.reduced_numbers(opened) or pillow_images.decode(opened), 1
     if header.format == "jpeg" and header.plain:
         scale = _decoding_scale(header, target)
         pixels = _decode_jpeg(data, header, scale, is_grey=options.color == "gray")

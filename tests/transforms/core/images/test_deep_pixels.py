@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -105,23 +106,37 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("values", "why"),
         [
-            ([[0.5, 1.5]], "from 0.5 to 1.5; --depth 16 takes floating point from 0 to 1"),
-            ([[-0.1, 1]], "from -0.1 to 1;"),
-            ([[np.nan, 1]], "from nan to nan;"),
-            ([[3, 65_536]], "from 3 to 65536; --depth 16 takes integers from 0 to 65535"),
-            ([[-1, 5]], "from -1 to 5;"),
+            ([[0.5, 1.5]], "from 0.5 to 1.5, but only floating point from 0 to 1 is read"),
+            ([[-0.1, 1]], "from -0.1 to 1,"),
+            ([[np.nan, 1]], "from nan to nan,"),
+            ([[3, 65_536]], "from 3 to 65536, but only integers from 0 to 65535"),
+            ([[-1, 5]], "from -1 to 5,"),
         ],
     )
-    def test_others_are_rejected_and_why(self, values: list[list[float]], why: str) -> None:
+    @pytest.mark.parametrize("options", [AUTO, DEEP])
+    def test_others_are_rejected_and_why(
+        self, values: list[list[float]], why: str, options: PixelOptions
+    ) -> None:
         array = np.array(values)
         array = array.astype(np.int32 if array.dtype.kind == "i" else np.float32)
         with pytest.raises(RejectedImageError, match=why) as caught:
-            changed(saved(Image.fromarray(array), "TIFF"), DEEP)
+            changed(saved(Image.fromarray(array), "TIFF"), options)
         assert caught.value.reason is Reason.UNSUPPORTED_IMAGE
 
-    def test_without_it_all_are_rejected(self) -> None:
-        data = saved(Image.fromarray(np.zeros((2, 2), np.float32)), "TIFF")
-        assert reason(data, AUTO) is Reason.UNSUPPORTED_IMAGE
+    @pytest.mark.parametrize(
+        ("values", "found"),
+        [
+            (np.array([[0, 0.5, 1]], np.float32), [[0, 128, 255]]),
+            (np.array([[0, 255, 256, 65_535]], np.int32), [[0, 0, 1, 255]]),
+        ],
+    )
+    def test_without_it_8_bits_are_kept_and_counted(
+        self, values: np.ndarray[Any, Any], found: list[list[int]]
+    ) -> None:
+        made = changed(saved(Image.fromarray(values), "TIFF"), AUTO)
+        assert made.info == ImageInfo("png", *values.shape, 1)
+        assert made.changes == ("transcoded", "to_8_bits")
+        assert np.asarray(Image.open(io.BytesIO(made.data))).tolist() == found
 
 
 class TestChanges:
