@@ -129,7 +129,7 @@ def _json_label(text: str) -> str:
         return ""
     for field in _LABEL_FIELDS if isinstance(read, dict) else ():
         value = read.get(field)
-        if isinstance(value, str | int) and not isinstance(value, bool):
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
     return ""
 

@@ -88,6 +88,9 @@ def test_labels_are_those_of_the_same_key() -> None:
         "a/003.cls": b" ",
         "a/003.json": b'{"cls": "fox"}',
         "a/003.jpg": b"x",
+        # As data frames write 4.
+        "a/004.json": b'{"label": 4.0}',
+        "a/004.jpg": b"x",
     }
     labels = {member.name: member.label for member in members_of(tarred(files))}
     assert {name: label for name, label in labels.items() if name.endswith("jpg")} == {
@@ -96,6 +99,7 @@ def test_labels_are_those_of_the_same_key() -> None:
         "b/000.jpg": "",
         "a/002.jpg": "",
         "a/003.jpg": "fox",
+        "a/004.jpg": "4.0",
     }
 
 
