@@ -171,16 +171,17 @@ def _format_of_each(files: Sequence[str], has_boxes: bool) -> str:
     names = {path.rpartition(".")[2].lower() for path in known}
     if names not in ({"xml"}, {"txt"}):
         return ""
+    has_text = False
     for path in known[:_FIRST_FILES]:
         with _readable(path):
             head = storage_of(path).read_range(path, 0, HEAD_BYTES)
         if find_format(path, head) == VOC:
             return VOC
-        if not (has_boxes and is_yolo(path, head)):
-            return ""
-        if head.strip():
+        has_text = has_text or bool(head.strip())
+        # A file with a wrong line rejects its image alone.
+        if has_boxes and head.strip() and is_yolo(path, head):
             return YOLO
-    return YOLO
+    return YOLO if has_boxes and not has_text else ""
 
 
 def _contents(globs: Sequence[str]) -> Iterator[tuple[str, bytes]]:

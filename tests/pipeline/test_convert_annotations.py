@@ -362,6 +362,19 @@ def test_wrong_lines_of_yolo(yolo: dict[str, Any], tmp_path: Path) -> None:
     )
 
 
+def test_a_wrong_first_file_of_yolo_rejects_its_image(yolo: dict[str, Any], tmp_path: Path) -> None:
+    """A README among the files, too: the others say what they are."""
+    (tmp_path / "labels/train/0.txt").write_text("cat 0.5 0.5 0.1 0.1\n")
+    (tmp_path / "labels/train/1.txt").write_text("1.0 0.5 0.5 0.25 0.5\n")
+    (tmp_path / "labels/train/2.txt").write_text("0 0.5 0.5 0.25 maybe\n")
+    (tmp_path / "labels/train/0 README.txt").write_text("Made by Ann.\n")
+    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **yolo)
+    reasons = {Path(line["path"]).name: line["reason"] for line in dataset.rejected}
+    assert reasons == {"0 README.txt:1": "row_without_image", "2.jpg": "bad_box"}
+    assert examples(dataset)["0.jpg"]["image/object/class/text"] == [b"cat"]
+    assert examples(dataset)["1.jpg"]["image/object/class/text"] == [b"cat"]
+
+
 def test_yolo_names_stems(yolo: dict[str, Any], tmp_path: Path) -> None:
     ran = convert(output=tmp_path / "out", key="path", **yolo)
     assert ran.code == 2 and "--key path cannot be used with YOLO labels" in ran.error()

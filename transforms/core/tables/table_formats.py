@@ -17,7 +17,7 @@ HEAD_BYTES = 4096
 """First bytes of a file from which its format is found."""
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_YOLO_LINE = re.compile(rf"[0-9]+(?:[ \t]+{_NUMBER}){{4,}}")
+_YOLO_LINE = re.compile(rf"[0-9]+(?:\.0+)?(?:[ \t]+{_NUMBER}){{4,}}")
 _YOLO_CLASSES = "classes.txt"
 _COCO = re.compile(rb'"(images|annotations|categories)"')
 

@@ -40,6 +40,8 @@ def test_format(path: str, head: bytes, format_: str) -> None:
     [
         ("1.txt", "0 0.5 0.5 0.1 1e-3\n", True),
         ("1.txt", "", True),
+        ("1.txt", "1.0 0.5 0.5 0.1 1\n", True),
+        ("1.txt", "0.5 0.5 0.5 0.1 1\n", False),
         ("1.txt", "\ufeff0 0.5 0.5 0.1 1", True),
         ("1.txt", "0 .1 .2 .3 .4 .5 .6\n\n", True),
         ("1.txt", "id label\n", False),
