@@ -20,6 +20,10 @@ from transforms.storage.archives.archive_members import MAX_OFFSET, Member, safe
 _LABEL_FILES = ("cls", "json")
 _LABEL_FIELDS = ("label", "class", "cls")
 
+# How files begin that gzip, bzip2, xz and zstd wrote.
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+_LONGEST_MAGIC = 5
+
 # A larger file next to an image is no label.
 _MAX_LABEL_BYTES = 64 << 10
 
@@ -54,7 +58,10 @@ def tar_members(file: ArchiveFile) -> list[Member]:
                 if label := sample_label(extension, text):
                     labels.setdefault(key, {})[extension] = label
     except _DAMAGE as error:
+        file.seek(0)
         problem = f"it is a damaged tar archive, or none ({error})"
+        if file.read(_LONGEST_MAGIC).startswith(_COMPRESSED):
+            problem = "it is compressed, in spite of its name: decompress it to a .tar"
         raise FinalError(errno.EIO, problem) from error
     return list(_labelled(members, labels)) if labels else members
 

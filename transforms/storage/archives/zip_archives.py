@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import stat
 import struct
@@ -15,6 +16,9 @@ from transforms.storage.archives.archive_members import MAX_OFFSET, Member, safe
 
 # The flags of a member that is encrypted, whose sizes follow its data, and whose name is UTF-8.
 _ENCRYPTED, _SIZES_FOLLOW, _IS_UTF8 = 1, 8, 0x800
+
+# The system of a program that writes no rights of files.
+_WINDOWS = 0
 
 # Compression methods that a user may know by name.
 _METHODS = {zipfile.ZIP_BZIP2: "bzip2", zipfile.ZIP_LZMA: "lzma", 9: "deflate64", 93: "zstd"}
@@ -52,21 +56,25 @@ def zip_members(file: ArchiveFile) -> Iterator[Member]:
         problem = f"it is a damaged zip archive, or none ({said})"
         raise FinalError(errno.EIO, problem) from error
     for info in infos:
+        name = _name(info)
         # `is_dir` fails for an empty name.
-        if not info.filename.endswith("/"):
-            name, problem = safe_name(_name(info))
+        if not name.endswith("/"):
+            name, problem = safe_name(name)
             size = min(info.file_size, MAX_OFFSET)
             yield Member(name, size, info.header_offset, problem or _problem(info))
 
 
 def _name(info: zipfile.ZipInfo) -> str:
-    """The name of a member; many programs write UTF-8 without saying so."""
-    if info.flag_bits & _IS_UTF8:
-        return info.filename
-    try:
-        return info.filename.encode("cp437").decode()
-    except UnicodeError:
-        return info.filename
+    """The name of a member.
+
+    Many programs write UTF-8 without saying so, and some of Windows write its separators.
+    """
+    name = info.filename
+    if not info.flag_bits & _IS_UTF8:
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("cp437").decode()
+    is_of_windows = info.create_system == _WINDOWS and "/" not in name
+    return name.replace("\\", "/") if is_of_windows else name
 
 
 def _problem(info: zipfile.ZipInfo) -> str:

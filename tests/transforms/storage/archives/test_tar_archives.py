@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import tarfile
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -144,7 +147,6 @@ DAMAGED = {
     "headers about headers": header("x", size=1, kind=tarfile.XHDTYPE).ljust(1024, b"\0") * 2000,
     "a list of parts without an end": bytes(SPARSE),
     "text": b"no archive" * 100,
-    "gzip": gzip.compress(WHOLE),
     "ends within a file": WHOLE[: 512 + 100],
     "ends within a header": WHOLE[: 512 + 1024 + 100],
     # The first file alone would look like a whole archive.
@@ -157,6 +159,12 @@ def test_a_damaged_archive_is_one_line(damage: str) -> None:
     with pytest.raises(FinalError, match="damaged tar archive, or none") as caught:
         members_of(DAMAGED[damage])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_archive_with_the_name_of_another(compress: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(FinalError, match="it is compressed, in spite of its name: decompress it"):
+        members_of(compress(WHOLE))
 
 
 def test_an_archive_that_was_cut_since_rejects_its_image() -> None:

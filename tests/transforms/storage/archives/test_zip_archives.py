@@ -88,6 +88,25 @@ def test_other_names_are_those_of_dos() -> None:
     assert list(Archive(data).members()) == ["éé.jpg"]
 
 
+@pytest.mark.parametrize(
+    ("name", "found", "problem"),
+    [
+        ("cat\\1.jpg", "cat/1.jpg", ""),
+        ("..\\1.jpg", "../1.jpg", "its name '../1.jpg' leads out of the archive"),
+        ("a/b\\1.jpg", "a/b\\1.jpg", ""),
+    ],
+)
+def test_separators_of_windows(name: str, found: str, problem: str) -> None:
+    """As old versions of .NET write them; elsewhere, they are characters of a name."""
+    on_linux = zipped({name: b"x", "folder\\": b""})
+    assert name in Archive(on_linux).members()
+    # The system is the second byte of the version, in the directory.
+    on_windows = on_linux.replace(b"PK\x01\x02\x14\x03", b"PK\x01\x02\x14\x00")
+    assert on_windows != on_linux
+    members = Archive(on_windows).members()
+    assert [(member.name, member.problem) for member in members.values()] == [(found, problem)]
+
+
 def test_folders_and_dots_are_left_out() -> None:
     assert list(Archive(zipped({"a/": b"", "./a/1.jpg": b"x"})).members()) == ["a/1.jpg"]
 
