@@ -85,6 +85,7 @@ VALUES = {
     "convert @ --label_from JSON": "is not one of csv, directory, regex, webdataset, records, none",
     "convert @ --transcode jpg": "did you mean jpeg?",
     "convert @ --color greyscale": "did you mean gray?",
+    "convert @ --stratify species": "--stratify 'species' is not label, its only value; see --help",
     "convert @ --check false": "--check 'false' is not one of full, header; see --help",
     "convert @ --dedupe remove": "did you mean drop?",
     "convert @ --progress none": "did you mean off?",
