@@ -34,11 +34,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
+    from pipeline.inputs.bases import is_compared
     from pipeline.inputs.listed_keys import standard_input_kept
     from pipeline.preflight import check_flags
     from pipeline.run.launch import has_local_workers
     from pipeline.run.results_folder import results_folder
-    from transforms.core.dataset.output_names import MANIFEST
     from transforms.storage.files import join, storage_of
 
     is_local = partial(has_local_workers, beam_flags)
@@ -46,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = check_flags(flags)
         folder = results_folder("plan", scratch, beam_flags)
         path = join(folder, f"plan-{uuid.uuid4().hex}.json")
-        compares = bool(flags.reuse) and not flags.quiet
+        only_compares = is_compared(config)
+        # A run that only compares reads no records.
+        compares = bool(flags.reuse) and not flags.quiet and not only_compares
         style = progress_style(flags)
         plan_dataset(config, path, beam_flags, progress=style, compares=compares)
         plan = json.loads(storage_of(path).read_bytes(path))
@@ -56,9 +58,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             from pipeline.planned_reuse import reuse_lines
 
             reuse = list(reuse_lines(config, flags.reuse, path))
-        manifest = join(flags.output, MANIFEST)
-        is_compared = not flags.overwrite and storage_of(manifest).exists(manifest)
-    lines = list(plan_lines(plan, flags.output, reuse, is_compared=is_compared))
+        elif flags.reuse and only_compares:
+            reuse = ["reused   nothing: --reuse applies only with --overwrite or another --output"]
+    lines = list(plan_lines(plan, flags.output, reuse, is_compared=only_compares))
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
     warnings = dataset_warnings.from_manifest(plan)
@@ -90,7 +92,7 @@ def plan_lines(
         size = format_bytes(split["bytes"])
         yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from shard_lines(plan["shard_records"])
-    yield from ledger_lines(plan["ledger"], written="to convert")
+    yield from ledger_lines(plan["ledger"], written="to compare" if is_compared else "to convert")
     yield from reason_lines(plan["rejected"], plan["options"])
     for detail in plan["bad_cells"]:
         yield f"          {detail}"

@@ -56,8 +56,12 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         feature, partners = _feature(manifest, config), _partners(manifest, config)
         bases.append(Base(folder, feature, digest, root, _is_of_pixels(config), partners))
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
-    is_compared = bases and not config.overwrite and _has_manifest(config.output)
-    return () if is_compared else tuple(bases)
+    return () if bases and is_compared(config) else tuple(bases)
+
+
+def is_compared(config: ConvertConfig) -> bool:
+    """Whether a run would write nothing, since the output folder holds a finished dataset."""
+    return not config.overwrite and _has_manifest(config.output)
 
 
 def same_spelling(root: str, globs: Sequence[str]) -> str:

@@ -127,3 +127,21 @@ def test_a_base_that_cannot_be_reused_or_compared(images: Path, tmp_path: Path) 
     assert f"diff     {base} cannot be compared: {index} is damaged" in ran.out
     quiet = plan("--quiet", reuse=base, **flags)
     assert quiet.out == f"nothing written; convert would write {tmp_path / 'out'}\n"
+
+
+def test_a_finished_output_is_only_compared(images: Path, tmp_path: Path) -> None:
+    flags = flags_of(images, output=tmp_path / "out")
+    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
+    assert convert(**flags).code == 0
+    ran = plan(reuse=base, **flags)
+    assert (ran.code, ran.err) == (0, "")
+    # `convert` would take no image from a record, and would open no original.
+    unused = "reused   nothing: --reuse applies only with --overwrite or another --output"
+    assert [line for line in ran.out.splitlines() if line.startswith("reused")] == [unused]
+    assert not any(f"\n{name}" in ran.out for name in ("read ", "requests", "diff", "  pixels"))
+    assert "images   8 matched = 8 to compare + 0 rejected" in ran.out.splitlines()
+    assert f"convert would compare the dataset in {tmp_path / 'out'}" in ran.out
+    done = convert(reuse=base, **flags)
+    assert done.out.startswith("up to date") and "reused" not in done.out
+    replaced = plan(reuse=base, overwrite=True, **flags)
+    assert "reused   8 images from their records (--reuse)" in replaced.out
