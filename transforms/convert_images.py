@@ -119,18 +119,15 @@ class ImageConverter:
     @property
     def libraries(self) -> Libraries:
         """The libraries that affect the bytes of the records."""
-        always: tuple[str, ...] = ()
-        if self._embedder is not None:
-            always = MODEL_LIBRARIES
-        elif self._decoding.stores_pixels or self._partners:
-            always = PIXEL_LIBRARIES
         pixels = self._decoding.pixels
-        may_change = not pixels.changes_nothing
+        are_decoded = self._decoding.stores_pixels or self._partners
+        of_model = () if self._embedder is None else MODEL_LIBRARIES
+        of_masks = OBJECT_MASK_LIBRARIES if self._has_object_masks else ()
         return Libraries(
-            always,
-            PIXEL_LIBRARIES if may_change and not always else (),
+            PIXEL_LIBRARIES if are_decoded else (),
+            () if pixels.changes_nothing else PIXEL_LIBRARIES,
             heic=() if pixels.transcode == "keep" else HEIC_LIBRARIES,
-            values=OBJECT_MASK_LIBRARIES if self._has_object_masks else (),
+            values=(*of_model, *of_masks),
         )
 
     def setup(self) -> None:

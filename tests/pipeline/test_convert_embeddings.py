@@ -22,6 +22,7 @@ from tests.lazy import Lazy, lazy_module
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
+from tests.pipeline.reusing import check_same
 from transforms.core.images.embeddings import BATCH_IMAGES, read_bfloat16
 from transforms.embed_images import EmbeddingModelHandler
 from transforms.storage.local.local_storage import LocalStorage
@@ -139,6 +140,19 @@ def test_verify_sees_another_shape_and_another_model_is_another_dataset(
         assert len(problems) >= COUNT and message in problems[1]
     ran = convert(**flags(folder, model=folder / "saved", output=tmp_path / "float32"))
     assert ran.code == 2 and "--model is" in ran.error()
+
+
+@pytest.mark.slow
+def test_resized_images_of_other_layouts_are_reused(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They do not depend on what runs the model."""
+    embedded = flags(folder, resize="12x9", num_shards=2)
+    plain = {**embedded, "layout": "slim", "model": None, "seed": 3}
+    base = make_dataset(tmp_path / "base", **plain).folder
+    ran = check_same(base, tmp_path, **embedded)
+    assert f"reused   {COUNT} images from their records (--reuse)" in ran.out
+    assert caplog.messages == []
 
 
 @pytest.mark.slow

@@ -11,10 +11,12 @@ from tests.marks import rest_slow
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
 from transforms.core.features.layouts import LAYOUTS
+from transforms.core.images.embeddings import Embedding
 from transforms.core.images.image_limits import Limits
 from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.planning import recipes
 from transforms.core.planning.recipes import RecipeMaker
+from transforms.embed_images import Embedder
 
 
 def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
@@ -86,6 +88,41 @@ def test_masks_of_objects_depend_on_what_draws_them(
             after = RecipeMaker("", converter.libraries)
         assert (before.recipes(NAME, images) == after.recipes(NAME, images)) == is_kept
         assert before.versions(is_changed=False, has_heic=False) == ""
+
+
+def test_stored_images_do_not_depend_on_what_runs_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only embeddings do; a resized image may be reused from, and for, other layouts."""
+    model = Embedding("b0.keras", None, "float32", ("", ""), (8, 8, 3), (4,))
+    resized = PixelOptions(resize=Resize.parse("longer=8"))
+
+    def maker(embedder: Embedder | None) -> RecipeMaker:
+        features = LAYOUTS["slim" if embedder is None else "embedding"]
+        limits = Limits(max_pixels=10**6, max_bytes=10**6)
+        converter = ImageConverter(
+            root="in",
+            features=features,
+            limits=limits,
+            check="full",
+            pixels=resized,
+            embedder=embedder,
+        )
+        return RecipeMaker("", converter.libraries)
+
+    plain, before = maker(None), maker(Embedder(model))
+    versions = {each: before.versions(is_changed=each, has_heic=False) for each in (False, True)}
+    assert versions == {False: "", True: plain.versions(is_changed=True, has_heic=False)}
+    # All images need the same libraries: a shard has one recipe, whether it changes them or not.
+    recipes = before.recipes(NAME, [])
+    assert recipes.changed == recipes.unchanged != plain.recipes(NAME, []).unchanged
+    for library in ("keras", "numpy", "tensorflow", "pillow", "simplejpeg"):
+        with monkeypatch.context() as patched:
+            upgrade(patched, library)
+            after = maker(Embedder(model))
+        assert after.recipes(NAME, []).unchanged != recipes.unchanged
+        is_same = after.versions(is_changed=True, has_heic=False) == versions[True]
+        assert is_same == (library in ("keras", "numpy"))
 
 
 def test_zlib_decides_what_it_compresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class Libraries(NamedTuple):
     """The distributions that affect output bytes.
 
     Attributes:
-        always: for every record.
+        always: for every record: what it holds of an image depends on them.
         changed: for records with changed pixels.
         gzip: whether zlib compresses the shards.
         heic: of which the installed ones are for records made of a HEIC.
@@ -88,12 +88,17 @@ class RecipeMaker:
             options_digest: of the options that affect output bytes.
             libraries: the libraries that affect output bytes.
         """
-        always = library_versions((*libraries.always, *libraries.values))
+        always, changed, *_ = libraries
+        images = library_versions((*always, *changed))
+        of_all = library_versions((*always, *libraries.values))
+        # A recipe that names these versions already has no other one for changed images.
+        of_changed = {} if {*changed} <= {*of_all} else library_versions(changed)
         if libraries.gzip:
-            always["zlib"] = zlib.ZLIB_RUNTIME_VERSION
-        self._digest = f"{options_digest}{_as_text(always)}"
-        self._always = _as_text(library_versions(libraries.always))
-        self._changed = _as_text(library_versions(libraries.changed))
+            of_all["zlib"] = zlib.ZLIB_RUNTIME_VERSION
+        self._digest = f"{options_digest}{_as_text(of_all)}"
+        self._of_changed = _as_text(of_changed)
+        self._always = _as_text({name: images[name] for name in always})
+        self._changed = _as_text(images)
         self._heic = _as_text(installed_versions(libraries.heic))
 
     def versions(self, *, is_changed: bool, has_heic: bool) -> str:
@@ -103,13 +108,13 @@ class RecipeMaker:
             is_changed: whether one of them is not stored unchanged.
             has_heic: whether one of them was a HEIC.
         """
-        changed = self._changed if is_changed else ""
-        return (self._always + changed + (self._heic if has_heic else "")).strip()
+        versions = self._changed if is_changed else self._always
+        return (versions + (self._heic if has_heic else "")).strip()
 
     def recipes(self, name: str, images: Iterable[ShardImage | ShardRow]) -> Recipes:
         """The recipes of one shard; see `shard_recipe`."""
         unchanged = shard_recipe(self._digest, name, images)
-        changed = _depending(unchanged, self._changed)
+        changed = _depending(unchanged, self._of_changed)
         return Recipes(unchanged, changed, _depending(changed, self._heic))
 
 
