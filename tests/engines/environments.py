@@ -6,12 +6,15 @@ Flink runner comes from Maven Central. `ENGINES` names another folder.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam
@@ -67,15 +70,31 @@ def _run(*command: str | Path, cwd: Path, **variables: str) -> None:
         raise NotThereError(f"{' '.join(words)} failed:\n{done.stdout[-2000:]}")
 
 
-def _made(name: str, version: str) -> tuple[Path, bool]:
-    """The folder of one thing, and whether this version of it was made before."""
+@contextlib.contextmanager
+def _made(name: str, version: str) -> Iterator[tuple[Path, bool]]:
+    """The folder of one thing, and whether this version of it was made before.
+
+    Another process that makes it at the same time is waited for, and what it made is taken.
+    """
     folder = FOLDER / name
     stamp = folder / "version"
-    if stamp.is_file() and stamp.read_text() == version:
-        return folder, True
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder, False
+
+    def is_made() -> bool:
+        return stamp.is_file() and stamp.read_text() == version
+
+    if is_made():
+        yield folder, True
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_made():
+            yield folder, True
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield folder, False
+        stamp.write_text(version)
 
 
 def prism() -> Path:
@@ -84,11 +103,10 @@ def prism() -> Path:
     Raises:
         NotThereError: it cannot be built.
     """
-    folder, is_made = _made("prism", PRISM_MODULE)
-    if not is_made:
-        _run("go", "install", PRISM_MODULE, cwd=folder, GOBIN=str(folder))
-        (folder / "version").write_text(PRISM_MODULE)
-    return folder / "prism"
+    with _made("prism", PRISM_MODULE) as (folder, is_made):
+        if not is_made:
+            _run("go", "install", PRISM_MODULE, cwd=folder, GOBIN=str(folder))
+        return folder / "prism"
 
 
 def flink() -> Path:
@@ -102,27 +120,25 @@ def flink() -> Path:
     """
     if shutil.which("java") is None:
         raise NotThereError("needs java: apt-get install default-jre-headless")
-    version = f"{FLINK} {FLINK_RUNNER}"
-    folder, is_made = _made("flink", version)
-    home = folder / "home"
-    if not is_made:
-        beam = flink_job_server().parent / "lib"
-        environment = folder / "environment"
-        venv.create(environment, with_pip=True, symlinks=True)
-        # Without what the Python API of Flink needs: only its jars and scripts are used.
-        pins = (f"apache-flink=={FLINK}", f"apache-flink-libraries=={FLINK}")
-        python = environment / "bin" / "python"
-        _run(python, "-m", "pip", "install", "--quiet", "--no-deps", *pins, cwd=folder)
-        (installed,) = environment.glob("lib/python*/site-packages/pyflink")
-        (home / "lib").mkdir(parents=True)
-        for name in ("bin", "conf"):
-            (home / name).symlink_to(installed / name)
-        for jar in [*installed.glob("lib/*.jar"), *beam.glob("*.jar")]:
-            is_flinks = jar.name.startswith(("flink-", "slf4j-"))
-            if jar.parent != beam or not is_flinks:
-                (home / "lib" / jar.name).symlink_to(jar)
-        (folder / "version").write_text(version)
-    return home
+    with _made("flink", f"{FLINK} {FLINK_RUNNER}") as (folder, is_made):
+        home = folder / "home"
+        if not is_made:
+            beam = flink_job_server().parent / "lib"
+            environment = folder / "environment"
+            venv.create(environment, with_pip=True, symlinks=True)
+            # Without what the Python API of Flink needs: only its jars and scripts are used.
+            pins = (f"apache-flink=={FLINK}", f"apache-flink-libraries=={FLINK}")
+            python = environment / "bin" / "python"
+            _run(python, "-m", "pip", "install", "--quiet", "--no-deps", *pins, cwd=folder)
+            (installed,) = environment.glob("lib/python*/site-packages/pyflink")
+            (home / "lib").mkdir(parents=True)
+            for name in ("bin", "conf"):
+                (home / name).symlink_to(installed / name)
+            for jar in [*installed.glob("lib/*.jar"), *beam.glob("*.jar")]:
+                is_flinks = jar.name.startswith(("flink-", "slf4j-"))
+                if jar.parent != beam or not is_flinks:
+                    (home / "lib" / jar.name).symlink_to(jar)
+        return home
 
 
 def flink_job_server() -> Path:
@@ -131,16 +147,18 @@ def flink_job_server() -> Path:
     Raises:
         NotThereError: it cannot be downloaded.
     """
-    folder, is_made = _made("job_server", FLINK_RUNNER)
-    jar = folder / "job-server.jar"
-    if not is_made:
-        (folder / "pom.xml").write_text(_POM.format(*FLINK_RUNNER.split(":")))
-        copy = ("dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=lib")
-        _run("mvn", "--batch-mode", "--quiet", *copy, cwd=folder)
-        names = sorted(f"lib/{path.name}" for path in folder.glob("lib/*.jar"))
-        _write_launcher(jar, names)
-        (folder / "version").write_text(FLINK_RUNNER)
-    return jar
+    with _made("job_server", FLINK_RUNNER) as (folder, is_made):
+        jar = folder / "job-server.jar"
+        if not is_made:
+            (folder / "pom.xml").write_text(_POM.format(*FLINK_RUNNER.split(":")))
+            copy = (
+                *("dependency:copy-dependencies", "-DincludeScope=runtime"),
+                "-DoutputDirectory=lib",
+            )
+            _run("mvn", "--batch-mode", "--quiet", *copy, cwd=folder)
+            names = sorted(f"lib/{path.name}" for path in folder.glob("lib/*.jar"))
+            _write_launcher(jar, names)
+        return jar
 
 
 def _write_launcher(jar: Path, names: list[str]) -> None:
