@@ -1,4 +1,4 @@
-"""Converts with a dataset of `--reuse` and without one, and compares the results."""
+"""Images for tests of `--reuse`, and conversions with a base and without one that are compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert, digests, make_dataset
+
+
+def drawn(folder: Path) -> Path:
+    """Twelve images of two classes."""
+    for number in range(12):
+        draw(folder / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
+    return folder
+
+
+def flags_of(images: Path, **flags: Any) -> dict[str, Any]:
+    given = {"images": f"{images}/*/*.jpg", "label_from": "directory", "num_shards": 3}
+    return {**given, **flags}
 
 
 def check_same(base: Path | list[Path], folder: Path, **flags: Any) -> Ran:
