@@ -35,6 +35,7 @@ from transforms.original_images import originals_root
 from transforms.plan_rows import PlanRows, ReadRows, TableReader, row_places
 from transforms.plan_shards import PlanShards, TotalLabels
 from transforms.publish_dataset import PublishDataset
+from transforms.published_shards import Roots
 from transforms.read_base import BaseReader
 from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
@@ -247,6 +248,7 @@ class WritePlan(beam.PTransform):
             gzip=target.plan.gzip,
             per_image=target.per_image,
             with_sha256=card_of(target.dataset.options) is not None,
+            roots=_roots(target.dataset),
         )
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:
@@ -275,3 +277,7 @@ class WritePlan(beam.PTransform):
             holdouts=target.holdouts,
         )
         return published | "Write report" >> WriteReport(target.output)
+
+
+def _roots(dataset: Dataset) -> Roots | None:
+    return None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))

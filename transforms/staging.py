@@ -150,7 +150,13 @@ def staged_files(output: str, file: str, recipe: str) -> set[str]:
 
 
 def finished_shard(
-    output: str, file: str, recipe: str, *, with_fingerprints: bool, with_sha256: bool
+    output: str,
+    file: str,
+    recipe: str,
+    *,
+    roots: str,
+    with_fingerprints: bool,
+    with_sha256: bool,
 ) -> FinishedShard | None:
     """A complete shard that an earlier run wrote with this recipe, or None.
 
@@ -158,11 +164,12 @@ def finished_shard(
         output: the folder.
         file: of the shard.
         recipe: of the shard.
+        roots: see `ShardSummary`; files of the same names in other folders may hold other bytes.
         with_fingerprints: whether this run compares images; one of a run that did not is none.
         with_sha256: whether this run needs the SHA-256 of the files.
     """
     summary = read_sidecar(sidecar_path(output, file, recipe))
-    if summary is None or not summary.is_of(file, recipe):
+    if summary is None or not summary.is_of(file, recipe) or summary.roots != roots:
         return None
     # A run without a name computes no SHA-256, and images may have become readable.
     lacks_sha256 = with_sha256 and not summary.index_sha256

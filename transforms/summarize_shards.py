@@ -53,7 +53,7 @@ class SummarizeShards(beam.PTransform):
 def _shortened(shard: ShardSummary) -> ShardSummary:
     # One object for all: those that are pickled together get one, too.
     return dataclasses.replace(
-        shard, labels=_NOTHING, pixels=_NOTHING, statistics=_NOTHING, rejections=()
+        shard, labels=_NOTHING, pixels=_NOTHING, statistics=_NOTHING, rejections=(), roots=""
     )
 
 

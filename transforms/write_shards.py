@@ -31,7 +31,7 @@ from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
 from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
 from transforms.metrics import PROGRESS, counter
-from transforms.published_shards import PublishedShards, read_published
+from transforms.published_shards import PublishedShards, Roots, read_published
 from transforms.record_stream import RecordStream, write_records
 from transforms.runners import runs_in_process
 from transforms.shard_converter import Converter, Planned
@@ -86,6 +86,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         gzip: bool = False,
         per_image: bool = False,
         with_sha256: bool = False,
+        roots: Roots | None = None,
     ) -> None:
         output = path_text("output", output)
         compression = CompressionTypes.GZIP if gzip else CompressionTypes.UNCOMPRESSED
@@ -98,6 +99,7 @@ class WriteShards(beam.io.WriteToTFRecord):
             libraries=converter.libraries._replace(gzip=gzip),
             overwrite=overwrite,
             with_sha256=with_sha256,
+            roots=roots,
         )
 
     def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
@@ -122,6 +124,7 @@ class _WriteShardFn(beam.DoFn):
         libraries: Libraries,
         overwrite: bool,
         with_sha256: bool,
+        roots: Roots | None,
     ) -> None:
         self._output = output
         self._staging = join(output, STAGING)
@@ -131,6 +134,8 @@ class _WriteShardFn(beam.DoFn):
         self._libraries = libraries
         self._overwrite = overwrite
         self._with_sha256 = with_sha256
+        self._roots = roots
+        self._roots_digest = "" if roots is None else roots.digest
 
     def setup(self) -> None:
         self._converter.setup()
@@ -141,7 +146,7 @@ class _WriteShardFn(beam.DoFn):
         self._finisher: ShardFinisher[FinishedShard] = ShardFinisher()
         self._overlap = ShardOverlap()
         if self._compare_only:
-            self._published = read_published(self._output, per_image=self._per_image)
+            self._published = read_published(self._output, self._roots, per_image=self._per_image)
         else:
             storage_of(self._staging).make_directory(self._staging)
 
@@ -156,13 +161,16 @@ class _WriteShardFn(beam.DoFn):
             recipe = known[0] if known else recipes.unchanged
             if self._published.has_become_readable(images, self._converter.load):
                 recipe = _READABLE
-            yield ShardSummary(file=name, recipe=self._compared(name, recipe, images))
+            written = functools.partial(self._checksum, name, images)
+            recipe = self._published.compared(name, recipe, images, self._roots, written)
+            yield ShardSummary(file=name, recipe=recipe)
             return
         found = (
             finished_shard(
                 self._output,
                 name,
                 recipe,
+                roots=self._roots_digest,
                 with_fingerprints=self._converter.fingerprints,
                 with_sha256=self._with_sha256,
             )
@@ -213,22 +221,13 @@ class _WriteShardFn(beam.DoFn):
             for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
-    def _compared(self, name: str, recipe: str, images: list[Planned]) -> str:
-        """The recipe of a published shard if it would be written again byte by byte.
-
-        A file that was only copied or touched has another modification time, and its shard another
-        recipe: the result is known only after its images are converted, without writing. If some
-        were rejected it stays unknown, because the manifest does not say which.
-        """
-        published = self._published.shards.get(name, {"recipe": recipe})
-        if published["recipe"] == recipe or published["records"] != len(images):
-            return recipe
+    def _checksum(self, name: str, images: list[Planned]) -> tuple[int, str]:
+        """The bytes and the checksum of the shard that would be written."""
         shard_counter = ShardCounter(name, self._converter.of_images)
         examples = self._converter.encode(shard_counter.observe(self._converter.load(images)))
         with open(os.devnull, "wb") as nowhere:
             file = write_records(self._sink, nowhere, examples)
-        is_same = (file.bytes, file.crc32c) == (published["bytes"], published["crc32c"])
-        return published["recipe"] if is_same else recipe
+        return file.bytes, file.crc32c
 
     def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
@@ -250,7 +249,8 @@ class _WriteShardFn(beam.DoFn):
                 writing = self._stage(files, partial, name, recipes, examples, shard_counter, first)
                 staged = yield from writing
                 opened = files.pop_all()
-        summary = dataclasses.replace(staged, **shard_counter.counts())
+        counts = shard_counter.counts()
+        summary = dataclasses.replace(staged, **counts, roots=self._roots_digest)
         count_shard(summary, time.monotonic() - started, is_read=bool(partial))
         if shard_counter.reused:
             counter("images_reused").inc(shard_counter.reused)

@@ -13,6 +13,7 @@ from PIL import Image
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, snapshot
+from tests.pipeline.paired import draw_mask, flags_of, write_pairs
 from tests.pipeline.reading import filenames
 from transforms.core.images import pixels
 from transforms.core.planning import recipes
@@ -84,20 +85,103 @@ def test_new_modification_times_alone_keep_it_up_to_date(
     assert snapshot(dataset.folder) == before
 
 
+def with_other_bytes(path: Path) -> None:
+    """Changes a byte of a JPEG, which keeps its size and its time."""
+    data, times = bytearray(path.read_bytes()), path.stat()
+    # The version of its JFIF header, which shows no pixel.
+    assert data[6:11] == b"JFIF\0"
+    data[11] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
 def test_a_file_of_the_same_size_with_other_bytes_does_not(
     dataset: Dataset, flags: dict[str, Any], tmp_path: Path
 ) -> None:
     before = snapshot(dataset.folder)
     path = tmp_path / "in" / "cat" / "cat-0.jpg"
-    data = bytearray(path.read_bytes())
-    # The version of its JFIF header, which shows no pixel.
-    assert data[6:11] == b"JFIF\0"
-    data[11] ^= 1
-    path.write_bytes(data)
+    with_other_bytes(path)
+    path.touch()
     ran = convert(output=dataset.folder, **flags)
     assert ran.code == 2
     assert "holds a dataset of other inputs" in ran.error()
     assert snapshot(dataset.folder) == before
+
+
+def test_other_files_of_the_same_names_sizes_and_times_in_another_folder_do_not(
+    dataset: Dataset, flags: dict[str, Any], tmp_path: Path, opened: list[str]
+) -> None:
+    """The dataset was made of other photos; these are copies of them with their times."""
+    before = snapshot(dataset.folder)
+    ran = convert(output=dataset.folder, **flags)
+    assert (ran.code, ran.out.split(":")[0], len(opened)) == (0, "up to date", 18)
+    with_other_bytes(tmp_path / "in" / "cat" / "cat-0.jpg")
+    ran = convert(output=dataset.folder, **flags)
+    assert ran.code == 2
+    assert "holds a dataset of other inputs" in ran.error()
+    assert snapshot(dataset.folder) == before
+
+
+def test_masks_of_the_same_names_sizes_and_times_in_another_folder_do_not(tmp_path: Path) -> None:
+    inputs = write_pairs(tmp_path / "in")
+    made = make_dataset(tmp_path / "out", **flags_of(inputs))
+    masks = shutil.copytree(inputs / "masks", inputs / "others")
+    flags = flags_of(inputs, masks=f"{masks}/*.png", output=made.folder)
+    assert convert(**flags).out.startswith("up to date")
+    path = masks / "1.png"
+    times = path.stat()
+    draw_mask(path, seed=99)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert path.stat().st_size == times.st_size
+    ran = convert(**flags)
+    assert ran.code == 2 and "images, masks or labels were added, removed or changed" in ran.error()
+
+
+def test_a_run_resumes_no_shard_of_such_files(photos: Path, tmp_path: Path) -> None:
+    one = shutil.copytree(photos, tmp_path / "one")
+    (one / "cat" / "bad.jpg").write_bytes(b"no image")
+    out = tmp_path / "out"
+    assert convert(output=out, images=f"{one}/*/*.jpg", max_rejected=0, **FLAGS).code == 3
+    two = shutil.copytree(one, tmp_path / "two")
+    with_other_bytes(two / "cat" / "cat-0.jpg")
+    flags = {"images": f"{two}/*/*.jpg", "max_rejected": 1, **FLAGS}
+    assert convert(output=out, **flags).code == 0
+    assert digests(out) == digests(make_dataset(tmp_path / "fresh", **flags).folder)
+
+
+@pytest.mark.slow
+def test_moved_images_of_which_some_were_rejected_keep_it_up_to_date(
+    photos: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(photos, tmp_path / "one")
+    (tmp_path / "one" / "cat" / "bad.jpg").write_bytes(b"no image")
+    flags = {"max_rejected": "100%", **FLAGS}
+    made = make_dataset(tmp_path / "out", images=f"{tmp_path}/one/*/*.jpg", **flags)
+    each = make_dataset(
+        tmp_path / "each", images=f"{tmp_path}/one/*/*.jpg", max_rejected=1, files="per_image"
+    )
+    (tmp_path / "one").rename(tmp_path / "two")
+    ran = convert(output=made.folder, images=f"{tmp_path}/two/*/*.jpg", **flags)
+    assert (ran.code, ran.out.split(":")[0]) == (0, "up to date"), ran.err
+    # What each file would hold is not compared.
+    images = f"{tmp_path}/two/*/*.jpg"
+    ran = convert(output=each.folder, images=images, max_rejected=1, files="per_image")
+    assert ran.code == 2 and "holds a dataset of other inputs" in ran.error()
+
+
+def test_another_spelling_of_the_folder_opens_no_image(
+    flags: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[str],
+) -> None:
+    made = make_dataset(tmp_path / "own", **flags)
+    (tmp_path / "link").symlink_to("in")
+    monkeypatch.chdir(tmp_path)
+    opened.clear()
+    for images in ("in/*/*.jpg", "./in/*/*.jpg", f"{tmp_path}/link/*/*.jpg"):
+        ran = convert(output=made.folder, **{**flags, "images": images})
+        assert (ran.code, ran.out.split(":")[0], opened) == (0, "up to date", []), ran.err
 
 
 @pytest.mark.parametrize("text", rest_slow(["", "{", "[]", '{"duplicates": {"exact": 1}}']))

@@ -122,6 +122,7 @@ class ShardSummary:
         sha256: of the file, 64 hexadecimal digits; empty if the dataset has no name, and for files
             of single images.
         index_sha256: of its index; empty if the dataset has no name.
+        roots: digest of the folders below which the paths of its images begin, see `Roots`.
     """
 
     file: str
@@ -140,6 +141,7 @@ class ShardSummary:
     index_crc32c: str = ""
     sha256: str = ""
     index_sha256: str = ""
+    roots: str = ""
 
     @property
     def staged(self) -> list[str]:
