@@ -79,8 +79,8 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
         near = [each for each in choices if value in _MEANT.get(each, "").split()]
         near += difflib.get_close_matches(value, choices, n=1, cutoff=_ALIKE)
         hint = f"; did you mean {near[0]}?" if near else ""
-        few = f"one of {', '.join(choices)}" if len(choices) > 1 else f"{choices[0]}, its only value"
-        raise ValueError(f"{text!r} is not {few}{hint}")
+        meant = f"one of {', '.join(choices)}" if choices[1:] else f"{choices[0]}, its only value"
+        raise ValueError(f"{text!r} is not {meant}{hint}")
 
     return parse
 
