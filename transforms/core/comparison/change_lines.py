@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from transforms.core.comparison.option_changes import OptionChange
 from transforms.core.comparison.record_changes import SEPARATOR, RecordChanges
 from transforms.core.shown_text import as_written
@@ -14,7 +16,7 @@ from transforms.core.shown_text import as_written
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from transforms.core.comparison.record_changes import Rows
+    from transforms.core.comparison.record_changes import Records, Rows
 
 # Differences named in a line of the summary, and characters of each name.
 _MAX_NAMED = 3
@@ -117,21 +119,25 @@ class Differences(NamedTuple):
     def json_lines(self) -> Iterator[str]:
         """A line of JSON for each difference, records sorted by key; the last has the counts."""
         found = self.records
-        for name, table, rows in (
-            ("added", found.new.table, found.added),
-            ("removed", found.old.table, found.removed),
+        for name, side, rows in (
+            ("added", found.new, found.added),
+            ("removed", found.old, found.removed),
         ):
-            for _, row in _sorted(table, rows):
-                label = _labels(row["label"])
+            for _, row in _sorted(side.table, rows):
+                label = _label(row["label"], side)
                 yield _json(change=name, key=row["key"], split=row["split"], label=label)
-        for name, column in (("relabelled", "label"), ("moved", "split")):
-            for key, was, now in _pairs(found, getattr(found, name), column):
-                old, new = (_labels(was), _labels(now)) if column == "label" else (was, now)
-                yield _json(change=name, key=key, **{"from": old, "to": new})
+        for key, was, now in _pairs(found, found.relabelled, "label"):
+            labels = {"from": _label(was, found.old), "to": _label(now, found.new)}
+            yield _json(change="relabelled", key=key, **labels)
+        for key, was, now in _pairs(found, found.moved, "split"):
+            yield _json(change="moved", key=key, **{"from": was, "to": now})
         originals = {*found.originals.tolist()}
         for place, row in _sorted(found.new.table, found.kept[1][found.pixels]):
             is_other = int(found.pixels[place]) in originals
             yield _json(change="pixels", key=row["key"], other_original=is_other)
+        same_pixels = np.setdiff1d(found.originals, found.pixels)
+        for _, row in _sorted(found.new.table, found.kept[1][same_pixels]):
+            yield _json(change="originals", key=row["key"])
         for _, row in _sorted(found.new.table, found.kept[1][found.partners]):
             yield _json(change="partners", key=row["key"])
         for name, (was_id, now_id) in found.classes().items():
@@ -199,9 +205,11 @@ def _id(class_id: int | None) -> str:
     return "none" if class_id is None else str(class_id)
 
 
-def _labels(text: str) -> str | list[str]:
-    """The label of a record; a list of several, which no label can contain the separator of."""
-    return text.split(SEPARATOR) if SEPARATOR in text else text
+def _label(text: str, records: Records) -> str | list[str]:
+    """The label of a record, empty without one; a list if its dataset has several."""
+    if not records.many_labels:
+        return text
+    return text.split(SEPARATOR) if text else []
 
 
 def _json(**fields: Any) -> str:

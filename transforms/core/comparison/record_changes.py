@@ -33,10 +33,12 @@ class Records:
         table: the columns `key`, `split`, `label`, `content` and `source_content`, and `partners`
             with the hashes of masks and further images, one after the other.
         classes: the class ids by the names of the classes that records have.
+        many_labels: whether a record may have several labels.
     """
 
     table: pa.Table
     classes: Mapping[str, int]
+    many_labels: bool = False
 
     @classmethod
     def of_index(cls, index: pa.Table) -> Records:
@@ -50,7 +52,8 @@ class Records:
 
         label, label_id = index.column("label"), index.column("label_id")
         names, ids = label, label_id
-        if pa.types.is_list(label.type):
+        many_labels = pa.types.is_list(label.type)
+        if many_labels:
             names, ids = pc.list_flatten(label), pc.list_flatten(label_id)
             label = pc.binary_join(label, SEPARATOR)
         split = pc.dictionary_encode(pc.fill_null(index.column("split"), ""))
@@ -58,7 +61,7 @@ class Records:
         kept = {name: index.column(name) for name in ("key", "content", "source_content")}
         columns = {**kept, "split": split, "label": label, PARTNERS: _partner_hashes(index)}
         table = pa.table(columns, schema=_schema())
-        return cls(table, _classes(names, ids))
+        return cls(table, _classes(names, ids), many_labels)
 
     @classmethod
     def joined(cls, shards: Iterable[Records]) -> Records:
@@ -66,8 +69,10 @@ class Records:
         import pyarrow as pa
 
         classes: dict[str, int] = {}
+        many_labels = False
         tables = [_schema().empty_table()]
         for shard in shards:
+            many_labels |= shard.many_labels
             tables.append(shard.table)
             classes.update(shard.classes)
             # Arrow would keep the memory of what was read for this shard, 100 MB of a million.
@@ -79,7 +84,7 @@ class Records:
         for at, name in enumerate(table.column_names):
             table = table.set_column(at, name, table.column(name).combine_chunks())
         pa.default_memory_pool().release_unused()
-        return cls(table, classes)
+        return cls(table, classes, many_labels)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.transforms.core.comparison.tables import Row, records_of
 from transforms.core.comparison.change_lines import Differences
 from transforms.core.comparison.option_changes import OptionChange
-from transforms.core.comparison.record_changes import compare_records
+from transforms.core.comparison.record_changes import Records, compare_records
 
 OLD = records_of(
     [
@@ -82,6 +83,12 @@ def test_lines_of_json() -> None:
     ]
 
 
+def lines_of(old: Records, new: Records) -> list[dict[str, Any]]:
+    """The lines of JSON without those of classes and the last one."""
+    lines = map(json.loads, Differences(compare_records(old, new), []).json_lines())
+    return [line for line in lines if line.get("change", "class_id") != "class_id"]
+
+
 def test_nothing_differs() -> None:
     equal = Differences(compare_records(OLD, OLD), [])
     assert equal.total() == ""
@@ -102,10 +109,22 @@ def test_masks_and_further_images() -> None:
     assert (first, last["partners"]) == ({"change": "partners", "key": "a"}, 1)
 
 
+def test_another_original_of_the_same_stored_image() -> None:
+    old = records_of([Row("a", source=2), Row("b", source=3), Row("c", source=4, content=5)])
+    new = records_of([Row("b", source=6), Row("a", source=2), Row("c", source=7, content=8)])
+    assert lines_of(old, new) == [
+        {"change": "pixels", "key": "c", "other_original": True},
+        {"change": "originals", "key": "b"},
+    ]
+
+
 def test_several_labels_are_a_list() -> None:
-    old = records_of([Row("a", label=["x", "y"], label_id=[0, 1])], many=True)
+    old = records_of([Row("a", label=["x", "y"], label_id=[0, 1]), Row("b", label=[])], many=True)
     new = records_of([Row("a", label=["y"], label_id=[1])], many=True)
+    one = records_of([Row("a", label="y", label_id=1)])
+    removed, line = lines_of(old, new)
     found = Differences(compare_records(old, new), [])
-    line = json.loads(next(found.json_lines()))
-    assert line == {"change": "relabelled", "key": "a", "from": ["x", "y"], "to": "y"}
+    assert line == {"change": "relabelled", "key": "a", "from": ["x", "y"], "to": ["y"]}
+    assert removed == {"change": "removed", "key": "b", "split": "train", "label": []}
+    assert lines_of(old, one)[1] == {**line, "to": "y"}
     assert "'a' from 'x|y' to 'y'" in list(found.summary_lines())[3]
