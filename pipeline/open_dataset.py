@@ -32,7 +32,11 @@ def open_dataset(output: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise input_error(f"cannot read {path}", error) from error
     if manifest is None:
-        raise UsageError(f"{output} holds no dataset: {_missing(output, path)}")
+        try:
+            why = _missing(output, path)
+        except OSError as error:
+            raise input_error(f"cannot read {output}", error) from error
+        raise UsageError(f"{output} holds no dataset: {why}")
     return manifest
 
 

@@ -14,6 +14,7 @@ from transforms.core.arguments import path_text, truth
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.examples.record_values import RecordParser
 from transforms.core.features.layouts import Feature
+from transforms.core.file_errors import FinalError
 from transforms.core.images.image_limits import DEFAULT_LIMITS, Limits
 from transforms.core.images.pixel_options import stored_depth, stored_shape
 from transforms.core.index.record_index import RecordIndexError
@@ -22,6 +23,9 @@ from transforms.core.rejections import RejectedImageError
 from transforms.open_index import IndexReader, RecordKeys
 from transforms.record_files import RecordFiles, UnreadableRecordError
 from transforms.storage.files import join, storage_of
+
+# Errors of files that a run removed or replaced; others, such as permissions, say nothing of them.
+_OF_OTHER_FILES = (FileNotFoundError, FinalError)
 
 
 class Records:
@@ -114,7 +118,7 @@ class Records:
         try:
             record = self._files.read(place)
         except UnreadableRecordError as error:
-            raise self._damaged(str(error)) from error
+            raise self._unreadable(error) from error
         return self._parsed(place, record)
 
     def __getitems__(self, numbers: Sequence[SupportsIndex]) -> list[dict[str, Any]]:
@@ -123,7 +127,7 @@ class Records:
         try:
             records = self._files.read_many(places)
         except UnreadableRecordError as error:
-            raise self._damaged(str(error)) from error
+            raise self._unreadable(error) from error
         return list(map(self._parsed, places, records))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -133,7 +137,7 @@ class Records:
             try:
                 record = next(records)
             except UnreadableRecordError as error:
-                raise self._damaged(str(error)) from error
+                raise self._unreadable(error) from error
             yield self._parsed(place, record)
 
     def __contains__(self, key: object) -> bool:
@@ -188,6 +192,12 @@ class Records:
             number = self._files.number(place)
             detail = error.detail if isinstance(error, RejectedImageError) else error
             raise self._damaged(f"{self._files.path(place)}: record {number}: {detail}") from error
+
+    def _unreadable(self, error: UnreadableRecordError) -> DatasetError:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not isinstance(cause, _OF_OTHER_FILES):
+            return DatasetError(str(error))
+        return self._damaged(str(error))
 
     def _damaged(self, problem: str) -> DatasetError:
         return DatasetError(

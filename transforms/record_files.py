@@ -14,6 +14,7 @@ import numpy as np
 
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.examples.tfrecord import TFRecordError, framed_payload
+from transforms.core.file_errors import ChangedError
 from transforms.core.index.record_index import FRAME_BYTES
 from transforms.core.shown_text import first_line
 from transforms.storage.file_metadata import Stored
@@ -29,7 +30,7 @@ _OPEN_FILES = 128
 
 
 class UnreadableRecordError(Exception):
-    """A record cannot be read, or is damaged; the message is one line."""
+    """A record cannot be read, or is damaged; the message is one line without a full stop."""
 
 
 class RecordPlaces(NamedTuple):
@@ -176,7 +177,7 @@ class RecordFiles:
         except TFRecordError as error:
             raise UnreadableRecordError(f"{self.path(run.first)}: {error}") from error
         except OSError as error:
-            detail = error.strerror or first_line(error)
+            detail = (error.strerror or first_line(error)).removesuffix(".")
             raise UnreadableRecordError(f"cannot read {self.path(run.first)}: {detail}") from error
         return records
 
@@ -198,5 +199,5 @@ def _open_file(places: RecordPlaces, file: int) -> Callable[[int, int], bytes]:
     # before its shards are moved, so what was opened before this look is a file of this dataset.
     listed = join(places.folder, MANIFEST)
     if places.manifest is not None and storage.find(listed) != places.manifest:
-        raise OSError(errno.ESTALE, f"its {MANIFEST} is not the one that was opened")
+        raise ChangedError(errno.ESTALE, f"its {MANIFEST} is not the one that was opened")
     return opened

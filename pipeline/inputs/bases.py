@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.config import ConvertConfig
+from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.features.feature_sources import Role, with_role
@@ -44,7 +45,10 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         # A run that was killed while it replaced this dataset has all shards staged already.
         if _is_output(folder, config) and not _has_manifest(folder):
             continue
-        manifest = open_dataset(folder)
+        try:
+            manifest = open_dataset(folder)
+        except UsageError as error:
+            raise UsageError(f"--reuse: {error}") from error
         if reason := _difference(manifest, config):
             _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
             continue

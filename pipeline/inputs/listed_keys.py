@@ -78,11 +78,12 @@ def read_keys(flags: argparse.Namespace, sample: ImageSample, key: str) -> KeyRe
         reader = KeyReader(flags.keys)
     try:
         _check(reader, sample, key)
-    except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and not storage_of(reader.path).exists(reader.path):
+    except PermissionError as error:
+        # Whether the file exists may not be asked either.
+        raise input_error(f"cannot read --keys {reader.name}", error) from error
+    except OSError as error:
+        if not storage_of(reader.path).exists(reader.path):
             raise UsageError(f"no such file: --keys {reader.name}") from error
-        if not isinstance(error, OSError):
-            raise
         raise input_error(f"cannot read --keys {reader.name}", error) from error
     return reader
 

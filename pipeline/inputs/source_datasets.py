@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import glob
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -106,7 +108,9 @@ def _is_dataset(folder: str) -> bool:
         # A run is still writing it, or was stopped.
         return bool(storage.names_below(join(folder, STAGING)))
     except (OSError, ValueError):
-        # The listing of the glob says what is wrong.
+        # The listing of the glob says what is wrong, unless it works and shows a manifest.
+        with contextlib.suppress(OSError, ValueError):
+            return any(True for _ in storage.list_files(join(glob.escape(folder), MANIFEST)))
         return False
 
 

@@ -195,6 +195,11 @@ def test_keys_in_a_bucket(photos: Path, tmp_path: Path, gcs: GcsServer) -> None:
     assert set(labels(make_dataset(tmp_path / "out", **flags))) == {"cat-1"}
     ran = convert(**{**flags, "keys": "gs://lists/absent"}, output=tmp_path / "other")
     assert (ran.code, ran.error()) == (2, "convert: no such file: --keys gs://lists/absent")
+    gcs.set_faults([{"object": "lists(/.*)?", "status": 403}])
+    ran = convert(**flags, output=tmp_path / "other")
+    assert ran.code == 2
+    said = "convert: cannot read --keys gs://lists/keys.txt: no permission: "
+    assert ran.error().startswith(said)
 
 
 def test_rows_without_images_have_no_keys(tmp_path: Path) -> None:

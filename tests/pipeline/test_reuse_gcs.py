@@ -85,8 +85,15 @@ def test_a_base_without_permission_is_one_line(buckets: GcsServer) -> None:
     buckets.set_faults([{"object": r"private(/.*)?", "status": 403}])
     ran = convert(output=OUTPUT, reuse=BASE, **FLAGS)
     assert ran.code == 2
-    assert ran.error().startswith(f"convert: cannot read {BASE}/manifest.json: no permission")
+    said = f"convert: --reuse: cannot read {BASE}/manifest.json: no permission"
+    assert ran.error().startswith(said)
     assert buckets.names("datasets") == []
+
+
+def test_a_base_in_no_bucket_is_one_line(buckets: GcsServer) -> None:
+    ran = convert(output=OUTPUT, reuse="gs://absent/base", **FLAGS)
+    assert ran.code == 2
+    assert ran.error() == "convert: --reuse: cannot read gs://absent/base: no such bucket"
 
 
 SHARD = r"private/base/train-00000-of-00002\.tfrecord"

@@ -273,6 +273,24 @@ def test_a_bucket_is_read_in_ranges(
     assert names(pickle.loads(pickle.dumps(records))) == local
 
 
+def test_a_shard_of_a_bucket_that_is_gone_or_forbidden(gcs: GcsServer, slim: Path) -> None:
+    gcs.make_bucket("datasets")
+    gcs.put_folder("datasets", "photos/", slim)
+    records = Records("gs://datasets/photos", "train")
+    shard = "photos/train-00000-of-00003.tfrecord"
+    gcs.set_faults([{"object": f"datasets/{shard}", "kind": "media", "status": 403}])
+    for read in (lambda: records[0], lambda: records.__getitems__([0]), lambda: list(records)):
+        with pytest.raises(DatasetError) as caught:
+            read()
+        assert str(caught.value).startswith(f"cannot read gs://datasets/{shard}: no permission: ")
+        assert "damaged" not in str(caught.value) and not str(caught.value).endswith(".")
+    gcs.set_faults([])
+    gcs.delete("datasets", shard)
+    problem = f"cannot read gs://datasets/{shard}: no such object. The dataset is damaged, or was"
+    with pytest.raises(DatasetError, match=problem):
+        _ = records[0]
+
+
 def test_compressed_shards_are_refused(datasets: dict[str, Dataset]) -> None:
     folder = datasets["gzip"].folder
     with pytest.raises(UsageError, match=f"{folder} has gzip shards, in which no record"):
