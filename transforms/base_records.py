@@ -22,7 +22,7 @@ _RUN_BYTES = 2 << 20
 _REMOTE_RUN_BYTES = 8 << 20
 _REMOTE_GAP_BYTES = 1 << 20
 
-# Runs of a remote file that are fetched while one is used.
+# Runs that are fetched while one is used.
 _AHEAD = 2
 
 
@@ -31,9 +31,11 @@ class RecordSource(Protocol):
 
     Attributes:
         path: of the file.
+        is_at_hand: whether most records are in memory when they are needed.
     """
 
     path: str
+    is_at_hand: bool
 
     def payload(self, stored: StoredImage) -> bytes:
         """The data of one record; raises OSError or TFRecordError."""
@@ -44,6 +46,7 @@ class RecordRun:
 
     Attributes:
         path: of the file.
+        is_at_hand: see `RecordSource`.
         following: the runs that will probably be needed next.
     """
 
@@ -51,6 +54,8 @@ class RecordRun:
         self.path = path
         self.following: Sequence[RecordRun] = ()
         self._storage = storage_of(path)
+        # Neighbours are read at once. Many threads wait for the answers of a bucket.
+        self.is_at_hand = not self._storage.is_remote
         self._start = stored.offset
         self._end = stored.offset + stored.length + FRAME_BYTES
         self._left = 1
@@ -110,7 +115,10 @@ class CompressedRecords:
 
     Attributes:
         path: of the file.
+        is_at_hand: see `RecordSource`; to decompress takes longer than to change threads.
     """
+
+    is_at_hand = False
 
     def __init__(self, path: str, records: Iterable[int]) -> None:
         """Opens nothing.
@@ -176,8 +184,7 @@ def record_sources(
             runs.append(RecordRun(path, stored))
         found[key] = runs[-1], stored
     for number, run in enumerate(runs):
-        if storage_of(run.path).is_remote:
-            run.following = runs[number + 1 : number + 1 + _AHEAD]
+        run.following = runs[number + 1 : number + 1 + _AHEAD]
     for path, in_order in compressed.items():
         if 2 * len(in_order) > in_order[-1][1].record:
             source = CompressedRecords(path, [stored.record for _, stored in in_order])

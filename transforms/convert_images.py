@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 _DECODED_TIMES = 15
 
 
+def _never(_: ShardImage) -> bool:
+    return False
+
+
 class ImageConverter:
     """Turns the images of one shard into serialized Examples.
 
@@ -154,6 +158,7 @@ class ImageConverter:
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
         load = self._load_file
+        is_cheap: Callable[[ShardImage], bool] = _never
         if self._bases or self._sources:
             images = list(images)
         # An image that is never read there would keep the bytes of its neighbours in memory.
@@ -168,7 +173,9 @@ class ImageConverter:
             ]
             reused = ReusedImages(self._bases, others, self._logged)
             load = functools.partial(self._load_reused, reused, load)
-        loaded = self._read_ahead.map(load, images, size=self._held_bytes)
+            if not self._decoding.needs_pixels:
+                is_cheap = reused.is_at_hand
+        loaded = self._read_ahead.map(load, images, size=self._held_bytes, is_cheap=is_cheap)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 
     def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:

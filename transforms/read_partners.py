@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from transforms.core.duplicates.fingerprints import content_hash
 from transforms.core.examples.decoded_image import Decoding, decode_image
@@ -36,20 +36,16 @@ class StoredPartner(NamedTuple):
     checked: CheckedPartner
 
     @classmethod
-    def of_record(
-        cls, example: Mapping[str, Any], feature: str, checked: CheckedPartner
-    ) -> StoredPartner:
+    def of_record(cls, data: bytes, checked: CheckedPartner) -> StoredPartner:
         """That in a record of another dataset.
 
         Args:
-            example: the values of the record, by feature.
-            feature: the name of the feature that holds it.
+            data: the value of its feature.
             checked: what the index says about it.
 
         Raises:
             ValueError: the record holds something else.
         """
-        [data] = example[feature]
         if content_hash(data) != checked.content:
             raise ValueError("a mask or further image is not that of the index")
         return cls(data, checked._replace(length=len(data)))

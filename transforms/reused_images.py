@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from transforms.base_records import record_sources
-from transforms.core.examples.decoder import decode_example
+from transforms.core.examples.decoder import only_bytes
 from transforms.core.index.record_index import content_hash
 from transforms.core.index.stored_images import StoredImage
 from transforms.core.records import PartnerFile, ShardImage, partner_files
@@ -72,6 +72,11 @@ class ReusedImages:
         """Whether an image is read from its record, as long as that is sound."""
         return image.key in self._sources
 
+    def is_at_hand(self, image: ShardImage) -> bool:
+        """Whether `read` mostly copies bytes that were read with those of its neighbours."""
+        found = self._sources.get(image.key)
+        return found is not None and found[0].is_at_hand and not self.opened(image)
+
     def opened(self, image: ShardImage) -> list[PartnerFile]:
         """The masks and further images that are read from their files."""
         files = partner_files(image.partners)
@@ -92,19 +97,21 @@ class ReusedImages:
             return None
         try:
             base = self.bases[stored.base]
-            example = decode_example(source.payload(stored))
-            [data] = example[base.feature]
+            example = source.payload(stored)
+            data = only_bytes(example, base.feature)
             if content_hash(data) != stored.content:
                 raise ValueError("the image is not that of the index")
             each = zip(base.partners, stored.partners, strict=True)
             partners = [
-                StoredPartner.of_record(example, own.feature, known) if own and known else None
+                StoredPartner.of_record(only_bytes(example, own.feature), known)
+                if own and known
+                else None
                 for own, known in each
             ]
         except OSError as error:
             self._gone.add(source.path)
             self._log(source.path, error.strerror or first_line(error))
-        except (ValueError, KeyError, TypeError) as error:
+        except ValueError as error:
             self._log(source.path, first_line(error))
         else:
             return ReusedImage(stored, data, partners)

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeAlias, cast
+from typing import Generic, NamedTuple, TypeAlias, cast
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
@@ -80,6 +80,28 @@ def _shared_pool(threads: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_shared_pool.cache_clear)
 
 
+class _Begun(NamedTuple, Generic[Item, Result]):
+    """Items whose results are not requested yet.
+
+    Attributes:
+        group: the items.
+        bytes: of their results.
+        future: their results; None if the consumer calls the function itself.
+    """
+
+    group: list[Item]
+    bytes: int
+    future: Future[_Done[Result]] | None
+
+    def results(
+        self, function: Callable[[Item], Result], stopped: threading.Event
+    ) -> Iterator[Result]:
+        """The results, and then the error of the first item that has one."""
+        if self.future is None:
+            return _each(*_apply(function, self.group, stopped))
+        return _each(*self.future.result())
+
+
 class _Consumers:
     """The number of active readers in this process; they share the bytes in flight."""
 
@@ -127,17 +149,21 @@ class ReadAhead:
         items: Iterable[Item],
         *,
         size: Callable[[Item], int] = lambda _: 0,
+        is_cheap: Callable[[Item], bool] = lambda _: False,
     ) -> Iterator[Result]:
         """Results in the order of the items; a bounded number of them is buffered.
 
         The first items are begun by this call, not when the first result is requested.
 
         Args:
-            function: called in another thread.
+            function: called in another thread, but for cheap items.
             items: the arguments of the calls.
             size: bytes of an item's result; by default, too few to count.
+            is_cheap: whether the consumer calls the function itself, when it requests the result,
+                because that takes less than to pass Python's lock to another thread and back.
+                Any number of cheap items is drawn to find the next one that is not.
         """
-        results = self._results(function, items, size)
+        results = self._results(function, items, size, is_cheap)
         next(results)
         return cast(Iterator[Result], results)
 
@@ -146,50 +172,65 @@ class ReadAhead:
         function: Callable[[Item], Result],
         items: Iterable[Item],
         size: Callable[[Item], int],
+        is_cheap: Callable[[Item], bool],
     ) -> Iterator[Result | None]:
         """None when the first items have begun, and then the results."""
         has_begun = False
         pool = _shared_pool(self._threads)
-        waiting: collections.deque[tuple[Future[_Done[Result]], int, int]] = collections.deque()
+        waiting: collections.deque[_Begun[Item, Result]] = collections.deque()
         held_items = held_bytes = 0
         stopped = threading.Event()
         shut = GATE.shut_seconds
         with _CONSUMERS.one_more():
             try:
-                for group, group_bytes in self._groups(items, size):
-                    while waiting and (
+                for group, group_bytes in self._groups(items, size, is_cheap):
+                    if group_bytes is None:
+                        waiting.append(_Begun(group, 0, None))
+                        continue
+                    while held_items and (
                         held_items + len(group) > self._max_items
                         or held_bytes + group_bytes > self._max_bytes // _CONSUMERS.count
                     ):
                         if not has_begun:
                             has_begun = True
                             yield None
-                        future, future_items, future_bytes = waiting.popleft()
-                        yield from _each(*future.result())
-                        held_items -= future_items
-                        held_bytes -= future_bytes
+                        first = waiting.popleft()
+                        yield from first.results(function, stopped)
+                        if first.future is not None:
+                            held_items -= len(first.group)
+                            held_bytes -= first.bytes
                     future = pool.submit(_apply, function, group, stopped)
-                    waiting.append((future, len(group), group_bytes))
+                    waiting.append(_Begun(group, group_bytes, future))
                     held_items += len(group)
                     held_bytes += group_bytes
                 if not has_begun:
                     yield None
                 while waiting:
-                    yield from _each(*waiting.popleft()[0].result())
+                    yield from waiting.popleft().results(function, stopped)
             finally:
                 stopped.set()
-                for future, _, _ in waiting:
-                    future.cancel()
+                for begun in waiting:
+                    if begun.future is not None:
+                        begun.future.cancel()
                 # Beam's counters belong to the thread that runs the step, not to the pool's.
                 count_since(shut)
 
     def _groups(
-        self, items: Iterable[Item], size: Callable[[Item], int]
-    ) -> Iterator[tuple[list[Item], int]]:
-        """Items for one thread, and their bytes."""
+        self,
+        items: Iterable[Item],
+        size: Callable[[Item], int],
+        is_cheap: Callable[[Item], bool],
+    ) -> Iterator[tuple[list[Item], int | None]]:
+        """Items for one thread, and their bytes; None for a cheap item."""
         group: list[Item] = []
         group_bytes = 0
         for item in items:
+            if is_cheap(item):
+                if group:
+                    yield group, group_bytes
+                    group, group_bytes = [], 0
+                yield [item], None
+                continue
             item_bytes = size(item)
             if group and group_bytes + item_bytes > min(_TOGETHER_BYTES, self._max_bytes):
                 yield group, group_bytes

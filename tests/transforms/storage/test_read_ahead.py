@@ -43,6 +43,10 @@ def one_byte(_: object) -> int:
     return 1
 
 
+def never(_: object) -> bool:
+    return False
+
+
 def test_results_keep_the_order_of_the_items() -> None:
     def slow(item: int) -> int:
         time.sleep(0.004 * (item % 3 == 0))
@@ -154,12 +158,61 @@ def test_items_of_a_group_keep_their_order_and_fail_in_their_place() -> None:
 
 def test_a_thread_gets_a_group_but_no_more_bytes_than_allowed() -> None:
     def groups(ahead: ReadAhead, sizes: list[int]) -> list[list[int]]:
-        return [group for group, _ in ahead._groups(sizes, lambda size: size)]
+        return [group for group, _ in ahead._groups(sizes, lambda size: size, never)]
 
     assert groups(in_groups(), [1] * 9) == [[1] * 4, [1] * 4, [1]]
     assert groups(in_groups(10), [6, 4, 5, 20, 1]) == [[6, 4], [5], [20], [1]]
     # Photos of a few megabytes go one by one, so that none waits for three others.
     assert groups(in_groups(), [2 << 20] * 2) == [[2 << 20]] * 2
+
+
+@given(cheap=st.lists(st.booleans(), max_size=60), fails_at=st.integers(0, 80))
+def test_the_consumer_calls_for_cheap_items_itself(cheap: list[bool], fails_at: int) -> None:
+    here = threading.get_ident()
+
+    def thread_of(item: int) -> tuple[int, bool]:
+        if item == fails_at:
+            raise KeyError("broken")
+        return item, threading.get_ident() == here
+
+    results = in_groups().map(
+        thread_of, range(len(cheap)), size=one_byte, is_cheap=lambda item: cheap[item]
+    )
+    taken = []
+    if fails_at < len(cheap):
+        with pytest.raises(KeyError, match="broken"):
+            taken.extend(results)
+    else:
+        taken.extend(results)
+    assert taken == list(enumerate(cheap))[:fails_at]
+
+
+def test_what_follows_cheap_items_is_begun_before_them() -> None:
+    begun = threading.Event()
+
+    def work(item: int) -> int:
+        if item == 9:
+            begun.set()
+        else:
+            assert begun.wait(60)
+        return item
+
+    results = read_ahead().map(work, range(10), size=one_byte, is_cheap=lambda item: item < 9)
+    assert list(results) == list(range(10))
+
+
+def test_cheap_items_do_not_count_among_those_that_wait() -> None:
+    waiting: list[int] = []
+    most = 0
+
+    def work(item: int) -> int:
+        waiting.append(item)
+        return item
+
+    for taken in read_ahead().map(work, range(300), size=one_byte, is_cheap=lambda item: item % 2):
+        waiting.remove(taken)
+        most = max(most, sum(1 for item in waiting if not item % 2))
+    assert 2 <= most <= AHEAD
 
 
 def test_groups_stop_with_their_consumer() -> None:
