@@ -7,6 +7,7 @@ child, once, as SIGUSR1.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import faulthandler
 import os
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -167,6 +168,9 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
     """Runs the command and ends this process."""
     os.environ[RUN_VARIABLE] = run
     is_interrupted = False
+    codes: list[int] = []
+    # Exit handlers are called in the reverse order: this is the last one of this process.
+    atexit.register(_end_at_once, codes)
 
     def end_now(_: int, __: FrameType | None) -> None:
         os._exit(INTERRUPTED)
@@ -217,8 +221,20 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
         code = INTERRUPTED
     # Python would now only wait for threads, and print a traceback.
     signal.signal(_INTERRUPT, end_now if is_interrupted else signal.SIG_IGN)
+    codes.append(code)
     # `sys.exit` in the child must not run the parent's code.
     sys.exit(code)
+
+
+def _end_at_once(codes: Sequence[int]) -> None:
+    """Ends this process with the exit code, if the command has returned one.
+
+    Python would free each object of all modules first, which takes 60 ms.
+    """
+    for code in codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _end_after(seconds: float, end: Callable[[], None]) -> None:
