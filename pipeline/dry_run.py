@@ -34,6 +34,7 @@ from transforms.gather import Everything, Gather
 from transforms.list_rejections import AddRejections
 from transforms.reused_images import ReusedImages
 from transforms.runners import runs_in_process
+from transforms.source_images import SourceImages
 from transforms.storage.files import storage_of
 from transforms.summarize_shards import SummarizeShards
 from transforms.whole_shards import is_copied
@@ -52,6 +53,7 @@ class _MeasureShardFn(beam.DoFn):
     def __init__(self, config: ConvertConfig, path: str | None) -> None:
         self._path = path
         self._bases = config.bases
+        self._sources = config.sources.sources if config.sources else ()
         self._copies = _CopiedShards(config) if path is not None and config.bases else None
         self._max_bytes = config.limits.max_bytes
         self._many_labels = row_requirements(config.features).many_labels
@@ -107,19 +109,25 @@ class _MeasureShardFn(beam.DoFn):
         from transforms.core.comparison.planned_records import PlannedReads, planned_part
 
         whole = self._copies and self._copies.find(name, every)
+        given = images
         images = [image._replace(stored=self._reusable(image)) for image in images]
         # Larger ones are rejected, and not read.
         read = [image for image in images if image.size <= self._max_bytes]
         records = ReusedImages(self._bases, read)
         # Of a copied shard, only the originals of images that its dataset rejected are read.
         held = {each.key for each in read if (each.stored if whole else records.holds(each))}
-        opened = [image.size for image in read if image.key not in held]
+        others = [image for image in given if image.key not in held]
+        of_sources = SourceImages(self._sources, others)
+        files = [image for image in others if not is_source_record(image.stored)]
+        opened = [image.size for image in files if image.size <= self._max_bytes]
         for image in read:
             if not (whole and image.key in held):
-                files = records.opened(image)
-                opened += [file.size for file in files if file.size <= self._max_bytes]
-        ranges, copied = (0, 1) if whole else (records.ranges, 0)
-        reads = PlannedReads(len(held), len(opened), sum(opened), ranges, copied)
+                partners = records.opened(image)
+                opened += [file.size for file in partners if file.size <= self._max_bytes]
+        ranges, copied = (0, 1) if whole else (records.ranges + of_sources.ranges, 0)
+        reads = PlannedReads(
+            len(held), len(opened), sum(opened), ranges, copied, of_sources.records
+        )
         split = ShardName.parse(name).split
         images = [each if each.key in held else each._replace(stored="") for each in images]
         part = planned_part(images, split, reads, many_labels=self._many_labels)

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from pipeline.config import ConvertConfig
 from pipeline.diff import dataset_records
 from pipeline.errors import DatasetError
+from pipeline.open_dataset import open_dataset
 from transforms.core.comparison.change_lines import Differences
 from transforms.core.comparison.option_changes import option_changes
 from transforms.core.comparison.planned_records import PlannedReads, read_part
 from transforms.core.comparison.record_changes import Records, compare_records
+from transforms.core.dataset.manifest import manifest_indexes
 from transforms.core.shown_text import format_bytes
 from transforms.storage.files import storage_of
 
@@ -41,8 +43,11 @@ def reuse_lines(config: ConvertConfig, folders: Sequence[str], path: str) -> Ite
         found = Differences(compare_records(former, records), option_changes(manifest, now))
         lines.append(f"diff     {folder} -> {config.output}")
         lines += [f"  {line}" for line in found.planned_lines()]
+    for source in config.sources.sources if config.sources else ():
+        indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
     yield f"reused   {reads.reused} images from their records (--reuse)"
-    yield f"read     {reads.originals} originals, {format_bytes(reads.bytes)}"
+    records_too = f", and {reads.records} records of --images" if reads.records else ""
+    yield f"read     {reads.originals} originals, {format_bytes(reads.bytes)}{records_too}"
     copied = f", {reads.copied} for copied shards" if reads.copied else ""
     yield (
         f"requests {reads.originals + reads.ranges + indexes + reads.copied}: "

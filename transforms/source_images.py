@@ -75,6 +75,16 @@ class SourceImages:
                     run = RecordRun(path, stored)
                 self._runs[image.key] = run, record
 
+    @property
+    def records(self) -> int:
+        """The number of images that are records."""
+        return len(self._runs)
+
+    @property
+    def ranges(self) -> int:
+        """The number of parts of shards that are read, each at once."""
+        return len({id(run) for run, _ in self._runs.values()})
+
     def read(self, image: _Image) -> FoundImage:
         """An image, after comparing it with its checksums.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,25 @@ def test_a_finished_output_is_only_compared(images: Path, tmp_path: Path) -> Non
     assert done.out.startswith("up to date") and "reused" not in done.out
     replaced = plan(reuse=base, overwrite=True, **flags)
     assert "reused   8 images from their records (--reuse)" in replaced.out
+
+
+def test_records_of_a_dataset_are_not_originals(
+    images: Path, tmp_path: Path, opened: list[str]
+) -> None:
+    source = make_dataset(tmp_path / "source", **flags_of(images, num_shards=1)).folder
+    (tmp_path / "keys.txt").write_text("0\n1\n2\n")
+    base = make_dataset(tmp_path / "base", images=source, keys=tmp_path / "keys.txt").folder
+    flags = {"images": source, "output": tmp_path / "out", "reuse": base}
+    ran = plan(**flags)
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    at = lines.index("reused   3 images from their records (--reuse)")
+    assert lines[at + 1] == "read     0 originals, 0 B, and 5 records of --images"
+    count, originals, ranges, indexes = (int(each) for each in re.findall(r"\d+", lines[at + 2]))
+    # Those that are reused are in between.
+    assert (originals, indexes) == (0, 4) and 2 <= ranges <= 8
+    assert count == ranges + indexes
+    opened.clear()
+    done = convert(**flags)
+    assert "reused   3 images from their records (--reuse)" in done.out
+    assert opened == []

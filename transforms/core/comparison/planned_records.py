@@ -28,6 +28,7 @@ class PlannedReads(NamedTuple):
         bytes: of these.
         ranges: of neighbouring records, each read at once.
         copied: shards that are copied without reading their records.
+        records: images that are records of `--images` and not reused: no file of theirs is opened.
     """
 
     reused: int = 0
@@ -35,12 +36,13 @@ class PlannedReads(NamedTuple):
     bytes: int = 0
     ranges: int = 0
     copied: int = 0
+    records: int = 0
 
     def plus(self, other: PlannedReads) -> PlannedReads:
         """The sums of both.
 
         >>> PlannedReads(1, 2, 30, 1).plus(PlannedReads(reused=4))
-        PlannedReads(reused=5, originals=2, bytes=30, ranges=1, copied=0)
+        PlannedReads(reused=5, originals=2, bytes=30, ranges=1, copied=0, records=0)
         """
         return PlannedReads(*(mine + its for mine, its in zip(self, other, strict=True)))
 
