@@ -79,6 +79,8 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
         config.output,
         seconds=seconds,
         up_to_date=done.up_to_date,
+        resumed=done.resumed,
+        written=done.written,
         statistics=_statistics(config.output, manifest),
         decided=[
             *(config.decisions if done.up_to_date else ()),

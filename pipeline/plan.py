@@ -34,11 +34,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
-    from pipeline.inputs.bases import is_compared
+    from pipeline.inputs.bases import has_manifest
     from pipeline.inputs.listed_keys import standard_input_kept
     from pipeline.preflight import check_flags
     from pipeline.run.launch import has_local_workers
     from pipeline.run.results_folder import results_folder
+    from transforms.staging import read_staging
     from transforms.storage.files import join, storage_of
 
     is_local = partial(has_local_workers, beam_flags)
@@ -46,21 +47,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = check_flags(flags)
         folder = results_folder("plan", scratch, beam_flags)
         path = join(folder, f"plan-{uuid.uuid4().hex}.json")
-        only_compares = is_compared(config)
+        action = "write"
+        if has_manifest(config.output):
+            action = "replace" if config.overwrite else "compare"
         # A run that only compares reads no records.
-        compares = bool(flags.reuse) and not flags.quiet and not only_compares
+        compares = bool(flags.reuse) and not flags.quiet and action != "compare"
         style = progress_style(flags)
         plan_dataset(config, path, beam_flags, progress=style, compares=compares)
         plan = json.loads(storage_of(path).read_bytes(path))
         storage_of(path).remove(path)
-        reuse: list[str] = []
+        notes: list[str] = []
         if compares:
             from pipeline.planned_reuse import reuse_lines
 
-            reuse = list(reuse_lines(config, flags.reuse, path))
-        elif flags.reuse and only_compares:
-            reuse = ["reused   nothing: --reuse applies only with --overwrite or another --output"]
-    lines = list(plan_lines(plan, flags.output, reuse, is_compared=only_compares))
+            notes = list(reuse_lines(config, flags.reuse, path))
+        elif flags.reuse and action == "compare":
+            notes = ["reused   nothing: --reuse applies only with --overwrite or another --output"]
+        staged = read_staging(config.output).finished
+        if staged and action != "compare":
+            notes.append(
+                f"staged   {staged} shards of an earlier run; convert takes those with the same "
+                "images and options"
+            )
+    lines = list(plan_lines(plan, flags.output, notes, action=action))
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
     warnings = dataset_warnings.from_manifest(plan)
@@ -69,15 +78,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def plan_lines(
-    plan: dict[str, Any], output: str, reuse: Sequence[str] = (), *, is_compared: bool = False
+    plan: dict[str, Any], output: str, notes: Sequence[str], *, action: str
 ) -> Iterator[str]:
     """The plan as lines of text.
 
     Args:
         plan: the result of `plan_dataset`.
         output: the folder that `convert` would write.
-        reuse: the lines about `--reuse`.
-        is_compared: whether `convert` would write nothing, since the folder holds a dataset.
+        notes: the lines about `--reuse`, and about an earlier run.
+        action: what `convert` would do: `write`, `replace` a dataset or `compare` it.
     """
     from pipeline.summary import ledger_lines, reason_lines, shard_lines
 
@@ -92,19 +101,22 @@ def plan_lines(
         size = format_bytes(split["bytes"])
         yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
     yield from shard_lines(plan["shard_records"])
-    yield from ledger_lines(plan["ledger"], written="to compare" if is_compared else "to convert")
+    yield from ledger_lines(
+        plan["ledger"], written="to compare" if action == "compare" else "to convert"
+    )
     yield from reason_lines(plan["rejected"], plan["options"])
     for detail in plan["bad_cells"]:
         yield f"          {detail}"
-    yield from reuse
+    yield from notes
     yield from dataset_warnings.warning_lines(dataset_warnings.from_manifest(plan))
-    if is_compared:
+    if action == "compare":
         yield (
             f"nothing written; convert would compare the dataset in {output} with this plan, and "
             "replace it only with --overwrite"
         )
     else:
-        yield f"nothing written; convert would write {output}"
+        what = f"replace the dataset in {output}" if action == "replace" else f"write {output}"
+        yield f"nothing written; convert would {what}"
 
 
 if __name__ == "__main__":

@@ -148,6 +148,8 @@ def convert_lines(
     *,
     seconds: float,
     up_to_date: bool,
+    resumed: int = 0,
+    written: int = 0,
     statistics: Mapping[str, Any] | None = None,
     decided: Iterable[Decision] = (),
 ) -> list[str]:
@@ -158,6 +160,8 @@ def convert_lines(
         output: its folder.
         seconds: the duration of the run.
         up_to_date: whether the dataset was there already.
+        resumed: shards that an earlier attempt wrote.
+        written: records of the others, if there are any of these.
         statistics: the content of `statistics.json`.
         decided: decisions that were made during the run.
     """
@@ -176,6 +180,10 @@ def convert_lines(
     unit = "images"
     if manifest["ledger"].get("rows_written"):
         of_images, unit = "", "rows"
+    if resumed:
+        # The others took no time of this run.
+        records, of_images = written, ""
+        described.append(f"resumed  {_count(resumed, 'shard')} that an earlier attempt had written")
     rate = f" = {records / seconds:.0f} {unit}/s" if seconds >= _MIN_SECONDS else ""
     speed = (
         f"speed    {records} records{of_images} in {seconds:.1f} s{rate}, "

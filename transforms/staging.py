@@ -56,6 +56,13 @@ class Staging(NamedTuple):
     shards: frozenset[tuple[str, str]] = frozenset()
     names: frozenset[str] = frozenset()
 
+    @property
+    def finished(self) -> int:
+        """The number of shards that have a sidecar, which is written last."""
+        return sum(
+            name.endswith(".json") and staged_shard(name) is not None for name in self.staged
+        )
+
 
 def read_staging(output: str, staged: Sequence[str] | None = None) -> Staging:
     """Reads the staging folder and checks its content; changes nothing.

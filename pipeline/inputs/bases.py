@@ -43,7 +43,7 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
     bases = []
     for folder in folders:
         # A run that was killed while it replaced this dataset has all shards staged already.
-        if _is_output(folder, config) and not _has_manifest(folder):
+        if _is_output(folder, config) and not has_manifest(folder):
             continue
         try:
             manifest = open_dataset(folder)
@@ -60,12 +60,13 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         feature, partners = _feature(manifest, config), _partners(manifest, config)
         bases.append(Base(folder, feature, digest, root, _is_of_pixels(config), partners))
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
-    return () if bases and is_compared(config) else tuple(bases)
+    is_compared = bases and not config.overwrite and has_manifest(config.output)
+    return () if is_compared else tuple(bases)
 
 
-def is_compared(config: ConvertConfig) -> bool:
-    """Whether a run would write nothing, since the output folder holds a finished dataset."""
-    return not config.overwrite and _has_manifest(config.output)
+def has_manifest(folder: str) -> bool:
+    """Whether a folder holds a finished dataset."""
+    return storage_of(folder).exists(join(folder, MANIFEST))
 
 
 def same_spelling(root: str, globs: Sequence[str]) -> str:
@@ -91,10 +92,6 @@ def same_spelling(root: str, globs: Sequence[str]) -> str:
 
 def _is_output(folder: str, config: ConvertConfig) -> bool:
     return config.overwrite and is_same_path(folder, config.output)
-
-
-def _has_manifest(folder: str) -> bool:
-    return storage_of(folder).exists(join(folder, MANIFEST))
 
 
 def _is_of_pixels(config: ConvertConfig) -> bool:

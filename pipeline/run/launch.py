@@ -285,12 +285,16 @@ class Converted(NamedTuple):
         counters: of a job that ran elsewhere.
         up_to_date: whether the dataset was there already.
         reused: images from the records of other datasets.
+        resumed: shards that an earlier attempt wrote, and this run did not.
+        written: records of the other shards, if there are any of these.
     """
 
     manifest: dict[str, Any]
     counters: dict[str, int]
     up_to_date: bool
     reused: int = 0
+    resumed: int = 0
+    written: int = 0
 
 
 def convert(
@@ -327,8 +331,10 @@ def convert(
     # Without a lock, only the job itself knows. Not every runner has counters.
     verdict = counters.pop(UP_TO_DATE, 0) > 0 if counters else is_finished
     is_local = has_local_workers(beam_flags)
-    reused = counters.get("images_reused", 0)
-    return Converted(manifest, {} if is_local else counters, verdict, reused)
+    counts = (
+        counters.get(name, 0) for name in ("images_reused", "shards_reused", "images_written")
+    )
+    return Converted(manifest, {} if is_local else counters, verdict, *counts)
 
 
 def _convert(

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset, snapshot
+from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, snapshot
 from tests.pipeline.paired import draw_mask, flags_of, write_pairs
 from tests.pipeline.reading import filenames
 from transforms.core.images import pixels
@@ -135,6 +135,25 @@ def test_masks_of_the_same_names_sizes_and_times_in_another_folder_do_not(tmp_pa
     assert path.stat().st_size == times.st_size
     ran = convert(**flags)
     assert ran.code == 2 and "images, masks or labels were added, removed or changed" in ran.error()
+
+
+def test_what_an_earlier_run_wrote_is_no_work_of_this_one(photos: Path, tmp_path: Path) -> None:
+    one = shutil.copytree(photos, tmp_path / "one")
+    (one / "cat" / "bad.jpg").write_bytes(b"no image")
+    flags = {"output": tmp_path / "out", "images": f"{one}/*/*.jpg", **FLAGS}
+    staged = (
+        "staged   4 shards of an earlier run; convert takes those with the same images and options"
+    )
+    assert "staged" not in plan(max_rejected=1, **flags).out
+    assert convert(max_rejected=0, **flags).code == 3
+    assert staged in plan(max_rejected=1, **flags).out.splitlines()
+    ran = convert(max_rejected=1, **flags)
+    assert "resumed  4 shards that an earlier attempt had written" in ran.out.splitlines()
+    assert "\nspeed    0 records in " in ran.out
+    assert "images   19 matched = 18 written + 1 rejected" in ran.out.splitlines()
+    replaced = convert("--overwrite", max_rejected=1, **flags)
+    assert "resumed" not in replaced.out and "\nspeed    18 records of " in replaced.out
+    assert "staged" not in plan("--overwrite", max_rejected=1, **flags).out
 
 
 def test_a_run_resumes_no_shard_of_such_files(photos: Path, tmp_path: Path) -> None:
