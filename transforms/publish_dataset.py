@@ -328,6 +328,7 @@ class _Publisher:
         if manifest["recipe"] != recipe or selected != gathered.ledger.images_selected:
             others = changed_libraries(manifest) if "pixels" in manifest else []
             written = f"; it was written with {'; '.join(others)}" if others else ""
+            written = f"{self._elsewhere(manifest)}{written}"
             inputs = "images, masks or labels" if "partners" in manifest else "images or labels"
             self._fail(
                 "inputs_differ",
@@ -347,6 +348,13 @@ class _Publisher:
                 "again",
             )
         changes.remove_staging()
+
+    def _elsewhere(self, manifest: dict[str, Any]) -> str:
+        """The folders of the former inputs, for a message; empty if they are those of this run."""
+        former = [manifest["root"], *manifest.get("partners", {}).values()]
+        now = [self._dataset.root, *self._dataset.partners.values()]
+        others = [repr(was or ".") for was in former if was not in now]
+        return f"; it was made of files in {', '.join(others)}" if others else ""
 
     def _is_published(self, gathered: Gathered, recipe: str) -> bool:
         """Whether an earlier attempt of this step finished: nothing is staged any more."""

@@ -135,6 +135,7 @@ def test_masks_of_the_same_names_sizes_and_times_in_another_folder_do_not(tmp_pa
     assert path.stat().st_size == times.st_size
     ran = convert(**flags)
     assert ran.code == 2 and "images, masks or labels were added, removed or changed" in ran.error()
+    assert f"; it was made of files in '{inputs}/masks')" in ran.error()
 
 
 def test_what_an_earlier_run_wrote_is_no_work_of_this_one(photos: Path, tmp_path: Path) -> None:
@@ -186,6 +187,7 @@ def test_moved_images_of_which_some_were_rejected_keep_it_up_to_date(
     images = f"{tmp_path}/two/*/*.jpg"
     ran = convert(output=each.folder, images=images, max_rejected=1, files="per_image")
     assert ran.code == 2 and "holds a dataset of other inputs" in ran.error()
+    assert f"; it was made of files in '{tmp_path}/one'). Use --overwrite" in ran.error()
 
 
 def test_another_spelling_of_the_folder_opens_no_image(
