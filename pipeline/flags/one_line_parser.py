@@ -102,18 +102,27 @@ class OneLineParser(argparse.ArgumentParser):
         """
         prog = program(command)
         shown = "\n".join(f"  {prog} {example}" for example in examples)
-        ends = (f"examples:\n{shown}" if shown else "", notes, f"Documentation: {documentation()}")
+        self._ends = (f"examples:\n{shown}" if shown else "", notes)
         super().__init__(
             prog=prog,
             usage=f"{prog} {usage}".replace("%", "%%") if usage else None,
             description=about or None,
-            epilog="\n\n".join(filter(None, ends)).replace("%", "%%"),
             formatter_class=HelpFormatter,
             allow_abbrev=False,
         )
         self.add_argument(
             "--version", action="version", version=VERSION, help="print the version and exit"
         )
+
+    def format_help(self) -> str:
+        """The help of all flags."""
+        self.epilog = self.ending().replace("%", "%%")
+        return super().format_help()
+
+    def ending(self) -> str:
+        """Examples, notes and the documentation; to look up its address takes 15 ms."""
+        ends = (*self._ends, f"Documentation: {documentation()}")
+        return "\n\n".join(filter(None, ends))
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError` instead of printing the usage."""

@@ -57,7 +57,7 @@ differences from convert:
 
 All other flags are those of convert: {program("convert")} --help
 
-{self.epilog}
+{self.ending()}
 """
 
 
