@@ -56,7 +56,7 @@ from transforms.core.features.partners import Partner
 from transforms.core.globs import glob_regex
 from transforms.core.images.pixel_options import DEFAULT_QUALITY, PixelOptions
 from transforms.core.labels.path_labels import PathRules
-from transforms.core.planning.image_lists import listed_uri
+from transforms.core.planning.image_lists import is_in_places, listed_problem, listed_uri
 from transforms.core.planning.keys import relative_path, row_key
 from transforms.core.tables.csv_rows import LabelRow
 from transforms.find_files import LeftOut
@@ -200,7 +200,7 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
         layout, columns = layout.asking(found.columns, found.first, found.paths[0])
         rows = label_rows(flags, found.paths, columns)
         path = found.paths[0]
-        layout = layout.resolved(rows, path, _locate(flags, sample, key, path))
+        layout = layout.resolved(rows, path, _locate(images, key, path))
         found = found._replace(columns=columns)
     classes = _classes(images, label_from, found, layout)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
@@ -268,10 +268,18 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
     )
 
 
-def _locate(flags: argparse.Namespace, sample: ImageSample, key: str, path: str) -> Locate:
+def _locate(images: _Images, key: str, path: str) -> Locate:
     """A function that finds a row's image in the sample; rows of `path` may list the images."""
-    if not flags.images:
-        return lambda row: listed_uri(row.key, path)
+    sample, listing = images.sample, images.listing
+    if listing:
+        full_path, places = storage_of(path).absolute(path), listing.places
+
+        def listed(row: LabelRow) -> str | None:
+            is_taken = places is None or is_in_places(row.key, full_path, places)
+            is_file = is_taken and not listed_problem(row.key, path)
+            return listed_uri(row.key, path) if is_file else None
+
+        return listed
     # Records are not opened: no evidence comes from them.
     by_key: dict[str, str] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError
@@ -13,7 +13,12 @@ from pipeline.resolve.label_flags import LabelFiles, asks_path
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.features.box_columns import is_automl
 from transforms.core.features.layouts import DETECTION
-from transforms.core.planning.image_lists import listed_uri, names_image, top_folder
+from transforms.core.planning.image_lists import (
+    listed_problem,
+    listed_uri,
+    names_image,
+    top_folder,
+)
 from transforms.core.planning.keys import fixed_root, tidy_root
 from transforms.core.tables.csv_rows import FirstRows, find_column, header_names
 from transforms.core.tables.key_cells import KeyCells
@@ -67,18 +72,21 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
     columns = add_place_columns(columns, first, flags, paths[0])
     rows = first.rows[1:] if columns.has_header else first.rows
     cells = [row[columns.key] for row in rows if columns.key < len(row)]
-    uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
+    uris = _uris(cells, paths[0])
     is_open = flags.key_cells == "auto" and not any(_is_there(uri) for uri in uris)
     if is_open and any("\\" in cell for cell in cells):
         columns = columns._replace(key_cells=KeyCells(backslashes=True))
         cells = [columns.key_cells.key(cell) for cell in cells]
-        uris = [listed_uri(cell, paths[0]) for cell in cells if cell.strip()]
+        uris = _uris(cells, paths[0])
     if not any(map(_is_there, uris)):
-        shown = f", such as {uris[0]!r}" if uris else ""
+        named = [*uris, *filter(str.strip, cells)]
+        shown = f", such as {named[0]!r}" if named else ""
+        is_web = named and named[0].startswith(("http://", "https://"))
+        hint = "download the images, and give" if is_web else "give"
         raise UsageError(
             f"without --images, rows of --labels {flags.labels} list the images, but column "
-            f"{columns.key_name!r} names no file in its first rows{shown}: give --images GLOB, or "
-            "paths from the CSV's folder"
+            f"{columns.key_name!r} names no file in its first rows{shown}: {hint} --images GLOB, "
+            "or paths from the CSV's folder"
         )
     root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
     return ListedImages(
@@ -87,6 +95,13 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
         LabelFiles(inputs, columns),
         None if flags.allow_outside else _places(paths, uris, flags.root),
     )
+
+
+def _uris(cells: Iterable[str], path: str) -> list[str]:
+    """The files that cells name, without those that no row can list, such as web addresses."""
+    return [
+        listed_uri(cell, path) for cell in cells if cell.strip() and not listed_problem(cell, path)
+    ]
 
 
 def _is_there(uri: str) -> bool:

@@ -12,6 +12,7 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, convert, make_dataset, plan, run_process
 from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
+from transforms.storage.local.local_storage import LocalStorage
 
 ALL = {"max_rejected": "100%"}
 
@@ -85,6 +86,40 @@ def test_a_csv_that_lists_nothing_that_is_there(folder: Path) -> None:
     ran = convert(labels=folder / "list.csv", output=folder / "out")
     assert ran.code == 2
     assert f"such as '{folder}/photos/1.jpg'" in ran.error()
+
+
+@pytest.mark.parametrize("address", ["http://a.org/1.jpg", "s3://b/1.jpg", "made-up://b/1.jpg"])
+def test_rows_of_addresses_are_rejected(folder: Path, address: str) -> None:
+    """Also where the first images show how boxes are turned; nothing is requested."""
+    row = "{},cat,1,1,5,5"
+    rows = ["image,label,xmin,ymin,xmax,ymax", row.format(address), row.format("photos/1.jpg")]
+    dataset = make(folder, *rows, layout="detection", **ALL)
+    [line] = dataset.rejected
+    assert line["detail"] == f"{address!r} is neither a path nor a gs:// URI"
+    assert dataset.ledger["records_written"] == 1
+
+
+def test_only_web_addresses(folder: Path) -> None:
+    (folder / "data/list.csv").write_text("image,label\nhttps://a.org/1.jpg,cat\n")
+    ran = convert(labels=folder / "data/list.csv", output=folder / "out")
+    assert ran.code == 2
+    assert "such as 'https://a.org/1.jpg': download the images, and give --images" in ran.error()
+
+
+def test_boxes_of_files_elsewhere_open_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The headers of the first images decide about rotation, but not of one that is refused."""
+    opened: list[str] = []
+    read = LocalStorage.read_range
+
+    def noted(storage: LocalStorage, path: str, *given: int, **more: bool) -> bytes:
+        opened.append(path)
+        return read(storage, path, *given, **more)
+
+    monkeypatch.setattr(LocalStorage, "read_range", noted)
+    rows = ["image,label,xmin,ymin,xmax,ymax", "photos/1.jpg,a,1,1,5,5", "/etc/passwd,a,1,1,5,5"]
+    dataset = make(folder, *rows, layout="detection", **ALL)
+    assert [line["reason"] for line in dataset.rejected] == ["outside_root"]
+    assert opened and not any("passwd" in path for path in opened)
 
 
 @pytest.mark.slow
