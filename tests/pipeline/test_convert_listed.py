@@ -78,7 +78,7 @@ def test_what_cannot_be_used_is_reported(folder: Path) -> None:
     }
     command = {"labels": folder / "data/list.csv", "output": folder / "out", **ALL}
     assert convert(**command).out.startswith("up to date")
-    assert "2 matched = 1 to convert + 1 rejected" in plan(**command).out
+    assert "2 matched = 1 to compare + 1 rejected" in plan(**command).out
 
 
 def test_a_csv_that_lists_nothing_that_is_there(folder: Path) -> None:
