@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
+from pycocotools import mask as coco_mask
 
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.annotated import COCO, examples, script_of_coco, write_coco
+from tests.pipeline.annotated import COCO, decode_runs, examples, script_of_coco, write_coco
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
@@ -276,6 +277,67 @@ def test_a_table_and_a_layout_file(tmp_path: Path) -> None:
     [record] = examples(dataset).values()
     [mask] = record["mask"]
     assert np.asarray(Image.open(io.BytesIO(mask)))[:, 0].tolist() == [1] * 6 + [0] * 6
+
+
+def write_yolo(folder: Path) -> dict[str, Any]:
+    """The first annotations of `SEGMENTED` as outlines and a box, and an image without objects."""
+    draw(folder / "images" / "7.jpg")
+    draw(folder / "images" / "8.jpg")
+    (folder / "labels").mkdir()
+    lines = ["0 0.1 0.2 0.8 0.2 0.8 0.7", "1 0.5 0.5 0.25 0.5", "0 0 0 1 0 1 1 0 1"]
+    (folder / "labels" / "7.txt").write_text("\n".join(lines))
+    (folder / "classes.txt").write_text("dog\ncat\n")
+    return {
+        "images": f"{folder}/images/*.jpg",
+        "labels": f"{folder}/labels/*.txt",
+        "class_names": folder / "classes.txt",
+        **LAYOUT,
+    }
+
+
+def test_outlines_of_yolo(tmp_path: Path) -> None:
+    flags = write_yolo(tmp_path)
+    dataset = make_dataset(tmp_path / "out", **flags)
+    check_sound(dataset.folder)
+    found = masks(dataset)
+    height, width = found["7.jpg"][0].shape
+    points = [0.1 * width, 0.2 * height, 0.8 * width, 0.2 * height, 0.8 * width, 0.7 * height]
+    drawn = decode_runs(coco_mask.frPyObjects([points], height, width))[:, :, 0]
+    outline, box, whole = found["7.jpg"]
+    assert outline.tolist() == drawn.tolist() and outline.any()
+    assert not box.any() and whole.all() and found["8.jpg"] == []
+    assert examples(dataset)["7.jpg"]["image/object/class/label"] == [1, 2, 1]
+    assert decided(dataset)["empty masks"] == (
+        "1 of the first 3 objects",
+        "these lines are boxes, not outlines",
+    )
+    again = convert(output=dataset.folder, **flags)
+    assert again.code == 0 and again.out.startswith("up to date"), again.err
+
+
+@pytest.mark.slow
+def test_outlines_of_yolo_are_reused_or_left_out(tmp_path: Path) -> None:
+    flags = write_yolo(tmp_path)
+    plain = make_dataset(tmp_path / "plain", **{**flags, "layout": "detection"})
+    assert MASK not in examples(plain)["7.jpg"]
+    assert "empty masks" not in decided(plain)
+    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
+    for number, reused in enumerate((plain, fresh)):
+        made = make_dataset(tmp_path / str(number) / "out", reuse=reused.folder, **flags)
+        assert digests(made.folder) == digests(fresh.folder)
+
+
+@pytest.mark.slow
+def test_wrong_outlines_reject_their_image(tmp_path: Path) -> None:
+    flags = write_yolo(tmp_path)
+    (tmp_path / "labels" / "7.txt").write_text("0 0.1 0.2 1.8 0.2 0.8 0.7")
+    (tmp_path / "labels" / "8.txt").write_text("0" + " 0.125 0 0.25 1" * 60_000)
+    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **flags)
+    details = {line["path"][-5:]: (line["reason"], line["detail"]) for line in dataset.rejected}
+    assert details["7.jpg"][0] == "bad_box" and "xmax 1.8 is outside" in details["7.jpg"][1]
+    assert details["8.jpg"][0] == "bad_cell"
+    says = "8.txt:1, column 'segmentation': 'more than 1048576 characters' is not a segmentation"
+    assert says in details["8.jpg"][1]
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
         elif section == "annotations":
             boxes += "bbox" in item
             uses[_category_id(item.get("category_id"))] += 1
-            left_out[SEGMENTATIONS] += bool(item.get("segmentation"))
+            left_out[SEGMENTATIONS] += bool(item.get(SEGMENTATION))
             left_out["keypoints"] += bool(item.get("keypoints"))
     _check_sections(sections, sum(uses.values()), boxes, path)
     categories = [Category(number, name, uses[number]) for number, name in names.items()]
@@ -124,11 +124,26 @@ def coco_rows(
             without.pop(image, None)
             at, cells, problem = _row(number, images.get(image), item, names)
             if cells:
-                cells.append(_segmentation(item) if segmentations else "")
+                cells.append(segmentation_text(item.get(SEGMENTATION)) if segmentations else "")
             yield at, cells, problem
     for image, at in without.items():
         cells = [images[image], *[""] * (len(COCO_COLUMNS) - 1)]
         yield at, cells, text_problem(cells)
+
+
+def segmentation_text(value: Any) -> str:
+    """A segmentation as JSON; of one that is too long, what is wrong.
+
+    >>> segmentation_text([[1, 2, 3, 4, 5, 6]]), segmentation_text([])
+    ('[[1,2,3,4,5,6]]', '')
+    """
+    if not value:
+        return ""
+    try:
+        text = json.dumps(value, separators=(",", ":"))
+    except RecursionError:
+        return "nested too deeply"
+    return text if len(text) <= MAX_CELL else f"more than {MAX_CELL} characters"
 
 
 def class_ids(
@@ -247,18 +262,6 @@ def _row(
     further = (item.get("area"), item.get("iscrowd"))
     cells = [image, label, *(_plain(value_text(each)[:60]) for each in (*sides, *further))]
     return number, cells, text_problem([image])
-
-
-def _segmentation(item: Mapping[str, Any]) -> str:
-    """The segmentation of an annotation as JSON; of one that is too long, what is wrong."""
-    value = item.get("segmentation")
-    if not value:
-        return ""
-    try:
-        text = json.dumps(value, separators=(",", ":"))
-    except RecursionError:
-        return "nested too deeply"
-    return text if len(text) <= MAX_CELL else f"more than {MAX_CELL} characters"
 
 
 def _plain(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from transforms.core.annotations.coco_json import COCO_COLUMNS, SEGMENTATION, coco_rows, read_coco
@@ -38,10 +38,7 @@ from transforms.core.tables.table_formats import (
 MAX_ANNOTATION = 4 << 20
 """The largest file of annotations of one image, in bytes: it is held in memory."""
 
-_OF_ONE_IMAGE: dict[str, tuple[tuple[str, ...], Callable[[bytes, str], TableRows]]] = {
-    VOC: (VOC_COLUMNS, voc_rows),
-    YOLO: (YOLO_COLUMNS, yolo_rows),
-}
+_OF_ONE_IMAGE = {VOC: VOC_COLUMNS, YOLO: YOLO_COLUMNS}
 
 
 def first_rows(
@@ -126,9 +123,10 @@ def first_annotations(files: Iterator[tuple[str, bytes]], n: int, format_: str) 
         n: how many rows.
         format_: `VOC` or `YOLO`.
     """
-    names, rows_of = _OF_ONE_IMAGE[format_]
-    rows = (row for path, data in files for row in rows_of(data, path))
-    return _first_of(Table(names, rows), n, format_)
+    rows = (
+        row for path, data in files for row in _rows_of(data, path, format_, segmentations=True)
+    )
+    return _first_of(Table(_OF_ONE_IMAGE[format_], rows), n, format_)
 
 
 def annotation_rows(
@@ -146,7 +144,15 @@ def annotation_rows(
     if isinstance(data, str):
         stem = path.rpartition("/")[2].rpartition(".")[0]
         return iter((MalformedRow(1, data, stem),))
-    return label_rows(_OF_ONE_IMAGE[columns.format][1](data, path), columns)
+    asked = SEGMENTATION in columns.names
+    return label_rows(_rows_of(data, path, columns.format, segmentations=asked), columns)
+
+
+def _rows_of(data: bytes, path: str, format_: str, *, segmentations: bool) -> TableRows:
+    """The rows of a file that is of one image."""
+    if format_ == VOC:
+        return voc_rows(data, path)
+    return yolo_rows(data, path, segmentations=segmentations)
 
 
 def _first_of(table: Table, n: int, format_: str) -> FirstRows:

@@ -1,4 +1,4 @@
-"""The text files of YOLO: one for each image, with a class and a box in each line."""
+"""The text files of YOLO: one for each image, with a class and a box or an outline in each line."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from transforms.core.annotations.coco_json import SEGMENTATION, segmentation_text
 from transforms.core.label_errors import LabelsError
 from transforms.core.tables.table_formats import TableRows
 
-YOLO_COLUMNS = ("image", "class", "x_center", "y_center", "width", "height")
+YOLO_COLUMNS = ("image", "class", "x_center", "y_center", "width", "height", SEGMENTATION)
 """The columns of the rows; the image is the name of the file without its extension."""
 
+NORMALIZED = "normalized"
+"""The only name in the JSON of a segmentation whose polygons have coordinates from 0 to 1."""
 
-def yolo_rows(data: bytes, path: str) -> TableRows:
+
+def yolo_rows(data: bytes, path: str, *, segmentations: bool = False) -> TableRows:
     """A row for each line, or one without class and box for an image without objects.
 
-    The outline of a segmentation becomes the box around it. Other lines that are not five numbers
-    have a box that rejects the image, and so has a file that is not text.
+    The box of an outline is around it. Lines that are neither five numbers nor an outline have a
+    box that rejects the image, and so has a file that is not text.
 
     Args:
         data: the content of the file.
         path: its name, with a slash between folders.
+        segmentations: whether to fill their column, with the outlines.
 
     >>> list(yolo_rows(b"3 .5 .5 1 1", "labels/a.txt"))
-    [(1, ['a', '3', '.5', '.5', '1', '1'], '')]
+    [(1, ['a', '3', '.5', '.5', '1', '1', ''], '')]
     >>> list(yolo_rows(b"", "labels/a.txt"))
-    [(1, ['a', '', '', '', '', ''], '')]
+    [(1, ['a', '', '', '', '', '', ''], '')]
     """
     image = path.rpartition("/")[2].rpartition(".")[0]
     try:
@@ -42,9 +47,12 @@ def yolo_rows(data: bytes, path: str) -> TableRows:
         label, *numbers = line.split() or [""]
         if label:
             has_objects = True
-            yield number, [image, label, *_box(numbers)], ""
+            outline = _outline(numbers)
+            box = _around(outline) if outline else _box(numbers)
+            shown = segmentation_text({NORMALIZED: [outline]}) if outline and segmentations else ""
+            yield number, [image, label, *box, shown], ""
     if not has_objects:
-        yield 1, [image, *[""] * 5], ""
+        yield 1, [image, *[""] * 6], ""
 
 
 def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
@@ -98,21 +106,31 @@ def unreadable_rows(problem: str, path: str) -> TableRows:
         path: see `yolo_rows`.
     """
     image = path.rpartition("/")[2].rpartition(".")[0]
-    yield 1, [image, "0", *[problem] * 4], ""
+    yield 1, [image, "0", *[problem] * 4, ""], ""
+
+
+def _outline(numbers: list[str]) -> list[float]:
+    """The x and y of each of three points or more; empty if the numbers are not an outline."""
+    if len(numbers) < 6 or len(numbers) % 2:
+        return []
+    try:
+        sides = [float(number) for number in numbers]
+    except ValueError:
+        return []
+    return sides if all(map(math.isfinite, sides)) else []
+
+
+def _around(outline: list[float]) -> list[str]:
+    """The four cells of the box around an outline: center and size."""
+    left, right = min(outline[::2]), max(outline[::2])
+    top, bottom = min(outline[1::2]), max(outline[1::2])
+    return list(map(repr, ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)))
 
 
 def _box(numbers: list[str]) -> list[str]:
     """The four cells of a box: center and size."""
     if len(numbers) >= 6 and len(numbers) % 2 == 0:
-        try:
-            sides = [float(number) for number in numbers]
-        except ValueError:
-            sides = [math.nan]
-        if not all(map(math.isfinite, sides)):
-            return [" ".join(numbers)[:40]] * 4
-        left, right = min(sides[::2]), max(sides[::2])
-        top, bottom = min(sides[1::2]), max(sides[1::2])
-        return list(map(repr, ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)))
+        return [" ".join(numbers)[:40]] * 4
     if len(numbers) > 4:
         return [*numbers[:3], " ".join(numbers[3:])[:40]]
     return [*numbers, *[""] * (4 - len(numbers))]

@@ -1,4 +1,4 @@
-"""Segmentations of objects, as COCO writes them, to masks: polygons and run lengths.
+"""Segmentations of objects to masks: polygons and run lengths of COCO, outlines of YOLO.
 
 A mask is a gray PNG with 1 where the object is and 0 elsewhere, in step with the stored image.
 Whatever a segmentation says, its mask takes memory for the pixels of its image and `MAX_OUTLINE`.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from transforms.core.annotations.yolo_text import NORMALIZED
 from transforms.core.images.check import check_image
 from transforms.core.images.image_limits import Limits
 from transforms.core.images.masks import MaskFrame, fitted
@@ -40,13 +41,15 @@ _MOST_BITS = 7 * _BITS
 _SHOWN = 40
 
 _Pixels = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+_Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 def object_mask(text: str, frame: MaskFrame, *, is_upright: bool) -> bytes:
     """The mask of an object in an image.
 
     Args:
-        text: its segmentation in pixels, as JSON; empty for none, whose mask is empty.
+        text: its segmentation, as JSON: as in COCO, in pixels, or polygons under `NORMALIZED`;
+            empty for none, whose mask is empty.
         frame: the image.
         is_upright: whether it refers to the image after EXIF rotation, not to the pixels in the
             file.
@@ -107,41 +110,50 @@ def _pixels(text: str, height: int, width: int) -> _Pixels:
         value = None
     if isinstance(value, dict) and {"counts", "size"} <= value.keys():
         return _of_runs(value["counts"], value["size"], height, width)
+    scale = (1, 1)
+    if isinstance(value, dict) and value.keys() == {NORMALIZED}:
+        value, scale = value[NORMALIZED], (width, height)
     if isinstance(value, list):
-        return _of_polygons(value, height, width)
+        return _of_polygons(value, height, width, scale)
     raise _bad(f"{text[:_SHOWN]!r} is not a segmentation, as in COCO")
 
 
-def _of_polygons(polygons: list[Any], height: int, width: int) -> _Pixels:
-    """The pixels in any of the polygons."""
+def _of_polygons(polygons: list[Any], height: int, width: int, scale: tuple[int, int]) -> _Pixels:
+    """The pixels in any of the polygons, whose x and y are multiplied by a scale."""
     if not polygons:
         return np.zeros((height, width), np.uint8)
     if len(polygons) > MAX_POLYGONS:
         raise _bad(f"{len(polygons)} polygons, more than {MAX_POLYGONS}")
-    outline = sum(_outline(polygon, height, width) for polygon in polygons)
+    sides = (width // scale[0], height // scale[1])
+    scaled = [_points(polygon, sides) * scale for polygon in polygons]
+    outline = sum(map(_outline, scaled))
     if outline > MAX_OUTLINE:
         raise _bad(f"an outline of {outline:.0f} pixels, more than {MAX_OUTLINE}")
     # Other runs do not need it.
     from pycocotools import mask
 
-    drawn = mask.merge(mask.frPyObjects(polygons, height, width))
+    drawn = mask.merge(mask.frPyObjects([points.ravel() for points in scaled], height, width))
     # Its own function to decode runs warns of each array.
     return _of_runs(drawn["counts"].decode(), drawn["size"], height, width)
 
 
-def _outline(polygon: Any, height: int, width: int) -> float:
-    """The length of a polygon in steps of the rasterizer, after checking its points."""
+def _points(polygon: Any, sides: tuple[int, int]) -> _Points:
+    """The points of a polygon, if they are near an image with this width and height."""
     is_list = isinstance(polygon, list) and all(type(each) in (int, float) for each in polygon)
     if not is_list or len(polygon) < 6 or len(polygon) % 2:
         shown = str(polygon)[:_SHOWN]
         raise _bad(f"the polygon {shown} is not a list of x and y of three points or more")
     for at, value in enumerate(polygon):
-        side = height if at % 2 else width
+        side = sides[at % 2]
         # Outside of the image, a polygon is cut off; NaN is in no range.
         if not -side <= value <= 2 * side:
             shown = f"{'xy'[at % 2]} {str(value)[:_SHOWN]}"
             raise _bad(f"{shown} of a polygon is far outside of the image, 0 to {side}")
-    points = np.array(polygon, float).reshape(-1, 2)
+    return np.array(polygon, float).reshape(-1, 2)
+
+
+def _outline(points: _Points) -> float:
+    """The length of a polygon in steps of the rasterizer."""
     return float(np.abs(points - np.roll(points, 1, axis=0)).max(axis=1).sum())
 
 

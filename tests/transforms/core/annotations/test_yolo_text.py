@@ -34,8 +34,26 @@ from transforms.core.label_errors import LabelsError
 def test_lines(text: str, rows: list[list[str]]) -> None:
     found = list(yolo_rows(text.encode(), "labels/train/a.b.txt"))
     assert [(cells, problem) for _, cells, problem in found] == [
-        (["a.b", *row], "") for row in rows
+        (["a.b", *row, ""], "") for row in rows
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "segmentation"),
+    [
+        ("7 0 0.5 1 .25 5e-1 1", '{"normalized":[[0.0,0.5,1.0,0.25,0.5,1.0]]}'),
+        ("7 .5 .5 1 1", ""),
+        ("7 0 0.5 nan 0.25 0.5 1", ""),
+        ("7" + " 0.125 1" * 110_000, "more than 1048576 characters"),
+    ],
+    ids=["outline", "box", "no outline", "long outline"],
+)
+def test_outlines(line: str, segmentation: str) -> None:
+    """They change nothing in the box."""
+    [(_, *row)], [(_, *plain)] = (
+        list(yolo_rows(line.encode(), "1.txt", segmentations=each)) for each in (True, False)
+    )
+    assert row == [[*plain[0][:-1], segmentation], ""]
 
 
 @pytest.mark.parametrize(
@@ -44,12 +62,12 @@ def test_lines(text: str, rows: list[list[str]]) -> None:
 )
 def test_files_that_are_refused_reject_their_image(data: bytes, says: str) -> None:
     """An image without any row would be one without objects."""
-    assert list(yolo_rows(data, "1.txt")) == [(1, ["1", "0", *[says] * 4], "")]
+    assert list(yolo_rows(data, "1.txt")) == [(1, ["1", "0", *[says] * 4, ""], "")]
 
 
-@given(st.binary())
+@given(st.binary() | st.text("0123456789.e \n").map(str.encode))
 def test_any_bytes_are_rows_or_one_problem(data: bytes) -> None:
-    for _, cells, problem in yolo_rows(data, "1.txt"):
+    for _, cells, problem in yolo_rows(data, "1.txt", segmentations=True):
         assert len(cells) == len(YOLO_COLUMNS) and not problem
 
 

@@ -51,6 +51,23 @@ def test_polygons() -> None:
     assert (found[8, 9], found[8, 5], set(found.flat)) == (1, 0, {0, 1})
 
 
+def normalized(height: int, width: int) -> Any:
+    """`POLYGONS` as YOLO writes outlines."""
+    sides = [np.divide(np.reshape(each, (-1, 2)), (width, height)) for each in POLYGONS]
+    return {"normalized": [each.ravel().tolist() for each in sides]}
+
+
+@pytest.mark.parametrize("tag", [1, 6])
+@pytest.mark.parametrize("is_upright", [False, True])
+def test_normalized_polygons(tag: int, is_upright: bool) -> None:
+    """They are multiplied with the sides of the image as `--box_orientation` says."""
+    sides = (WIDTH, HEIGHT) if is_upright and tag > 4 else (HEIGHT, WIDTH)
+    frame = FRAME._replace(tag=tag)
+    found = drawn(normalized(*sides), frame, is_upright=is_upright)
+    assert found.any()
+    assert found.tolist() == drawn(POLYGONS, frame, is_upright=is_upright).tolist()
+
+
 def test_polygons_are_cut_off_at_the_border() -> None:
     assert drawn([[-WIDTH, -HEIGHT, 2 * WIDTH, -HEIGHT, 2 * WIDTH, 18, -WIDTH, 18]]).all()
     assert not drawn([[-5, 0, -5, 8, -1, 8]]).any()
@@ -144,6 +161,11 @@ BAD: list[tuple[Any, str]] = [
     ("[[1, 1, -1e999, 1, 1, 8]]", "x -inf of a polygon is far outside of the image, 0 to 14"),
     ([[1, 1, 29, 1, 1, 8]], "x 29 of a polygon is far outside of the image, 0 to 14"),
     (f"[[1, 1, {10**400}, 1, 1, 8]]", "x 1000"),
+    ({"normalized": [[0, 0, 2.5, 1, 0, 1]]}, "x 2.5 of a polygon is far outside of the image"),
+    ({"normalized": [TRIANGLE]}, "x 12 of a polygon"),
+    ({"normalized": [[0, 0, 1, 1]]}, "is not a list of x and y of three points or more"),
+    ({"normalized": 1}, "'{\"normalized\": 1}' is not a segmentation"),
+    ({"normalized": [], "size": SIZE}, "is not a segmentation"),
     ({"counts": [ALL - 1], "size": SIZE}, "its counts have 125 pixels, not 126"),
     ({"counts": [], "size": SIZE}, "its counts have 0 pixels, not 126"),
     ({"counts": [10**300], "size": SIZE}, "its counts have too many pixels, not 126"),
@@ -172,6 +194,7 @@ _COUNTS = st.lists(st.integers(-1, 2 * ALL), max_size=6) | st.text("0123456789OP
 _ANY = (
     st.lists(st.lists(_NUMBERS, max_size=9) | _NUMBERS, max_size=4)
     | st.lists(st.lists(st.floats(-WIDTH, 2 * WIDTH), min_size=6, max_size=8), max_size=3)
+    | st.fixed_dictionaries({"normalized": _NUMBERS | st.lists(st.lists(_NUMBERS, max_size=9))})
     | st.fixed_dictionaries({"size": st.just(SIZE) | _NUMBERS, "counts": _COUNTS | _NUMBERS})
 )
 
