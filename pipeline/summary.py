@@ -132,7 +132,8 @@ def _pixel_lines(changes: Mapping[str, int], options: Mapping[str, Any]) -> list
     if reduced and stored_depth(options) == 8 and options.get("transcode") != "jpeg":
         images, are = ("images", "were") if reduced > 1 else ("image", "was")
         lines.append(
-            f"depth    {reduced} {images} of more bits {are} reduced to 8; --depth 16 keeps 16"
+            f"depth    {reduced} {images} of more than 8 bits {are} reduced to 8; --depth 16 keeps "
+            "those of PNG, TIFF and HEIC"
         )
     return lines
 

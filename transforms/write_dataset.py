@@ -133,7 +133,7 @@ class WriteDataset(beam.PTransform):
             color: `keep`, `rgb` or `gray`.
             quality: of re-encoded JPEGs, 1 to 100; None is 95.
             exif_orientation: `keep` the EXIF tag, or `apply` it to the pixels.
-            depth: bits of changed PNGs and TIFFs of 16 bits: 8 for color, or all 16.
+            depth: bits of changed PNGs, TIFFs and HEICs with more than 8: 8 for color, or 16.
             strip_metadata: whether image files lose GPS, EXIF, XMP, IPTC and texts, without a
                 change to their pixels.
             check: `full` or `header`.

@@ -229,7 +229,7 @@ PIXELS = (
         metavar="8|16",
         parse=image_depth,
         default=DEPTHS[0],
-        help="bits of changed PNGs and TIFFs of 16 bits: 8 for color, or all 16",
+        help="bits of changed PNGs, TIFFs and HEICs with more than 8: 8 for color, or 16",
         of_images=True,
         # Without it, datasets of earlier versions are up to date.
         recorded=lambda config: 16 if config.pixels.depth == 16 else NOT_RECORDED,

@@ -27,9 +27,13 @@ def test_the_first_classes_are_the_smallest_numbers() -> None:
         (
             {},
             {"to_8_bits": 3},
-            ["depth    3 images of more bits were reduced to 8; --depth 16"],
+            ["depth    3 images of more than 8 bits were reduced to 8; --depth 16 keeps"],
         ),
-        ({}, {"to_8_bits": 1}, ["depth    1 image of more bits was reduced to 8; --depth 16"]),
+        (
+            {},
+            {"to_8_bits": 1},
+            ["depth    1 image of more than 8 bits was reduced to 8; --depth 16 keeps"],
+        ),
         ({"transcode": "jpeg"}, {"to_8_bits": 3}, []),
         ({"depth": 16}, {"to_8_bits": 3}, []),
         ({}, {"resized": 3}, []),

@@ -1,8 +1,8 @@
-"""Images of 16 bits a channel as uint16 arrays, for `--depth 16`, and TIFFs of 32-bit numbers.
+"""Images of more than 8 bits a channel as uint16 arrays, for `--depth 16`; TIFFs of 32-bit numbers.
 
 Pillow has grey of 16 bits, but no colour. TensorFlow decodes and encodes such PNGs, and is imported
 for the first of them. Of a TIFF, Pillow unpacks the high byte of each sample or, if it is told the
-other byte order, the low one.
+other byte order, the low one. It decodes AVIF to 8 bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from PIL import Image, ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.images.check import Limits, check_image, import_tensorflow
-from transforms.core.images.pillow_images import decode, load_values, open_image
+from transforms.core.images.heic import bits_of
+from transforms.core.images.pillow_images import decode, load_deep_heic, load_values, open_image
 from transforms.core.rejections import Reason, RejectedImageError
 
 Pixels: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
@@ -50,28 +51,53 @@ _FLIPS = {
     8: (-1, 1),
 }
 
+# The properties of the first coded image of an AVIF, and the bit in them for 10 or 12 bits.
+_AV1 = re.compile(rb"av1C\x81.(.)", re.DOTALL)
+_HIGH_BITS = 0x40
+
+# The bits of the first channel of a JPEG 2000, less one, after the size: ISO/IEC 15444-1, A.5.1.
+_JPEG2000 = re.compile(rb"\xff\x4f\xff\x51.{38}(.)", re.DOTALL)
+_LESS_ONE = 0x7F
+
+DEEP_FORMATS = ("png", "tiff", "heif", "avif", "jpeg2000", "ppm")
+"""Formats of which files of more than 8 bits are counted if they lose some."""
+
 # The signature and the first chunk of a PNG.
 _AFTER_IHDR = 8 + 25
 
 
 def is_deep(data: bytes, format_: str, opened: ImageFile.ImageFile | None) -> bool:
-    """Whether a PNG or a TIFF has samples of 16 bits, or numbers of 32 bits.
+    """Whether an image of one of `DEEP_FORMATS` has more than 8 bits; of a PNG, 16.
 
     Args:
         data: the file, whole.
         format_: of its header.
         opened: the file as Pillow opened it, or None if TensorFlow can read it.
     """
+    if opened is None:
+        return format_ == "png" and data[24:25] == b"\x10"
     if isinstance(opened, TiffImageFile):
         bits = opened.tag_v2.get(_BITS_PER_SAMPLE, 1)
         return opened.mode in _NUMBERS or 16 in (bits if isinstance(bits, tuple) else (bits,))
-    return opened is None and format_ == "png" and data[24:25] == b"\x10"
+    if format_ == "heif":
+        return bits_of(opened) > 8
+    if format_ == "avif":
+        coded = _AV1.search(data)
+        return coded is not None and bool(coded[1][0] & _HIGH_BITS)
+    if format_ == "jpeg2000":
+        coded = _JPEG2000.search(data)
+        return coded is not None and coded[1][0] & _LESS_ONE >= 8
+    # A portable map; its largest value is the last argument of the decoders named so.
+    codec, _, _, arguments = opened.tile[0]
+    if codec.startswith("ppm") and isinstance(arguments, tuple):
+        return int(arguments[-1]) > 255
+    return opened.mode == "I"
 
 
 def deep_pixels(
     data: bytes, format_: str, opened: ImageFile.ImageFile | None, limits: Limits
 ) -> Pixels | None:
-    """The pixels of a PNG or a TIFF of 16 bits, or of a TIFF of numbers of 32 bits.
+    """The pixels of a PNG or a TIFF of 16 bits, of a TIFF of numbers of 32 bits, or of a deep HEIC.
 
     Args:
         data: the file, whole.
@@ -94,6 +120,9 @@ def deep_pixels(
             return np.asarray(decode(open_image(data, ("PNG",), limits)))[:, :, None]
         tensorflow = import_tensorflow()
         return np.asarray(tensorflow.io.decode_png(data, dtype=tensorflow.uint16).numpy())
+    if format_ == "heif" and is_deep(data, format_, opened):
+        pixels, is_premultiplied = load_deep_heic(data)
+        return _divided(pixels) if is_premultiplied else pixels
     if not isinstance(opened, TiffImageFile) or opened.mode == "CMYK":
         return None
     if opened.mode in _NUMBERS:
@@ -129,10 +158,14 @@ def _tiff_color(data: bytes, limits: Limits) -> Pixels:
         _half(data, limits, is_high=is_high) for is_high in (True, False)
     )
     pixels: Pixels = (high.astype(np.uint16) << 8 | low).astype(np.uint16)
-    if is_premultiplied:
-        alpha = np.maximum(pixels[:, :, 3:], 1)
-        pixels[:, :, :3] = np.minimum(np.rint(pixels[:, :, :3] * (_TOP / alpha)), _TOP)
-    return pixels
+    return _divided(pixels) if is_premultiplied else pixels
+
+
+def _divided(pixels: Pixels) -> Pixels:
+    """Colour that was multiplied with the alpha channel as it was before."""
+    alpha = np.maximum(pixels[:, :, 3:], 1)
+    color = np.minimum(np.rint(pixels[:, :, :3] * (_TOP / alpha)), _TOP)
+    return np.concatenate([color.astype(np.uint16), pixels[:, :, 3:]], axis=2)
 
 
 def _half(

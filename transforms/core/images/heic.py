@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import re
+from typing import Any, TypeAlias
+
+import numpy as np
+from PIL import ImageFile
 
 from transforms.core.formats.headers import CostlyImageError
 from transforms.core.images.image_limits import Limits
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import shown_size
+
+DeepSamples: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
+"""Samples of 16 bits."""
 
 HEIC = "HEIF"
 """Pillow's name of the format."""
@@ -35,8 +43,8 @@ _PADDING = 64
 _IMAGES = frozenset({b"hvc1", b"hev1", b"grid", b"iden", b"iovl", b"tmap"})
 
 
-def register_heic() -> None:
-    """Makes Pillow read HEIC.
+def register_heic() -> Any:
+    """Makes Pillow read HEIC, and returns the package that does.
 
     Raises:
         RejectedImageError: with reason `NO_DECODER`; no package is installed.
@@ -44,10 +52,40 @@ def register_heic() -> None:
     for name in _PACKAGES:
         # An installed package may lack its library, too.
         with contextlib.suppress(ImportError):
-            importlib.import_module(name).register_heif_opener()
-            return
+            package = importlib.import_module(name)
+            package.register_heif_opener()
+            return package
     detail = "no decoder for HEIC: pip install 'image-tfrecords[heic]'"
     raise RejectedImageError(Reason.NO_DECODER, detail)
+
+
+def bits_of(opened: ImageFile.ImageFile) -> int:
+    """The bits of a sample of an opened HEIC: 8, 10 or 12."""
+    return int(opened.info.get("bit_depth", 8))
+
+
+def deep_samples(data: bytes) -> tuple[DeepSamples, bool]:
+    """The samples of a HEIC of 10 or 12 bits, and whether colour is multiplied with alpha.
+
+    Args:
+        data: the file, whole, within the limits of `check_heic`.
+
+    Returns:
+        uint16 `[height, width, channels]`, see `widened`; 1 channel for grey.
+    """
+    file = register_heic().open_heif(io.BytesIO(data), convert_hdr_to_8bit=False)
+    image = file[file.primary_index]
+    pixels = widened(np.asarray(image), image.info["bit_depth"])
+    return (pixels if pixels.ndim == 3 else pixels[:, :, None]), image.mode.startswith("RGBa")
+
+
+def widened(pixels: DeepSamples, bits: int) -> DeepSamples:
+    """Samples whose lower bits are 0, as the package decodes them, with all of 0 to 65535.
+
+    >>> [hex(value) for value in widened(np.array([0, 512 << 6, 1023 << 6], np.uint16), 10)]
+    ['0x0', '0x8020', '0xffff']
+    """
+    return pixels | pixels >> np.uint16(bits)
 
 
 def check_heic(data: bytes, limits: Limits) -> None:

@@ -34,7 +34,15 @@ from transforms.core.formats.signatures import describe_start, is_heic
 from transforms.core.formats.tiff import MAGIC as TIFF_MAGIC
 from transforms.core.formats.tiff import ORIENTATION, check_tiff
 from transforms.core.images.check import Limits
-from transforms.core.images.heic import HEIC, check_heic, register_heic
+from transforms.core.images.heic import (
+    HEIC,
+    DeepSamples,
+    bits_of,
+    check_heic,
+    deep_samples,
+    register_heic,
+    widened,
+)
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.core.shown_text import shown_size
 
@@ -234,8 +242,20 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
             return decode_scaled(image)
         image.load()
         plain = _in_mode(image, _plain_mode(image))
+    if image.format == HEIC and plain.mode == "I;16":
+        plain = Image.fromarray(widened(np.asarray(plain), bits_of(image)))
     plain.info.clear()  # metadata that Pillow would write again, such as a colour profile
     return plain if orientation == 1 else plain.transpose(BACK[orientation])
+
+
+def load_deep_heic(data: bytes) -> tuple[DeepSamples, bool]:
+    """The samples of a HEIC that was opened before, see `deep_samples`.
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`.
+    """
+    with _rejecting():
+        return deep_samples(_without_tags(data))
 
 
 def decode_as_stored(image: ImageFile.ImageFile) -> Image.Image:

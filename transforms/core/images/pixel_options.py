@@ -17,7 +17,7 @@ FROM_HEIC = "from_heic"
 """The change of an image whose pixels libheif decoded."""
 
 TO_8_BITS = "to_8_bits"
-"""The change of a PNG or TIFF of 16 bits that is stored with 8."""
+"""The change of an image of more than 8 bits that is stored with 8."""
 
 # The kinds of changes that are counted; `untouched` excludes the others.
 CHANGES = (
@@ -189,8 +189,8 @@ class PixelOptions(_PixelOptions):
         exif_orientation: `apply` rotates the pixels by the file's tag; `keep` keeps them and
             the tag.
         reencode: whether JPEGs are encoded again with the quality, too; for `transcode="jpeg"`.
-        depth: 16: PNGs and TIFFs of 16 bits keep them when they are changed; 8: only those that
-            are and stay grey do. Not for `transcode="jpeg"`.
+        depth: 16: PNGs, TIFFs and HEICs of more than 8 bits keep them when they are changed; 8:
+            only those that are and stay grey do. Not for `transcode="jpeg"`.
     """
 
     __slots__ = ()

@@ -53,8 +53,6 @@ _OVERSAMPLING = 2
 
 _FILTER = Image.Resampling.LANCZOS
 
-# Formats of which files of 16 bits are counted and kept.
-_DEEP = ("png", "tiff")
 # Modes by their channels.
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
@@ -108,7 +106,9 @@ def change_pixels(
     if opened is None and options.exif_orientation == "keep":
         orientation = read_tags(data, header.format)[0] or 1
     # A JPEG, of which there are most, is not asked.
-    is_deep = header.format in _DEEP and deep_pixels.is_deep(data, header.format, opened)
+    is_deep = header.format in deep_pixels.DEEP_FORMATS and deep_pixels.is_deep(
+        data, header.format, opened
+    )
     if options.depth == 16:
         deep = deep_pixels.deep_pixels(data, header.format, opened, limits)
         if deep is not None:

@@ -10,12 +10,14 @@ import pytest
 from PIL import Image
 
 from tests.deep_tiff import samples, tiff
-from tests.foreign_images import deep_picture
+from tests.foreign_images import deep_picture, foreign_images
+from tests.heic_images import DEEP_SHAPE, deep_heic, heic
 from tests.images import picture, saved
 from tests.lazy import lazy_module
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, WHOLE, changed, reason, slopes
 from transforms.core.formats.exif import orientation_tag
-from transforms.core.images import deep_pixels
+from transforms.core.images import deep_pixels, pillow_images
+from transforms.core.images import heic as heic_module
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.pillow_images import TURNS, decode, exif_of, open_image
 from transforms.core.images.pixel_options import PixelOptions, Resize
@@ -24,6 +26,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 tensorflow = lazy_module("tensorflow")
 
 DEEP = PixelOptions("auto", depth=16)
+HEIC_BITS = pytest.mark.parametrize("bits", [10, 12])
 
 
 def stored(data: bytes, options: PixelOptions = DEEP) -> Any:
@@ -234,3 +237,101 @@ def test_jpegs_have_no_16_bits() -> None:
     with pytest.raises(ValueError, match="depth is 8 or 16, not 12"):
         PixelOptions(depth=12)
     assert PixelOptions(depth=16).changes_nothing and not DEEP.changes_nothing
+
+
+class TestHeic:
+    @HEIC_BITS
+    @pytest.mark.parametrize("channels", [1, 3, 4])
+    def test_every_bit_is_there(self, bits: int, channels: int) -> None:
+        """Stretched to all of 0 to 65535, so that white stays white and opaque stays opaque."""
+        pixels, data = deep_heic(bits, channels)
+        found = stored(data)
+        assert (found >> (16 - bits)).tolist() == pixels.tolist()
+        assert (found.min(), found.max()) == (0, 65_535)
+        assert changed(data, DEEP).changes == ("transcoded", "from_heic")
+
+    @HEIC_BITS
+    def test_without_it_color_is_reduced_and_counted(self, bits: int) -> None:
+        _, data = deep_heic(bits, 3)
+        made = changed(data, AUTO)
+        assert made.info.format == "jpeg" and made.changes[-1] == "to_8_bits"
+        pixels, data = deep_heic(bits, 1)
+        found = stored(data, AUTO)
+        assert (found >> (16 - bits)).tolist() == pixels.tolist() and found.max() == 65_535
+        assert "to_8_bits" not in changed(data, AUTO).changes
+        assert "to_8_bits" in changed(data, PixelOptions("jpeg")).changes
+
+    def test_photos_of_8_bits_are_as_without_it(self) -> None:
+        data = heic(slopes())
+        assert changed(data, DEEP) == changed(data, AUTO)
+        assert "to_8_bits" not in changed(data, AUTO).changes
+
+    def test_other_changes_calculate_with_16_bits(self) -> None:
+        pixels, data = deep_heic(10, 3)
+        grey = stored(data, PixelOptions("auto", Resize.parse("9x8"), "gray", depth=16))
+        assert grey.shape == (8, 9, 1) and abs(grey.mean() - 64 * pixels.mean()) < 1000
+
+    def test_it_is_upright_and_damage_is_found(self) -> None:
+        _, data = deep_heic(10, 3, exif=exif_of(6))
+        assert stored(data).shape == (DEEP_SHAPE[1], DEEP_SHAPE[0], 3)
+        at = data.index(b"mdat") + 8
+        assert reason(data[: at + 40], DEEP) is Reason.CORRUPT_IMAGE
+
+    def test_color_multiplied_with_alpha_is_divided(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, data = deep_heic(10, 4)
+        whole = stored(data)
+        samples_of = heic_module.deep_samples
+
+        def multiplied(data: bytes) -> tuple[Any, bool]:
+            pixels, _ = samples_of(data)
+            pixels[:, :, :3] = pixels[:, :, :3] * (pixels[:, :, 3:] / 65_535)
+            return pixels, True
+
+        monkeypatch.setattr(pillow_images, "deep_samples", multiplied)
+        is_shown = whole[:, :, 3:] > 20_000
+        difference = stored(data).astype(int) - whole
+        assert np.abs(difference * is_shown).max() < 4
+
+
+def test_avifs_of_10_bits_are_counted() -> None:
+    """By what the file says of its bits. Pillow decodes 8 of them, also with `--depth 16`."""
+    data = saved(slopes(), "AVIF")
+    at = data.index(b"av1C\x81") + 6
+    deep = data[:at] + bytes([data[at] | 0x40]) + data[at + 1 :]
+    deep = deep.replace(b"\3" + bytes([8] * 3), b"\3" + bytes([10] * 3))
+    for options in (AUTO, DEEP):
+        assert changed(data, options).changes == ("transcoded",)
+        assert changed(deep, options).changes == ("transcoded", "to_8_bits")
+
+
+@pytest.mark.parametrize(
+    ("data", "is_counted"),
+    [
+        (b"P6 4 3 65535\n" + bytes(72), True),
+        (b"P6 4 3 1023\n" + bytes(72), True),
+        (b"P6 4 3 255\n" + bytes(36), False),
+        (b"P3 1 1 1023 1 2 3", True),
+        # Grey is stored with 16 bits.
+        (b"P5 4 3 65535\n" + bytes(24), False),
+        (b"P4 8 1\n\0", False),
+        (b"P1 2 1\n0 1", False),
+        (foreign_images()["jp2_RGB"], False),
+        (foreign_images()["jp2_16"], False),
+    ],
+)
+def test_portable_maps_and_jpeg_2000_are_counted(data: bytes, is_counted: bool) -> None:
+    """Their color has 8 bits with both depths."""
+    assert ("to_8_bits" in changed(data, AUTO).changes) is is_counted
+
+
+@pytest.mark.parametrize(
+    ("data", "is_counted"),
+    [
+        (b"P5 4 3 65535\n" + bytes(24), True),
+        (b"P5 4 3 255\n" + bytes(12), False),
+        (foreign_images()["jp2_16"], True),
+        (foreign_images()["jp2_L"], False),
+    ],
+)
+def test_grey_ones_are_counted_as_jpegs(data: bytes, is_counted: bool) -> None:
+    assert ("to_8_bits" in changed(data, PixelOptions("jpeg")).changes) is is_counted
