@@ -24,13 +24,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 from transforms.core.records import JoinSide, LabelledImage
 
 BATCH_NAMES = 4096
-"""Records of a batch."""
+"""Records of a batch; one counts once more for each KiB of its cells, such as segmentations."""
 
 PARTS = 64
 """Parts into which keys are divided: of a million images, a part is 16 MB while it is joined."""
 
 # Mean bytes of a record from which a batch is compressed: the runner copies all batches several
-# times, and rows may have long cells, such as segmentations.
+# times, and rows may have long cells.
 _LONG = 1024
 
 # Sides that are held before they are packed: 200 for each part. One counts once for each `_LONG`.
@@ -156,10 +156,12 @@ class PackImages(beam.PTransform):
 class _PackImagesFn(beam.DoFn):
     def start_bundle(self) -> None:
         self._images: list[LabelledImage] = []
+        self._held = 0
 
     def process(self, image: LabelledImage) -> Sequence[NameBatch]:
         self._images.append(image)
-        return () if len(self._images) < BATCH_NAMES else [self._packed()]
+        self._held += 1 + len(image.cells) // _LONG
+        return () if self._held < BATCH_NAMES else [self._packed()]
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         if self._images:

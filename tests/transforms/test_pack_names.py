@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from transforms.core.records import JoinSide, LabelledImage, ShardImage
 from transforms.pack_names import (
     PARTS,
+    _PackImagesFn,
     _PackSidesFn,
     grouped_sides,
     pack,
@@ -71,6 +72,18 @@ def test_few_long_sides_are_held() -> None:
     side = ("key", JoinSide("", 0, 0, "", "a.json:1", cells="1" * (1 << 20)))
     # 13 MB, and not 13 GB.
     assert next(number for number in range(1, 100) if fn.process(side)) == 13
+
+
+def test_few_long_images_are_held() -> None:
+    """A batch is whole in memory where its images get their shards."""
+    fn = _PackImagesFn()
+    fn.start_bundle()
+    image = LabelledImage("train", 0, "k", "p", 1, 1, "", 0, "1" * (1 << 20))
+    # 4 MB, and not 4 GB.
+    assert next(number for number in range(1, 100) if fn.process(image)) == 4
+    assert not [*fn.finish_bundle()] and not fn.process(image)
+    [last] = fn.finish_bundle()
+    assert [*unpack(last.value, LabelledImage)] == [image]
 
 
 @given(TEXT)
