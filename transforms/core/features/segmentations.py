@@ -26,7 +26,7 @@ MAX_OUTLINE = 1_000_000
 """The longest outline of an object, in pixels: the rasterizer needs about 80 bytes for each."""
 
 MAX_POLYGONS = 10_000
-"""The most polygons of an object, which are merged one after the other."""
+"""The most polygons of an object."""
 
 MAX_MASKS = 32 << 20
 """The most bytes that the masks of an image have together."""
@@ -37,6 +37,9 @@ _MAX_PIXELS, _MAX_SIDE = (1 << 31) - 1, 1 << 27
 # A character of compressed run lengths: 5 bits of a number, and whether more of them follow.
 _FIRST, _BITS, _MORE, _SIGN = ord("0"), 5, 32, 16
 _MOST_BITS = 7 * _BITS
+
+# Masks that are merged at once: each takes a pass over all that was merged before.
+_MERGED = 8
 
 _SHOWN = 40
 
@@ -132,9 +135,12 @@ def _of_polygons(polygons: list[Any], height: int, width: int, scale: tuple[int,
     # Other runs do not need it.
     from pycocotools import mask
 
-    drawn = mask.merge(mask.frPyObjects([points.ravel() for points in scaled], height, width))
+    drawn = mask.frPyObjects([points.ravel() for points in scaled], height, width)
+    while len(drawn) > 1:
+        parts = (drawn[at : at + _MERGED] for at in range(0, len(drawn), _MERGED))
+        drawn = [mask.merge(part) for part in parts]
     # Its own function to decode runs warns of each array.
-    return _of_runs(drawn["counts"].decode(), drawn["size"], height, width)
+    return _of_runs(drawn[0]["counts"].decode(), drawn[0]["size"], height, width)
 
 
 def _points(polygon: Any, sides: tuple[int, int]) -> _Points:

@@ -68,6 +68,23 @@ def test_normalized_polygons(tag: int, is_upright: bool) -> None:
     assert found.tolist() == drawn(POLYGONS, frame, is_upright=is_upright).tolist()
 
 
+def test_many_polygons_are_merged_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a group takes a pass over what was merged before: 10,000 took 20 seconds."""
+    strips = [[1, y, 8, y, 8, y + 1.2, 1, y + 1.2] for y in range(1, 9, 2)]
+    groups: list[int] = []
+    merge = coco.merge
+
+    def counted(parts: list[Any]) -> Any:
+        groups.append(len(parts))
+        return merge(parts)
+
+    monkeypatch.setattr(coco, "merge", counted)
+    found = drawn(strips * 100)
+    alone = decode_runs(coco.frPyObjects(strips, HEIGHT, WIDTH))
+    assert found.tolist() == np.amax(alone, axis=2).tolist()
+    assert max(groups) < 10 and sum(groups) < 2 * 400
+
+
 def test_polygons_are_cut_off_at_the_border() -> None:
     assert drawn([[-WIDTH, -HEIGHT, 2 * WIDTH, -HEIGHT, 2 * WIDTH, 18, -WIDTH, 18]]).all()
     assert not drawn([[-5, 0, -5, 8, -1, 8]]).any()
