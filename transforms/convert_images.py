@@ -100,7 +100,7 @@ class ImageConverter:
         """
         self._bases = tuple(bases)
         self._sources = tuple(sources)
-        self._kept = KeptValues(features)
+        self._kept = KeptValues(features, check=check)
         self.fingerprints = fingerprints
         self._waits = waits
         self._root = root

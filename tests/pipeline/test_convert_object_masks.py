@@ -344,16 +344,33 @@ def test_wrong_outlines_reject_their_image(tmp_path: Path) -> None:
 def test_verify_and_show(converted: Dataset, coco: dict[str, Any], tmp_path: Path) -> None:
     shown = show(converted.folder)
     assert shown.code == 0 and f"{MASK}" in shown.out and "png 30x40x1>" in shown.out
+    dataset = write_damaged(coco, tmp_path / "out")
+    ran = verify(dataset.folder)
+    assert ran.code != 0
+    assert "the mask of object 0 (object.mask) is corrupt_image" in ran.out + ran.err
+
+
+def write_damaged(coco: dict[str, Any], folder: Path) -> Dataset:
+    """A dataset of one image, whose first mask was damaged before its record was written."""
     one = coco["images"].replace("*", "7")
-    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **{**coco, "images": one})
+    dataset = make_dataset(folder, max_rejected="100%", **{**coco, "images": one})
     [shard] = [dataset.folder / name for name in dataset.shards()]
     data = shard.read_bytes()
     length = int.from_bytes(data[:8], "little")
     record = data[12 : 12 + length]
-    at = record.index(b"\x89PNG", record.index(MASK.encode()))
-    damaged = record[:at] + b"x" + record[at + 1 :]
+    at = record.index(b"IDAT", record.index(MASK.encode())) + 8
+    damaged = record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
     crc = masked_crc32c(damaged).to_bytes(4, "little")
     shard.write_bytes(data[:12] + damaged + crc + data[16 + length :])
-    ran = verify(dataset.folder)
-    assert ran.code != 0
-    assert "the mask of object 0 (object.mask) is not_an_image" in ran.out + ran.err
+    return dataset
+
+
+def test_damaged_masks_of_records_reject_their_image(coco: dict[str, Any], tmp_path: Path) -> None:
+    """Whether they are copied or resized."""
+    base = write_damaged(coco, tmp_path / "base")
+    for name, options in {"same": {}, "small": {"resize": "20x15"}}.items():
+        flags = {**LAYOUT, **options, "max_rejected": "100%"}
+        made = make_dataset(tmp_path / name, images=base.folder, **flags)
+        [rejected] = made.rejected
+        assert (rejected["reason"], rejected["path"]) == ("corrupt_image", "7.jpg")
+        assert rejected["detail"].startswith("the mask of object 0 in its record: ")

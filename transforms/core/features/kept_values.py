@@ -35,8 +35,15 @@ class Kept(NamedTuple):
 class KeptValues:
     """Computes the features that rows would fill from the record that an image is from."""
 
-    def __init__(self, features: Iterable[Feature]) -> None:
+    def __init__(self, features: Iterable[Feature], *, check: str = "full") -> None:
+        """Takes the features of the new dataset.
+
+        Args:
+            features: all of them.
+            check: mode of `check_image` for masks of objects.
+        """
         self._features = tuple(feature for feature in features if feature.from_rows)
+        self._check = check
 
     def of(
         self,
@@ -81,23 +88,37 @@ class KeptValues:
         values: dict[str, Any] = {}
         for feature in self._features:
             found = made.get(feature.source)
-            values[feature.name] = _value(feature, kept, turn, stored) if found is None else found
+            if found is None and feature.role is Role.OBJECT_MASK and feature.source in kept.names:
+                found = _masks(feature, kept, turn, stored, self._check)
+            values[feature.name] = _value(feature, kept, stored) if found is None else found
         return values
 
 
-def _value(feature: Feature, kept: Kept, turn: int, stored: tuple[int, int] | None) -> Any:
+def _masks(
+    feature: Feature, kept: Kept, turn: int, stored: tuple[int, int] | None, check: str
+) -> list[bytes]:
+    """The masks of the objects in the record, for the new image."""
+    # This imports Pillow, which other layouts do not need.
+    from transforms.core.features.segmentations import refitted_mask
+
+    size = stored or kept.size
+    masks = []
+    for number, mask in enumerate(_list(kept, kept.names[feature.source])):
+        try:
+            masks.append(refitted_mask(mask, kept.size, turn=turn, stored=size, check=check))
+        except RejectedImageError as error:
+            detail = f"the mask of object {number} in its record: {error.detail}"
+            raise RejectedImageError(error.reason, detail) from None
+    return masks
+
+
+def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:
     name = kept.names.get(feature.source)
     if name is None:
         return _default(feature, kept, stored)
     values = _list(kept, name)
     if feature.source == _AREA and stored is not None and stored != kept.size:
         return [area * _pixels(stored) / _pixels(kept.size) for area in values]
-    if feature.role is Role.OBJECT_MASK:
-        # This imports Pillow, which other layouts do not need.
-        from transforms.core.features.segmentations import refitted_mask
-
-        size = stored or kept.size
-        return [refitted_mask(mask, kept.size, turn=turn, stored=size) for mask in values]
     if feature.holds_many:
         return in_shape(feature, values, "its record")
     if len(values) != 1:

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from transforms.core.annotations.yolo_text import NORMALIZED
-from transforms.core.images.check import check_image
+from transforms.core.images.check import checked_header, examine_image
 from transforms.core.images.image_limits import Limits
 from transforms.core.images.masks import MaskFrame, fitted
 from transforms.core.images.pillow_images import decode_as_stored, open_image
@@ -69,27 +69,35 @@ def object_mask(text: str, frame: MaskFrame, *, is_upright: bool) -> bytes:
 
 
 def refitted_mask(
-    data: bytes, size: tuple[int, int], *, turn: int, stored: tuple[int, int]
+    data: bytes,
+    size: tuple[int, int],
+    *,
+    turn: int,
+    stored: tuple[int, int],
+    check: str = "full",
 ) -> bytes:
-    """The mask of an object in a record, for an image that was turned or resized again.
+    """The mask of an object in a record, for an image that may be turned or resized again.
 
     Args:
         data: the mask.
         size: height and width of the image in the record.
         turn: the EXIF orientation that was applied to it now, 1 for none.
         stored: height and width of the new image.
+        check: mode of `check_image` for a mask that stays as it is; others are decoded.
 
     Raises:
-        RejectedImageError: it is not a mask of that size.
+        RejectedImageError: it is not a mask of that size, or damaged.
     """
-    if turn == 1 and stored == size:
-        return data
     limits = Limits(max_pixels=math.prod(size), max_bytes=max(1, len(data)))
-    info = check_image(data, limits=limits)
-    if (info.format, info.height, info.width, info.channels) != ("png", *size, 1):
-        shown = f"{info.format}, {shown_size(info.height, info.width)}, {info.channels} channels"
-        detail = f"the mask of an object is {shown}, but the image is {shown_size(*size)}"
+    header = checked_header(data, limits)
+    if (header.format, header.height, header.width, header.channels) != ("png", *size, 1):
+        shown = f"{header.format}, {shown_size(header.height, header.width)}"
+        detail = f"{shown}, {header.channels} channels, but the image is {shown_size(*size)}"
         raise RejectedImageError(Reason.MASK_SIZE, detail)
+    is_kept = turn == 1 and stored == size
+    examine_image(data, header, mode=check if is_kept else "full", with_hash=False)
+    if is_kept:
+        return data
     mask = decode_as_stored(open_image(data, ("PNG",), limits))
     frame = MaskFrame(*size, turn, True, stored, False)
     return _png(fitted(mask, turn, frame))

@@ -88,6 +88,20 @@ def test_masks_of_objects_follow_the_pixels() -> None:
         made.of("", kept("object.mask"))
 
 
+def test_a_damaged_mask_rejects_its_image() -> None:
+    """Also if nothing changes it."""
+    data = saved(Image.new("L", (20, 10)), "PNG")
+    feature = Feature.of_source("mask", "object.mask")
+    example = {"mask": np.array([data, data[:-20]], object)}
+    record = Kept({"object.mask": "mask"}, example, (), (10, 20))
+    with pytest.raises(RejectedImageError) as caught:
+        KeptValues([feature]).of("", record)
+    assert caught.value.reason.value == "corrupt_image"
+    assert caught.value.detail.startswith("the mask of object 1 in its record: ")
+    of_headers = KeptValues([feature], check="header")
+    assert of_headers.of("", record) == {"mask": [data, data[:-20]]}
+
+
 def test_what_no_record_has_is_as_of_empty_cells() -> None:
     assert values(kept("object.area"))["image/object/area"] == [25, 50]
     crowd = Feature.of_source("crowd", "object.is_crowd")

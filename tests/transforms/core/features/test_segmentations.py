@@ -151,12 +151,23 @@ def test_resizing_takes_nearest_neighbours() -> None:
         (saved(Image.new("L", (HEIGHT, WIDTH)), "PNG"), "mask_size"),
         (saved(Image.new("RGB", (WIDTH, HEIGHT)), "PNG"), "mask_size"),
         (saved(Image.new("L", (WIDTH, HEIGHT)), "JPEG"), "mask_size"),
+        (saved(Image.new("L", (WIDTH, HEIGHT)), "PNG")[:-20], "corrupt_image"),
     ],
 )
-def test_a_record_may_hold_anything(mask: bytes, reason: str) -> None:
+@pytest.mark.parametrize("turn", [1, 3])
+def test_a_record_may_hold_anything(mask: bytes, reason: str, turn: int) -> None:
+    """Whether its image is turned now or stays as it is."""
     with pytest.raises(RejectedImageError) as caught:
-        refitted_mask(mask, (HEIGHT, WIDTH), turn=3, stored=(HEIGHT, WIDTH))
+        refitted_mask(mask, (HEIGHT, WIDTH), turn=turn, stored=(HEIGHT, WIDTH))
     assert caught.value.reason.value == reason
+
+
+def test_of_headers_alone_no_pixels_are_decoded() -> None:
+    damaged = saved_mask(polygons())[:-20]
+    size = HEIGHT, WIDTH
+    assert refitted_mask(damaged, size, turn=1, stored=size, check="header") is damaged
+    with pytest.raises(RejectedImageError):
+        refitted_mask(damaged, size, turn=3, stored=size, check="header")
 
 
 SIZE = [HEIGHT, WIDTH]
