@@ -304,12 +304,12 @@ class _Parser:
         self._tf = tf
         self._depth = depth
         self._spec = {feature.name: self._spec_of(feature) for feature in features}
-        images = (Role.IMAGE, Role.FURTHER_IMAGE)
-        self._images = [f.name for f in features if decode and f.role in images]
-        self._masks = [f.name for f in features if decode and f.role is Role.MASK]
-        of_objects = Role.OBJECT_MASK
-        self._object_masks = [f.name for f in features if decode and f.role is of_objects]
-        self._packed = [f for f in features if decode and f.encoding]
+        decoded = features if decode else ()
+        self._images = [f.name for f in decoded if f.role in (Role.IMAGE, Role.FURTHER_IMAGE)]
+        self._shown = next((f.name for f in decoded if f.role in (Role.IMAGE, Role.PIXELS)), "")
+        self._masks = [f.name for f in decoded if f.role is Role.MASK]
+        self._object_masks = [f.name for f in decoded if f.role is Role.OBJECT_MASK]
+        self._packed = [f for f in decoded if f.encoding]
         # Packed pixels of variable size store their shape in another feature.
         by_source = {feature.source: feature.name for feature in features}
         sizes = [by_source.get(source) for source in SIZES]
@@ -325,12 +325,12 @@ class _Parser:
             example[name] = self._image(example[name])
         for name in self._masks:
             example[name] = self._mask(example[name])
-        for name in self._object_masks:
-            example[name] = self._masks_of(example[name])
         for feature in self._packed:
             values = tf.io.decode_raw(example[feature.name], tf.as_dtype(feature.encoding))
             shape = feature.shape or [example[name] for name in self._sizes] or [-1]
             example[feature.name] = tf.reshape(values, shape)
+        for name in self._object_masks:
+            example[name] = self._masks_of(example[name], example.get(self._shown))
         return dict(example)
 
     def _spec_of(self, feature: Feature) -> Any:
@@ -351,15 +351,16 @@ class _Parser:
         nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
         return tf.image.resize(mask, self._image_size, nearest)
 
-    def _masks_of(self, files: Any) -> Any:
-        """The masks of the objects in an image, of which there may be none."""
+    def _masks_of(self, files: Any, shown: Any) -> Any:
+        """The masks of the objects in an image (`shown`), of which there may be none."""
         tf = self._tf
         height, width = self._image_size or self._stored[:2]
+        size = (0, 0) if shown is None else tf.unstack(tf.shape(shown)[:2])
         spec = tf.TensorSpec((height, width, 1), tf.uint8)
         masks = tf.cond(
             tf.size(files) > 0,
             lambda: tf.map_fn(self._mask, files, fn_output_signature=spec),
-            lambda: tf.zeros((0, height or 0, width or 0, 1), tf.uint8),
+            lambda: tf.zeros((0, height or size[0], width or size[1], 1), tf.uint8),
         )
         masks.set_shape((None, height, width, 1))
         return masks

@@ -45,12 +45,20 @@ def check(found: dict[str, Any], wanted: dict[str, list[Any]]) -> None:
             assert each[..., 0].tolist() == np.stack(wanted[name]).tolist()
 
 
+def check_empty(records: Any) -> None:
+    """The image without objects has masks of its size, which can be joined with others."""
+    [record] = [each for each in records if each[FILENAME] == b"8.jpg"]
+    height, width, _ = record["image/encoded"].shape
+    assert record[MASK].shape == (0, height, width, 1) and height > 0 < width
+
+
 def by_name(records: Any) -> dict[str, Any]:
     return {record[FILENAME].decode(): record[MASK] for record in records}
 
 
 def test_records(dataset: Dataset) -> None:
     check(by_name(Records(dataset.folder, "train", decode=True)), masks(dataset))
+    check_empty(Records(dataset.folder, "train", decode=True))
     stored = Records(dataset.folder, "train")[0][MASK]
     assert stored.dtype == object
 
@@ -58,6 +66,7 @@ def test_records(dataset: Dataset) -> None:
 @pytest.mark.slow
 def test_load(dataset: Dataset, small: Dataset) -> None:
     check(by_name(load(dataset.folder, "train").as_numpy_iterator()), masks(dataset))
+    check_empty(load(dataset.folder, "train").as_numpy_iterator())
     [batch] = load(small.folder, "train", batch_size=3)
     assert batch["image/encoded"].shape == (3, 12, 16, 3)
     found = dict(zip(batch[FILENAME].numpy(), batch[MASK], strict=True))

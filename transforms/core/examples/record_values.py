@@ -16,8 +16,6 @@ from transforms.core.images.image_limits import Limits
 # The type of the arrays that `decode_example` returns, by that of the feature.
 _KINDS: Mapping[str, Any] = {"bytes": np.object_, "int64": np.int64, "float": np.float32}
 
-_NO_MASKS = np.empty((0, 0, 0, 1), np.uint8)
-
 _PACKED: Mapping[str, Any] = {RAW: np.uint8, "bfloat16": ml_dtypes.bfloat16}
 
 
@@ -51,6 +49,10 @@ class RecordParser:
         by_source = {feature.source: feature.name for feature in features}
         sizes = [by_source.get(source) for source in SIZES]
         self._sizes = [name for name in sizes if name is not None and None not in sizes]
+        # Whose size the masks of objects have, so it is decoded before them.
+        of_image = (Role.IMAGE, Role.PIXELS)
+        self._shown = next((each.name for each in features if each.role in of_image), "")
+        self._decoded = sorted(features, key=lambda each: each.role is Role.OBJECT_MASK)
 
     def parse(self, record: bytes) -> dict[str, Any]:
         """Values by feature name.
@@ -66,7 +68,7 @@ class RecordParser:
         stored = decode_example(record)
         values = {feature.name: _stored_value(feature, stored) for feature in self._features}
         if self._decode:
-            for feature in self._features:
+            for feature in self._decoded:
                 if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
                     values[feature.name] = self._image(
                         values[feature.name], self._channels, self._depth
@@ -75,10 +77,15 @@ class RecordParser:
                     values[feature.name] = self._image(values[feature.name], 1, 8)
                 elif feature.role is Role.OBJECT_MASK:
                     masks = [self._image(mask, 1, 8) for mask in values[feature.name]]
-                    values[feature.name] = np.stack(masks) if masks else _NO_MASKS
+                    values[feature.name] = np.stack(masks) if masks else self._no_masks(values)
                 elif feature.encoding:
                     values[feature.name] = self._array(feature, values)
         return values
+
+    def _no_masks(self, values: Mapping[str, Any]) -> Any:
+        """The masks of an image without objects, which have its size if the record holds it."""
+        height, width = values[self._shown].shape[:2] if self._shown else (0, 0)
+        return np.empty((0, height, width, 1), np.uint8)
 
     def _image(self, data: bytes, channels: int, depth: int) -> Any:
         # Records that stay bytes need no Pillow.

@@ -23,6 +23,7 @@ FEATURES = {
     "three": Feature("three", "csv.three", "float", (3,)),
     "pixels": Feature("pixels", "image.pixels", "bytes", encoding="uint8"),
     "small": Feature("small", "image.embedding", "bytes", (2, 1), encoding="bfloat16"),
+    "masks": Feature("masks", "object.mask", "bytes", None),
     "height": Feature("height", "image.height", "int64"),
     "width": Feature("width", "image.width", "int64"),
     "channels": Feature("channels", "image.channels", "int64"),
@@ -55,6 +56,15 @@ def test_values_have_the_types_of_numpy() -> None:
     assert (values["weight"], type(values["weight"])) == (0.5, np.float32)
     assert values["tags"].tolist() == [b"a", b"bc"] and values["tags"].dtype == object
     np.testing.assert_array_equal(values["three"], np.float32([1, 2, 3]), strict=True)
+
+
+def test_no_masks_of_objects_have_the_size_of_their_image() -> None:
+    record = example(masks=[], pixels=bytes(24), height=2, width=4, channels=3)
+    sizes = ("height", "width", "channels")
+    assert parsed(record, "masks", "pixels", *sizes, decode=True)["masks"].shape == (0, 2, 4, 1)
+    # Nothing says which.
+    assert parsed(record, "masks", decode=True)["masks"].shape == (0, 0, 0, 1)
+    assert parsed(record, "masks")["masks"].shape == (0,)
 
 
 def test_an_empty_list_keeps_its_type() -> None:
