@@ -40,9 +40,11 @@ class PartnerFinder(FileFinder):
             left_out: files that are no partners.
         """
         super().__init__(left_out=left_out)
-        self.partners = partners
         self._images = tuple(images)
         self._key = key
+        self.partners = tuple(
+            each._replace(extension=self._keys(each).extension) for each in partners
+        )
 
     @property
     def globs(self) -> list[NameRange]:
@@ -57,8 +59,10 @@ class PartnerFinder(FileFinder):
         self, part: NameRange
     ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
         [partner] = [each for each in self.partners if each.name == part.partner]
-        keys = PartnerKeys(partner, kind=self._key, images=self._images)
-        return functools.partial(self._describe, partner, keys.of_glob(part.glob))
+        return functools.partial(self._describe, partner, self._keys(partner).of_glob(part.glob))
+
+    def _keys(self, partner: Partner) -> PartnerKeys:
+        return PartnerKeys(partner, kind=self._key, images=self._images)
 
     def _describe(
         self, partner: Partner, key_of: Callable[[str], str], file: FoundFile

@@ -66,6 +66,20 @@ def test_the_endings_of_globs_are_compared(
             assert record[ENCODED][:, :, 0].tolist() == np.asarray(image).tolist()
 
 
+def test_an_extension_in_another_case_is_said(tmp_path: Path) -> None:
+    """By stems, its mask is found."""
+    named(tmp_path / "in", "photos/{}.jpg", "masks/{}.png")
+    (tmp_path / "in/photos/1.jpg").rename(tmp_path / "in/photos/1.JPG")
+    options = {"images": f"{tmp_path}/in/photos/*.jpg", "masks": f"{tmp_path}/in/masks/*.png"}
+    made = make_dataset(tmp_path / "paths", key="path", max_rejected="100%", **options)
+    details = {Path(each["path"]).name: each["detail"] for each in made.rejected}
+    assert details["1.JPG"] == (
+        "no file of --masks has the key '1.JPG'; the key of its file is '1.jpg', with '.jpg' as in "
+        "--images: rename the image"
+    )
+    assert make_dataset(tmp_path / "stems", key="stem", **options).rejected == []
+
+
 def test_an_up_to_date_run_notices_which_mask_an_image_gets(tmp_path: Path) -> None:
     for ending in ("old", "new"):
         named(tmp_path / "in", "photos/{}.jpg", f"masks/{{}}_{ending}.png")

@@ -39,7 +39,12 @@ class _Change(NamedTuple):
 
 
 class PartnerKeys:
-    """Gives the files of a partner the keys of their images."""
+    """Gives the files of a partner the keys of their images.
+
+    Attributes:
+        extension: that of the globs of the images, with its dot, which keys have instead of that of
+            their file; empty if they keep theirs.
+    """
 
     def __init__(self, partner: Partner, *, kind: str, images: Sequence[str]) -> None:
         """Compares the endings of the globs.
@@ -55,7 +60,7 @@ class PartnerKeys:
         self._changes = {glob: _change(_ending(glob), endings) for glob in partner.globs}
         # A stem has none.
         extensions = {"" if kind == "stem" else each.extension for each in endings}
-        self._extension = extensions.pop() if len(extensions) == 1 else ""
+        self.extension = extensions.pop() if len(extensions) == 1 else ""
 
     def of_glob(self, glob: str) -> Callable[[str], str]:
         """A function that gives a file of a glob the key of its image.
@@ -71,7 +76,7 @@ class PartnerKeys:
         ]
         longer.sort(key=lambda each: len(each[1].old), reverse=True)
         whole = functools.partial(image_key, kind=self._kind, root=self._root)
-        if own.old == own.new and not (longer or self._extension):
+        if own.old == own.new and not (longer or self.extension):
             return whole
 
         def key_of(uri: str) -> str:
@@ -91,8 +96,8 @@ class PartnerKeys:
         if stem.endswith(change.old):
             # A name that is nothing but the ending stays.
             stem = f"{stem.removesuffix(change.old)}{change.new}" or stem
-        if extension.lower() != self._extension.lower():
-            extension = self._extension or extension
+        if extension.lower() != self.extension.lower():
+            extension = self.extension or extension
         return f"{folder}{slash}{stem}{extension}"
 
 

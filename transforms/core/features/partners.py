@@ -28,12 +28,15 @@ class Partner(NamedTuple):
         title: what gives its globs, for messages: `--masks`, or the name.
         globs: of the files.
         root: the folder below which their paths and keys begin.
+        extension: with which their keys end, with its dot, if it is that of the images' globs and
+            not their own; else empty.
     """
 
     name: str
     title: str
     globs: tuple[str, ...]
     root: str
+    extension: str = ""
 
 
 def partner_side(name: str, path: str, size: int, version: int) -> JoinSide:
@@ -120,13 +123,24 @@ def _problem(
     for partner in partners:
         files = sorted(found.get(partner.name, ()))
         if not files:
-            return Reason.NO_PARTNER, f"no file of {partner.title} has the key {key!r}"
+            detail = f"no file of {partner.title} has the key {key!r}{_other_case(key, partner)}"
+            return Reason.NO_PARTNER, detail
         if len(files) > 1:
             more = f" and {len(files) - _MAX_NAMED} more" if len(files) > _MAX_NAMED else ""
             named = f"{', '.join(map(repr, files[:_MAX_NAMED]))}{more}"
             detail = f"{len(files)} files of {partner.title} have the key {key!r}: {named}"
             return Reason.SEVERAL_PARTNERS, detail
     return None
+
+
+def _other_case(key: str, partner: Partner) -> str:
+    """That the extension of an image is not that of the globs, if only its case differs."""
+    wanted = partner.extension
+    found = key[-len(wanted) :] if wanted else ""
+    if found == wanted or found.lower() != wanted.lower():
+        return ""
+    other = key.removesuffix(found) + wanted
+    return f"; the key of its file is {other!r}, with {wanted!r} as in --images: rename the image"
 
 
 def _text(found: dict[str, dict[str, JoinSide]], partners: Sequence[Partner]) -> str:

@@ -35,11 +35,31 @@ LEFT_ONE = partner_side("images.left", "k.png", 30, 5)
 
 
 def join(
-    *sides: JoinSide, partners: tuple[Partner, ...] = (MASKS,), label_from: str = "none"
+    *sides: JoinSide,
+    partners: tuple[Partner, ...] = (MASKS,),
+    label_from: str = "none",
+    key: str = "k",
 ) -> list[Joined]:
     assigner = SplitAssigner(Splits((("train", 1.0),)), seed=0)
     images = functools.partial(join_group, label_from=label_from, assigner=assigner)
-    return list(join_partners("k", sides, join=images, partners=partners))
+    return list(join_partners(key, sides, join=images, partners=partners))
+
+
+@pytest.mark.parametrize(
+    ("key", "extension", "more"),
+    [
+        ("a/k.JPG", ".jpg", "; the key of its file is 'a/k.jpg', with '.jpg' as in --images"),
+        ("k.jpg", ".JPG", "; the key of its file is 'k.JPG', with '.JPG' as in --images"),
+        ("k.jpg", ".jpg", ""),
+        ("k.png", ".jpg", ""),
+        ("k", "", ""),
+    ],
+)
+def test_the_case_of_an_extension_is_said(key: str, extension: str, more: str) -> None:
+    [rejected] = join(PHOTO, partners=(MASKS._replace(extension=extension),), key=key)
+    assert isinstance(rejected, Rejection)
+    said = f"no file of --masks has the key {key!r}{more}"
+    assert rejected.detail == said + ": rename the image" * bool(more)
 
 
 def test_an_image_and_its_mask() -> None:
