@@ -7,7 +7,7 @@ import json
 import posixpath
 import struct
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from transforms.core.file_errors import FinalError, MemberError
@@ -67,8 +67,21 @@ def tar_members(file: ArchiveFile) -> list[Member]:
 
 
 def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
+    """The headers of an archive, and of others that were appended to it, as `cat` does."""
+    start: int | None = 0
+    while start is not None:
+        file.seek(start)
+        end = yield from _headers_of_one(file, start)
+        start = _after_zeros(file, end)
+        # A header that is damaged ends the archive for `tarfile`, and the rest would be missing.
+        if start == end:
+            raise tarfile.ReadError(f"no header at byte {end}")
+
+
+def _headers_of_one(file: ArchiveFile, start: int) -> Generator[tarfile.TarInfo, None, int]:
+    """The headers up to the next end of an archive, and where that is."""
     with tarfile.open(fileobj=file, mode="r:") as archive:
-        place = 0
+        place = start
         while (info := archive.next()) is not None:
             # A size below zero leads back to a header that was read, again and again.
             if info.size < 0 or archive.offset <= place:
@@ -77,10 +90,17 @@ def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
             yield info
             # It keeps all of them otherwise.
             archive.members = []  # type: ignore[attr-defined]
-        # A header that is damaged ends the archive for `tarfile`, and the rest would be missing.
-        file.seek(archive.offset)
-        if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
-            raise tarfile.ReadError(f"no header at byte {archive.offset}")
+        return archive.offset
+
+
+def _after_zeros(file: ArchiveFile, place: int) -> int | None:
+    """Where the next block begins that is not all zeros; None at the end of the file."""
+    file.seek(place)
+    while block := file.read(tarfile.BLOCKSIZE):
+        if block.strip(b"\0"):
+            return place
+        place += len(block)
+    return None
 
 
 def _problem(info: tarfile.TarInfo) -> str:

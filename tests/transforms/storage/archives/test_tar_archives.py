@@ -167,6 +167,22 @@ def test_a_compressed_archive_with_the_name_of_another(compress: Callable[[bytes
         members_of(compress(WHOLE))
 
 
+def test_archives_that_were_joined_are_one() -> None:
+    """As `cat a.tar b.tar` makes them; `tarfile` and GNU tar stop after the first one."""
+    joined = WHOLE + tarred({}) + tarred({"3.jpg": b"z" * 700, "3.cls": b"7"})
+    members = members_of(joined)
+    assert [member.name for member in members] == ["1.jpg", "2.jpg", "3.jpg", "3.cls"]
+    assert members[2].label == "7"
+    for member, data in zip(members, (b"x" * 600, b"y" * 600, b"z" * 700), strict=False):
+        read = read_tar_member(lambda at, n: joined[at : at + n], member.offset, member.size)
+        assert read == data
+
+
+def test_bytes_after_the_end_are_no_archive() -> None:
+    with pytest.raises(FinalError, match="damaged tar archive, or none"):
+        members_of(WHOLE + b"garbage" * 100)
+
+
 def test_an_archive_that_was_cut_since_rejects_its_image() -> None:
     member = members_of(WHOLE)[1]
     with pytest.raises(MemberError, match="ends in the middle"):
