@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _MAX_NAMED = 3
 _MAX_TEXT = 60
 
+# `dumps` would make one for each of a million lines.
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 # Records that become lines of JSON at a time.
 _BATCH = 10_000
 
@@ -123,7 +126,7 @@ class Differences(NamedTuple):
             ("added", found.new, found.added),
             ("removed", found.old, found.removed),
         ):
-            for _, row in _sorted(side.table, rows):
+            for _, row in _sorted(side.table, rows, ("key", "split", "label")):
                 label = _label(row["label"], side)
                 yield _json(change=name, key=row["key"], split=row["split"], label=label)
         for key, was, now in _pairs(found, found.relabelled, "label"):
@@ -131,10 +134,9 @@ class Differences(NamedTuple):
             yield _json(change="relabelled", key=key, **labels)
         for key, was, now in _pairs(found, found.moved, "split"):
             yield _json(change="moved", key=key, **{"from": was, "to": now})
-        originals = {*found.originals.tolist()}
+        is_other = np.isin(found.pixels, found.originals)
         for place, row in _sorted(found.new.table, found.kept[1][found.pixels]):
-            is_other = int(found.pixels[place]) in originals
-            yield _json(change="pixels", key=row["key"], other_original=is_other)
+            yield _json(change="pixels", key=row["key"], other_original=bool(is_other[place]))
         same_pixels = np.setdiff1d(found.originals, found.pixels)
         for _, row in _sorted(found.new.table, found.kept[1][same_pixels]):
             yield _json(change="originals", key=row["key"])
@@ -148,14 +150,24 @@ class Differences(NamedTuple):
         yield _json(equal=not self.total(), records=records, **self.counts())
 
 
-def _sorted(table: pa.Table, rows: Rows, limit: int | None = None) -> Iterator[tuple[int, Any]]:
+def _sorted(
+    table: pa.Table, rows: Rows, columns: Sequence[str] = ("key",), limit: int | None = None
+) -> Iterator[tuple[int, Any]]:
     """Rows of a table by their keys: the place of each in `rows`, and its values.
 
     Args:
         table: has the column `key`.
         rows: some of its rows.
-        limit: how many to return; None for all.
+        columns: those to return.
+        limit: how many rows to return; None for all.
     """
+    for places in _in_order(table, rows, limit):
+        found = table.select(columns).take(rows[places])
+        yield from zip(places.tolist(), found.to_pylist(), strict=True)
+
+
+def _in_order(table: pa.Table, rows: Rows, limit: int | None) -> Iterator[Rows]:
+    """The places of rows, by their keys, in batches; see `_sorted`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -170,13 +182,12 @@ def _sorted(table: pa.Table, rows: Rows, limit: int | None = None) -> Iterator[t
         places = pc.select_k_unstable(keys, k=min(limit, len(rows)), sort_keys=by_key)
     order = places.to_numpy()
     for start in range(0, len(order), _BATCH):
-        batch = order[start : start + _BATCH]
-        yield from zip(batch.tolist(), table.take(rows[batch]).to_pylist(), strict=True)
+        yield order[start : start + _BATCH]
 
 
 def _keys(table: pa.Table, rows: Rows) -> Iterator[str]:
     """The first keys of some rows of a table, as they are shown."""
-    for _, row in _sorted(table, rows, _MAX_NAMED):
+    for _, row in _sorted(table, rows, limit=_MAX_NAMED):
         yield repr(row["key"][:_MAX_TEXT])
 
 
@@ -184,10 +195,13 @@ def _pairs(
     found: RecordChanges, rows: Rows, column: str, limit: int | None = None
 ) -> Iterator[tuple[str, str, str]]:
     """The keys of some of `kept`, sorted, with the former and the new value of a column."""
-    old, new = found.old.table.column(column), found.new.table.column(column)
+    old, new = found.old.table, found.new.table
     old_rows, new_rows = found.kept[0][rows], found.kept[1][rows]
-    for place, row in _sorted(found.new.table.select(["key"]), new_rows, limit):
-        yield row["key"], old[old_rows[place]].as_py(), new[new_rows[place]].as_py()
+    for places in _in_order(new, new_rows, limit):
+        keys = new.column("key").take(new_rows[places])
+        was = old.column(column).take(old_rows[places])
+        now = new.column(column).take(new_rows[places])
+        yield from zip(keys.to_pylist(), was.to_pylist(), now.to_pylist(), strict=True)
 
 
 def _line(name: str, text: str, count: int = 0, examples: Iterable[str] = ()) -> str:
@@ -213,4 +227,4 @@ def _label(text: str, records: Records) -> str | list[str]:
 
 
 def _json(**fields: Any) -> str:
-    return json.dumps(fields, ensure_ascii=False)
+    return _ENCODER.encode(fields)
