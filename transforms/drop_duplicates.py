@@ -149,7 +149,11 @@ class DropDuplicates(beam.PTransform):
         is_ours = not (waits or holdouts or sources)
         self._has_checksums = is_ours and storage_of(root).lists_checksums
         self._hash = _HashFn(
-            root, max_bytes, waits=waits, sources=sources, has_holdouts=bool(holdouts)
+            root,
+            max_bytes,
+            waits=waits,
+            sources=sources,
+            by_content=self._by_content or bool(holdouts),
         )
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
@@ -193,7 +197,7 @@ class DropDuplicates(beam.PTransform):
         if self._by_content:
             if not all(source.has_hashes for source in self._sources):
                 return None
-            return _NameContentFn(of_originals=bool(self._holdouts))
+            return _NameContentFn()
         # Only holdouts are compared with the originals of records.
         sources = self._sources if self._holdouts else ()
         has_sizes = all(source.has_sizes for source in sources)
@@ -245,21 +249,14 @@ class _NameSizeFn(beam.DoFn):
 
 
 class _NameContentFn(beam.DoFn):
-    """Names groups of records by the hashes of their images.
-
-    Holdouts have those of the originals, with which `_HashFn` compares the originals of records.
-    """
-
-    def __init__(self, *, of_originals: bool) -> None:
-        self._of_originals = of_originals
+    """Names groups of records by the hashes of their originals: changed ones may look the same."""
 
     def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
         # In another process, Beam decodes rows to a generated class.
         if is_held_image(image):
             yield held_place(image)[2], image
         else:
-            stored = SourceRecord.of_text(image.stored).stored
-            yield stored.source_content if self._of_originals else stored.content, image
+            yield SourceRecord.of_text(image.stored).stored.source_content, image
 
 
 class _PickAllFn(beam.DoFn):
@@ -318,9 +315,9 @@ class _HashFn(beam.DoFn):
         *,
         waits: bool,
         sources: Sequence[Source],
-        has_holdouts: bool,
+        by_content: bool,
     ) -> None:
-        self._has_holdouts = has_holdouts
+        self._by_content = by_content
         self._sources = sources
         self._root = root
         self._max_bytes = max_bytes
@@ -347,11 +344,12 @@ class _HashFn(beam.DoFn):
                 return CONTENT + held_place(image)[2], image
             if records is not None and is_source_record(image.stored):
                 found = records.read(image)
-                if not self._has_holdouts:
-                    return md5_hash(found.data), image
-                known = found.record.stored.source_content
-                return CONTENT + (known or content_hash(found.data)), image
-            if self._has_holdouts:
+                known, stored = found.record.stored.source_content, found.record.stored.content
+                # Next to files, a record that holds its original is compared with them.
+                if self._by_content or known != stored:
+                    return CONTENT + (known or content_hash(found.data)), image
+                return md5_hash(found.data), image
+            if self._by_content:
                 data = read_original(self._root, image, max_bytes=self._max_bytes)
                 return CONTENT + content_hash(data), image
             return self._md5(uri, image), image

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
+from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
@@ -164,6 +165,22 @@ def test_duplicates_are_dropped_by_the_hashes_of_records(images: Path, tmp_path:
     [line] = made.rejected
     assert (line["key"], line["reason"]) == ("cat/copy.jpg", "duplicate_image")
     assert made.ledger["records_written"] == 12
+
+
+def test_originals_that_look_the_same_when_changed_are_no_duplicates(tmp_path: Path) -> None:
+    """They were not dropped when they were files, and are not reported as equal."""
+    for level in (1, 9):
+        path = tmp_path / "in" / f"{level}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(saved(picture("RGB", 12, 16), "PNG", compress_level=level))
+    draw(tmp_path / "more" / "another.jpg", seed=3)
+    flags = {"label_from": "none", "color": "gray", "dedupe": "drop"}
+    base = make_dataset(tmp_path / "base", images=f"{tmp_path}/in/*.png", **flags)
+    again = make_dataset(tmp_path / "again", images=base.folder, **flags)
+    assert records(again) == records(base) and base.ledger["records_written"] == 2
+    both = [base.folder, f"{tmp_path}/more/*.jpg"]
+    made = make_dataset(tmp_path / "both", images=both, **flags)
+    assert made.ledger["records_written"] == 3
 
 
 def test_other_kinds_of_folders_are_refused(images: Path, tmp_path: Path) -> None:
