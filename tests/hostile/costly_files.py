@@ -56,12 +56,12 @@ def png_with_exif(block: bytes) -> bytes:
     return images.png_file(images.png_chunks(extra=[(b"eXIf", block)]))
 
 
-def png_with_raw_profile(block: bytes) -> bytes:
+def png_with_raw_profile(block: bytes, name: bytes = b"exif") -> bytes:
     """A PNG whose EXIF block stands in a text as hexadecimal digits, as ImageMagick writes it."""
     import zlib
 
-    text = b"\nexif\n%8d\n" % len(block) + block.hex().encode()
-    body = b"Raw profile type exif\0\0" + zlib.compress(text)
+    text = b"\n%b\n%8d\n" % (name, len(block)) + block.hex().encode()
+    body = b"Raw profile type %b\0\0" % name + zlib.compress(text)
     return images.png_file(images.png_chunks(extra=[(b"zTXt", body)]))
 
 

@@ -27,7 +27,8 @@ _APP1_OR_SCAN = frozenset({_APP1, _SOS})
 _EXIF = b"Exif\0\0"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _PNG_XMP = b"XML:com.adobe.xmp"
-_PNG_RAW_PROFILE = b"Raw profile type exif"
+# Text chunks of ImageMagick, of which those called APP1 hold either.
+_PNG_RAW_PROFILES = tuple(b"Raw profile type %b\0" % name for name in (b"exif", b"APP1", b"xmp"))
 # A block without these bytes names no place: only others are searched for its tags.
 _GPS_TAGS = (GPS.to_bytes(2, "big"), GPS.to_bytes(2, "little"))
 _XMP_GPS = b"exif:GPSLatitude"
@@ -112,13 +113,22 @@ def _read_png(data: bytes) -> _Metadata:
             body = data[position + 8 : position + 8 + length]
             if body.startswith(_PNG_XMP + b"\0"):
                 xmp = _png_text(kind, body)
-            elif body.startswith(_PNG_RAW_PROFILE + b"\0"):
-                raw = _png_text(kind, body)
+            elif body.startswith(_PNG_RAW_PROFILES):
+                profile = _raw_profile(_png_text(kind, body))
+                if profile.startswith((b"<", _JPEG_XMP)):
+                    xmp = xmp or profile
+                else:
+                    raw = profile
         position += 12 + length
-    if raw and not exif:
-        # A newline, the name, the length and then lines of hexadecimal digits.
-        exif = bytes.fromhex(b"".join(raw.split(b"\n")[3:]).decode("ascii"))
-    return _Metadata(exif, xmp)
+    return _Metadata(exif or raw, xmp)
+
+
+def _raw_profile(text: bytes) -> bytes:
+    """A newline, the name, the length and then lines of hexadecimal digits; empty if damaged."""
+    try:
+        return bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode("ascii"))
+    except ValueError:
+        return b""
 
 
 def _png_text(kind: bytes, body: bytes) -> bytes:

@@ -18,7 +18,7 @@ from tests.hostile.costly_files import (
     webp_with_exif,
 )
 from tests.images import flipped, picture, png_chunks, png_file, saved
-from transforms.core.formats.exif import orientation_tag
+from transforms.core.formats.exif import orientation_tag, read_tags
 from transforms.core.formats.headers import read_header
 from transforms.core.images.pillow_images import exif_of
 
@@ -94,6 +94,33 @@ def test_a_text_of_gigabytes_is_not_inflated() -> None:
 
 def test_a_block_in_the_text_of_a_png() -> None:
     assert orientation_tag(png_with_raw_profile(exif_of(5)), "png") == 5
+
+
+JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
+PLACE = b'<x exif:GPSLatitude="52,30N" tiff:Orientation="6"/>'
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "found"),
+    [
+        (b"APP1", exif_of(5), (5, False)),
+        (b"APP1", JPEG_XMP + PLACE, (6, True)),
+        (b"xmp", PLACE, (6, True)),
+        (b"iptc", PLACE, (0, False)),
+    ],
+)
+def test_profiles_that_old_versions_of_imagemagick_write(
+    name: bytes, block: bytes, found: tuple[int, bool]
+) -> None:
+    assert read_tags(png_with_raw_profile(block, name), "png") == found
+
+
+def test_a_damaged_profile_hides_no_other_block() -> None:
+    body = b"Raw profile type exif\0\nexif\n  1\nno digits"
+    damaged = (b"tEXt", body)
+    assert read_tags(png_file(png_chunks(extra=[damaged])), "png") == (0, False)
+    text = (b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + PLACE)
+    assert read_tags(png_file(png_chunks(extra=[damaged, text])), "png") == (6, True)
 
 
 def test_a_block_in_several_segments() -> None:
