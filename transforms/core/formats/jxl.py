@@ -46,6 +46,7 @@ class JxlSize(NamedTuple):
         gray: whether it has one colour channel, not three.
         alpha: whether one of its extra channels is alpha.
         extra: extra channels, alpha among them.
+        bits: of a sample of colour.
     """
 
     height: int
@@ -53,6 +54,7 @@ class JxlSize(NamedTuple):
     gray: bool = False
     alpha: bool = False
     extra: int = 0
+    bits: int = 8
 
 
 def read_size(data: bytes) -> JxlSize:
@@ -71,7 +73,7 @@ def read_size(data: bytes) -> JxlSize:
         return JxlSize(height, width)
     if stream.take(1) and _orientation(stream) > 4:
         height, width = width, height
-    _bit_depth(stream)
+    bits = _bit_depth(stream)
     stream.take(1)
     extra = stream.choose((0, 0), (1, 0), (2, 4), (1, 12))
     alpha = sum(_is_alpha(stream) for _ in range(extra)) > 0
@@ -81,7 +83,7 @@ def read_size(data: bytes) -> JxlSize:
     else:
         stream.take(1)
         gray = stream.choose((0, 0), (1, 0), (2, 4), (18, 6)) == 1
-    return JxlSize(height, width, gray, alpha, extra)
+    return JxlSize(height, width, gray, alpha, extra, bits)
 
 
 def _codestream(data: bytes) -> bytes:
@@ -143,12 +145,13 @@ def _orientation(stream: _Bits) -> int:
     return orientation
 
 
-def _bit_depth(stream: _Bits) -> None:
+def _bit_depth(stream: _Bits) -> int:
+    """The bits of a sample, an integer or floating point."""
     if stream.take(1):
-        stream.choose((32, 0), (16, 0), (24, 0), (1, 6))
+        bits = stream.choose((32, 0), (16, 0), (24, 0), (1, 6))
         stream.take(4)
-    else:
-        stream.choose((8, 0), (10, 0), (12, 0), (1, 6))
+        return bits
+    return stream.choose((8, 0), (10, 0), (12, 0), (1, 6))
 
 
 def _is_alpha(stream: _Bits) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image, ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
+from transforms.core.formats.jxl import read_size
 from transforms.core.images.check import Limits, check_image, import_tensorflow
 from transforms.core.images.heic import bits_of
 from transforms.core.images.pillow_images import decode, load_deep_heic, load_values, open_image
@@ -59,7 +60,7 @@ _HIGH_BITS = 0x40
 _JPEG2000 = re.compile(rb"\xff\x4f\xff\x51.{38}(.)", re.DOTALL)
 _LESS_ONE = 0x7F
 
-DEEP_FORMATS = ("png", "tiff", "heif", "avif", "jpeg2000", "ppm")
+DEEP_FORMATS = ("png", "tiff", "heif", "avif", "jxl", "jpeg2000", "ppm")
 """Formats of which files of more than 8 bits are counted if they lose some."""
 
 # The signature and the first chunk of a PNG.
@@ -74,6 +75,8 @@ def is_deep(data: bytes, format_: str, opened: ImageFile.ImageFile | None) -> bo
         format_: of its header.
         opened: the file as Pillow opened it, or None if TensorFlow can read it.
     """
+    if opened is None and format_ == "jxl":
+        return read_size(data).bits > 8
     if opened is None:
         return format_ == "png" and data[24:25] == b"\x10"
     if isinstance(opened, TiffImageFile):
@@ -113,7 +116,7 @@ def deep_pixels(
             not fit and for colour that Pillow reads only with 8 bits.
     """
     if opened is None:
-        if not is_deep(data, format_, opened):
+        if format_ != "png" or not is_deep(data, format_, opened):
             return None
         check_image(data, limits=limits)
         if data[25:26] == b"\0":

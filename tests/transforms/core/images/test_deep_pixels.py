@@ -20,7 +20,7 @@ from transforms.core.images import deep_pixels, pillow_images
 from transforms.core.images import heic as heic_module
 from transforms.core.images.check import ImageInfo
 from transforms.core.images.pillow_images import TURNS, decode, exif_of, open_image
-from transforms.core.images.pixel_options import PixelOptions, Resize
+from transforms.core.images.pixel_options import UNTOUCHED, PixelOptions, Resize
 from transforms.core.rejections import Reason, RejectedImageError
 
 tensorflow = lazy_module("tensorflow")
@@ -301,6 +301,17 @@ def test_avifs_of_10_bits_are_counted() -> None:
     deep = deep.replace(b"\3" + bytes([8] * 3), b"\3" + bytes([10] * 3))
     for options in (AUTO, DEEP):
         assert changed(data, options).changes == ("transcoded",)
+        assert changed(deep, options).changes == ("transcoded", "to_8_bits")
+
+
+def test_jpeg_xls_of_10_bits_are_counted() -> None:
+    """TensorFlow decodes them to 8 bits, and so do changes, also with `--depth 16`."""
+    plain = WHOLE["jxl_grey"]
+    # The two bits that choose 10, not 8.
+    deep = plain[:5] + bytes([plain[5] ^ 0x20]) + plain[6:]
+    assert changed(deep, AUTO).changes == UNTOUCHED
+    for options in (PixelOptions("png"), PixelOptions("png", depth=16)):
+        assert changed(plain, options).changes == ("transcoded",)
         assert changed(deep, options).changes == ("transcoded", "to_8_bits")
 
 
