@@ -26,6 +26,9 @@ def reuse_lines(config: ConvertConfig, folders: Sequence[str], path: str) -> Ite
         config: of the run.
         folders: the values of `--reuse`.
         path: of the plan, next to which its parts are; they are removed.
+
+    Raises:
+        UsageError: a dataset of `--images` was removed meanwhile.
     """
     reads, records = _read_parts(path)
     options = json.loads(json.dumps(config.options))

@@ -33,7 +33,8 @@ PARTS = 64
 # times, and rows may have long cells.
 _LONG = 1024
 
-# Sides that are held before they are packed: 200 for each part. One counts once for each `_LONG`.
+# Sides that are held before they are packed: 200 for each part. One with long cells counts once
+# more for each `_LONG` characters.
 _HELD_SIDES = 200 * PARTS
 
 
