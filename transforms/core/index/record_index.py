@@ -41,9 +41,8 @@ PARTNERS = "partners"
 # A column as Parquet names it.
 _OF_PARTNERS = f"{PARTNERS}.list.element."
 
-# Hashes cannot be compressed; short texts and small numbers repeat; the rest are numbers that a
-# difference to the one before makes small.
-_HASHED = ("content", "source_content", "perceptual_hash")
+# Short texts and small numbers repeat; the rest are numbers that a difference to the one before
+# makes small. Hashes are in none of these: they cannot be compressed.
 _REPEATED = (
     *("shard", "split", "label", "label.list.element"),
     *("format", "height", "width", "channels", "orientation", "gps"),
