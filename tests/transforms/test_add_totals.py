@@ -7,6 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.portability.common_urns import primitives
 
 from tests.transforms.beam import RUNNER, collect
 from transforms import add_totals
@@ -73,27 +74,20 @@ def test_nearly_all_numbers_of_records_are_ambiguous() -> None:
         add_totals._decided(totals, ANY_LABELS)
 
 
-@pytest.mark.parametrize(("in_process", "places"), [(True, 0), (False, add_totals._FANOUT)])
+@pytest.mark.parametrize(("in_process", "groupings"), [(True, 1), (False, 2)])
 def test_machines_add_up_in_many_places_before_one_does(
-    in_process: bool, places: int, monkeypatch: pytest.MonkeyPatch
+    in_process: bool, groupings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step that has all totals gets one sum from each place, however many parts there are."""
     monkeypatch.setattr(add_totals, "runs_in_process", lambda _: in_process)
-    fanouts = []
-    with_fanout = beam.CombineGlobally.with_fanout
-
-    def counted(combine: beam.CombineGlobally, fanout: int) -> Any:
-        fanouts.append(fanout)
-        return with_fanout(combine, fanout)
-
-    monkeypatch.setattr(beam.CombineGlobally, "with_fanout", counted)
     pipeline = beam.Pipeline(runner=RUNNER)
     parts = pipeline | beam.Create([part(PlanTotals())]).with_output_types(Part)
     _ = (parts,) | AddTotals()
-    steps = [step.unique_name for step in pipeline.to_runner_api().components.transforms.values()]
-    assert fanouts == [places] * (places > 0)
-    assert any("PreCombineFn" in name for name in steps) == (places > 0)
+    steps = pipeline.to_runner_api().components.transforms.values()
+    assert [step.spec.urn for step in steps].count(primitives.GROUP_BY_KEY.urn) == groupings
     assert len(steps) < 40
+    places = {add_totals._in_any_place(part(PlanTotals()))[0] for _ in range(1000)}
+    assert places == {*range(add_totals._FANOUT)}
 
 
 @pytest.mark.parametrize("in_process", [True, False])
