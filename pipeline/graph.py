@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 
 from pipeline.config import ConvertConfig
-from pipeline.errors import UsageError
 from transforms.convert_images import ImageConverter
 from transforms.core.examples.row_records import RowChecker, row_bytes
 from transforms.core.labels.label_kinds import missing_labels
@@ -29,7 +28,6 @@ from transforms.plan_rows import RowConverter, TableReader
 from transforms.read_base import BaseReader
 from transforms.read_labels import RowReader
 from transforms.read_source import Source
-from transforms.runners import runs_on_flink
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
 
@@ -45,11 +43,7 @@ def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[st
 
 
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
-    """Finds, joins, splits and shards. Only names, sizes and labels move.
-
-    Raises:
-        UsageError: the runner cannot run it.
-    """
+    """Finds, joins, splits and shards. Only names, sizes and labels move."""
     if config.of_rows:
         table = PlanTable(config.csv_paths, _table_reader(config), config.shard_plan)
         rows: Plan = pipeline | "Plan rows" >> table
@@ -67,14 +61,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
             sources=_sources(config),
             holdouts=config.holdouts,
         )
-    stratification = _stratification(config)
-    if stratification and stratification.rounds > 1 and runs_on_flink(pipeline):
-        raise UsageError(
-            "--stratify label with groups or with several labels of an image cannot run on Flink, "
-            "whose optimizer would take hours before the job starts: use another runner, which "
-            "writes the same files"
-        )
-    step = PlanImages(config.shard_plan, config.label_rules, drop, stratification)
+    step = PlanImages(config.shard_plan, config.label_rules, drop, _stratification(config))
     plan: Plan = images | "Plan images" >> step
     return plan
 

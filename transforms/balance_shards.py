@@ -66,7 +66,11 @@ class _Orders:
     def __init__(self, lines: ShardLines, places: Places) -> None:
         self._lines = lines
         self._places = places
-        self.prepare, self.bins, self.ranks = lines.prepare, lines.bins, lines.ranks
+        self.bins, self.rule, self.ranks = lines.bins, lines.rule, lines.ranks
+
+    def prepare(self, totals: PlanTotals, *_: Cuts) -> None:
+        """Takes the totals."""
+        self._lines.prepare(totals)
 
     def draws(self, element: Any) -> Iterator[Draw]:
         """The draw of each record."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import marshal
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -19,29 +19,34 @@ from transforms.core.balance.hash_cuts import (
     Draw,
     Place,
     Ranks,
-    bin_end,
     bin_of,
-    complete,
     find_bins,
-    find_cut,
+    find_cuts,
 )
-from transforms.runners import runs_in_process
 
 # Counts or hashes that a bundle holds before they are sent.
 _HELD = 100_000
 
-# Places in which several machines merge lines before one merges the rest.
-_FANOUT = 16
+# Bins whose counts cross the shuffle together.
+_TOGETHER = 4096
 
-# A line, and the number of one of its bins.
-_Bin = tuple[str, int]
+# Where numbers belong: a line, and the number of one of its bins or of some of them. Or the name of
+# what records add, and `~part`.
+_Place: TypeAlias = tuple[str, int]
+
+# What is found: the cuts of a line, or what records add to each part, by its name.
+_CUTS, _ADDED = 0, 1
+
+# What `_dumps` made.
+_Packed: TypeAlias = tuple[_Place, bytes]
+_OfLine: TypeAlias = tuple[str, bytes]
 
 
 class Lines(Protocol):
     """The lines that elements are in; picklable. `prepare` is called before the others."""
 
-    def prepare(self, known: Any) -> None:
-        """Takes what is known of all records."""
+    def prepare(self, known: Any, *before: Cuts) -> None:
+        """Takes what is known of all records, and for `rule` the cuts that were found before."""
 
     def draws(self, element: Any) -> Iterable[Draw]:
         """The draws of an element: an image, a group, or a batch."""
@@ -49,8 +54,11 @@ class Lines(Protocol):
     def bins(self, line: str) -> int:
         """The bins of a line, see `bin_count`."""
 
-    def ranks(self, line: str, records: int) -> Ranks:
-        """Where a line with so many records is divided."""
+    def rule(self, line: str) -> Any:
+        """What `ranks` needs for a line: numbers."""
+
+    def ranks(self, line: str, rule: Any, records: int) -> Ranks:
+        """Where a line with so many records is divided. It is called without `prepare`."""
 
 
 class FindCuts(beam.PTransform):
@@ -58,53 +66,73 @@ class FindCuts(beam.PTransform):
 
     Input: elements of `lines`. Output: one `Cuts`. About twice the root of records times cuts
     crosses the shuffle for each line, as numbers; no worker needs a whole line.
+
+    What a step needs of a line comes with its elements, not as a side input: each side input is
+    another path from here to the inputs, and Flink's optimizer walks along all of them.
     """
 
-    def __init__(self, lines: Lines, known: beam.PCollection[Any]) -> None:
+    def __init__(
+        self, lines: Lines, known: beam.PCollection[Any], before: Sequence[AsSingleton] = ()
+    ) -> None:
         """Takes the lines.
 
         Args:
             lines: they say which records are where.
             known: one element, which `Lines.prepare` takes.
+            before: the cuts that were found before, which it takes, too.
         """
         super().__init__()
         self._lines = lines
-        self._known = known
+        self._known = AsSingleton(known)
+        self._before = before
 
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Cuts]:
-        known = beam.pvalue.AsSingleton(self._known)
-        fanout = 0 if runs_in_process(elements.pipeline) else _FANOUT
+        lines, known = self._lines, self._known
         bins = (
             elements
             | "Count bins"
-            >> beam.ParDo(_CountBinsFn(self._lines), known).with_output_types(tuple[_Bin, int])
-            | "Add up bins" >> beam.CombinePerKey(sum)
-            | "Name lines" >> beam.Map(_line_first).with_output_types(tuple[str, tuple[int, int]])
+            >> beam.ParDo(_CountBinsFn(lines), known, *self._before).with_output_types(_Packed)
+            | "Group counts" >> beam.GroupByKey()
+            | "Add up bins" >> beam.Map(_add_up_bins).with_output_types(_OfLine)
             | "Group bins by line" >> beam.GroupByKey()
-            | "Find bins with cuts"
-            >> beam.ParDo(_FindBinsFn(self._lines), known).with_output_types(tuple[str, bytes])
-            | "Merge bins" >> _globally(MergeBins(), fanout)
+            | "Find bins with cuts" >> beam.ParDo(_FindBinsFn(lines)).with_output_types(_Packed)
+            | "Merge bins" >> beam.CombineGlobally(MergeLines())
+            | "Name bins" >> beam.Map(_cut_bins).with_output_types(CutBins)
         )
-        wanted = beam.pvalue.AsSingleton(bins)
         return (
             elements
             | "Pick hashes"
-            >> beam.ParDo(_PickFn(self._lines), known, wanted).with_output_types(tuple[_Bin, bytes])
-            | "Group hashes by bin" >> beam.GroupByKey()
-            | "Cut bins" >> beam.ParDo(_CutFn(), wanted).with_output_types(tuple[str, bytes])
-            | "Merge cuts" >> _globally(MergeCuts(), fanout)
-            | "Complete cuts" >> beam.Map(_complete, wanted).with_output_types(Cuts)
+            >> beam.ParDo(_PickFn(lines), known, AsSingleton(bins)).with_output_types(_Packed)
+            | "Group hashes by place" >> beam.GroupByKey()
+            | "Cut bins" >> beam.FlatMap(_cut).with_output_types(_Packed)
+            | "Group cuts by line" >> beam.GroupByKey()
+            | "Add up cuts" >> beam.Map(_add_up).with_output_types(_Packed)
+            | "Merge cuts" >> beam.CombineGlobally(MergeLines())
+            | "Name cuts" >> beam.Map(_cuts).with_output_types(Cuts)
         )
 
 
-def _globally(merge: beam.CombineFn, fanout: int) -> beam.PTransform:
-    combine = beam.CombineGlobally(merge)
-    return combine.with_fanout(fanout) if fanout else combine
+def _dumps(value: Any) -> bytes:
+    # Beam would encode each number by itself.
+    return marshal.dumps(value)
 
 
-def _line_first(count: tuple[_Bin, int]) -> tuple[str, tuple[int, int]]:
-    (line, number), records = count
-    return line, (number, records)
+class _Held:
+    """Numbers that the elements of a bundle bring to places of lines, until they are sent."""
+
+    def __init__(self) -> None:
+        self.places: defaultdict[_Place, Counter[Any]] = defaultdict(Counter)
+        self._added = 0
+
+    def add(self, place: _Place, what: Any, number: int) -> None:
+        """Adds to the number of something in a place."""
+        self.places[place][what] += number
+        self._added += 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they should be sent before the bundle ends."""
+        return self._added >= _HELD
 
 
 class _CountBinsFn(beam.DoFn):
@@ -114,154 +142,135 @@ class _CountBinsFn(beam.DoFn):
         self._lines = lines
 
     def start_bundle(self) -> None:
-        self._counts: Counter[_Bin] = Counter()
+        self._held = _Held()
 
-    def process(self, element: Any, known: Any) -> Iterable[tuple[_Bin, int]]:
-        self._lines.prepare(known)
-        for line, hash_, records in self._lines.draws(element):
-            self._counts[line, bin_of(hash_, self._lines.bins(line))] += records
-        return () if len(self._counts) < _HELD else self._counted()
+    def process(self, element: Any, *known: Any) -> Iterable[_Packed]:
+        self._lines.prepare(*known)
+        for line, hash_, records, _ in self._lines.draws(element):
+            number = bin_of(hash_, self._lines.bins(line))
+            self._held.add((line, number // _TOGETHER), number, records)
+        return self._packed() if self._held.is_full else ()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        return map(GlobalWindows.windowed_value, self._counted())
+        return map(GlobalWindows.windowed_value, self._packed())
 
-    def _counted(self) -> Iterable[tuple[_Bin, int]]:
-        counts = self._counts
+    def _packed(self) -> Iterator[_Packed]:
+        places = self._held.places
         self.start_bundle()
-        return counts.items()
+        for (line, part), counts in places.items():
+            of_line = (self._lines.bins(line), self._lines.rule(line), dict(counts))
+            yield (line, part), _dumps(of_line)
+
+
+def _add_up_bins(group: tuple[_Place, Iterable[bytes]]) -> _OfLine:
+    return group[0][0], _sum_of_bins(group[1])
+
+
+def _sum_of_bins(packed: Iterable[bytes]) -> bytes:
+    added: Counter[int] = Counter()
+    for each in packed:
+        bins, rule, counts = marshal.loads(each)
+        added.update(counts)
+    return _dumps((bins, rule, dict(added)))
 
 
 class _FindBinsFn(beam.DoFn):
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
-    def process(
-        self, group: tuple[str, Iterable[tuple[int, int]]], known: Any
-    ) -> Iterator[tuple[str, bytes]]:
-        self._lines.prepare(known)
-        line, counts = group[0], dict(group[1])
-        ranks = self._lines.ranks(line, sum(counts.values()))
-        bins = find_bins(counts, ranks, self._lines.bins(line))
-        places = [tuple(place) for place in bins.places]
-        yield line, marshal.dumps((bins.bins, places, bins.rounding))
+    def process(self, group: tuple[str, Iterable[bytes]]) -> Iterator[_Packed]:
+        line = group[0]
+        bins, rule, counts = marshal.loads(_sum_of_bins(group[1]))
+        ranks = self._lines.ranks(line, rule, sum(counts.values()))
+        yield (line, _CUTS), _dumps(tuple(find_bins(counts, ranks, bins)))
 
 
-class MergeBins(beam.CombineFn):
-    """Merges the bins of all lines."""
+class MergeLines(beam.CombineFn):
+    """Merges what was found of all lines."""
 
-    def create_accumulator(self) -> dict[str, Bins]:
+    def create_accumulator(self) -> dict[_Place, bytes]:
         return {}
 
-    def add_input(self, accumulator: dict[str, Bins], found: tuple[str, bytes]) -> dict[str, Bins]:
-        line, data = found
-        count, places, rounding = marshal.loads(data)
-        accumulator[line] = Bins(count, tuple(Place(*place) for place in places), rounding)
+    def add_input(self, accumulator: dict[_Place, bytes], found: _Packed) -> dict[_Place, bytes]:
+        accumulator[found[0]] = found[1]
         return accumulator
 
-    def merge_accumulators(self, accumulators: Iterable[dict[str, Bins]]) -> dict[str, Bins]:
-        return {line: bins for each in accumulators for line, bins in each.items()}
+    def merge_accumulators(
+        self, accumulators: Iterable[dict[_Place, bytes]]
+    ) -> dict[_Place, bytes]:
+        return {line: found for each in accumulators for line, found in each.items()}
 
-    def extract_output(self, accumulator: dict[str, Bins]) -> CutBins:
-        return CutBins(accumulator)
+    def extract_output(self, accumulator: dict[_Place, bytes]) -> dict[_Place, bytes]:
+        return accumulator
+
+
+def _cut_bins(found: dict[_Place, bytes]) -> CutBins:
+    return CutBins({line: Bins(*marshal.loads(bins)) for (line, _), bins in found.items()})
 
 
 class _PickFn(beam.DoFn):
-    """Picks the hashes that are in bins with cuts."""
+    """Picks the hashes in bins with cuts, and adds up what all records add to parts."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self._bins: CutBins | None = None
 
     def start_bundle(self) -> None:
-        self._picked: defaultdict[_Bin, Counter[int]] = defaultdict(Counter)
-        self._held = 0
+        self._held = _Held()
 
-    def process(self, element: Any, known: Any, bins: CutBins) -> Iterable[tuple[_Bin, bytes]]:
+    def process(self, element: Any, known: Any, bins: CutBins) -> Iterable[_Packed]:
         self._lines.prepare(known)
-        if bins is not self._bins:
-            self._bins = bins
-            self._wanted = {
-                line: (count, {place.bin for place in places})
-                for line, (count, places, _) in bins.lines.items()
-            }
-        for line, hash_, records in self._lines.draws(element):
-            count, wanted = self._wanted[line]
-            number = bin_of(hash_, count)
-            if number in wanted:
-                self._picked[line, number][hash_] += records
-                self._held += 1
-        return () if self._held < _HELD else self._packed()
+        self._bins = bins
+        for line, hash_, records, added in self._lines.draws(element):
+            number = bins.lines[line].number(hash_)
+            if number >= 0:
+                self._held.add((line, number), (hash_, None), records)
+                for name, images in added:
+                    self._held.add((line, number), (hash_, name), images)
+            else:
+                for name, images in added:
+                    self._held.add((name, number), (0, name), images)
+        return self._packed() if self._held.is_full else ()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         return map(GlobalWindows.windowed_value, self._packed())
 
-    def _packed(self) -> list[tuple[_Bin, bytes]]:
-        packed = [(each, marshal.dumps(dict(hashes))) for each, hashes in self._picked.items()]
+    def _packed(self) -> Iterator[_Packed]:
+        places = self._held.places
         self.start_bundle()
-        return packed
+        for (line, number), held in places.items():
+            place = self._bins.lines[line].place(number) if number >= 0 else Place(~number)
+            yield (line, number), _dumps((tuple(place), dict(held)))
 
 
-class _CutFn(beam.DoFn):
-    """Finds the cuts in each bin."""
-
-    def __init__(self) -> None:
-        self._bins: CutBins | None = None
-
-    def process(
-        self, group: tuple[_Bin, Iterable[bytes]], bins: CutBins
-    ) -> Iterator[tuple[str, bytes]]:
-        if bins is not self._bins:
-            self._bins = bins
-            self._places: dict[str, dict[int, set[Place]]] = {}
-        line, number = group[0]
-        hashes: Counter[int] = Counter()
-        for part in group[1]:
-            hashes.update(marshal.loads(part))
-        count, places, rounding = bins.lines[line]
-        # A line may have as many bins with cuts as it has places.
-        if line not in self._places:
-            self._places[line] = _by_bin(places)
-        for place in self._places[line][number]:
-            cut = find_cut(hashes, place.rank, rounding, bin_end(number, count))
-            yield line, marshal.dumps((*place, cut))
+def _cut(group: tuple[_Place, Iterable[bytes]]) -> Iterator[_Packed]:
+    hashes: Counter[int] = Counter()
+    added: Counter[tuple[int, str]] = Counter()
+    for each in group[1]:
+        place, held = marshal.loads(each)
+        for (hash_, name), number in held.items():
+            if name is None:
+                hashes[hash_] += number
+            else:
+                added[hash_, name] += number
+    cuts, names = find_cuts(Place(*place), hashes, added)
+    if cuts:
+        yield (group[0][0], _CUTS), _dumps(dict(Counter(cuts)))
+    for name, parts in names.items():
+        yield (name, _ADDED), _dumps(dict(parts))
 
 
-def _by_bin(places: Iterable[Place]) -> dict[int, set[Place]]:
-    found: defaultdict[int, set[Place]] = defaultdict(set)
-    for place in places:
-        found[place.bin].add(place)
-    return found
+def _add_up(group: tuple[_Place, Iterable[bytes]]) -> _Packed:
+    numbers: Counter[int] = Counter()
+    for each in group[1]:
+        numbers.update(marshal.loads(each))
+    return group[0], _dumps(dict(numbers))
 
 
-@dataclasses.dataclass(frozen=True)
-class FoundCuts:
-    """The cuts of places in bins."""
-
-    cuts: dict[tuple[str, Place], int]
-
-
-class MergeCuts(beam.CombineFn):
-    """Merges the cuts of all lines."""
-
-    def create_accumulator(self) -> dict[tuple[str, Place], int]:
-        return {}
-
-    def add_input(
-        self, accumulator: dict[tuple[str, Place], int], found: tuple[str, bytes]
-    ) -> dict[tuple[str, Place], int]:
-        line, data = found
-        number, rank, cut = marshal.loads(data)
-        accumulator[line, Place(number, rank)] = cut
-        return accumulator
-
-    def merge_accumulators(
-        self, accumulators: Iterable[dict[tuple[str, Place], int]]
-    ) -> dict[tuple[str, Place], int]:
-        return {place: cut for each in accumulators for place, cut in each.items()}
-
-    def extract_output(self, accumulator: dict[tuple[str, Place], int]) -> FoundCuts:
-        return FoundCuts(accumulator)
-
-
-def _complete(found: FoundCuts, bins: CutBins) -> Cuts:
-    return complete(bins, found.cuts)
+def _cuts(found: dict[_Place, bytes]) -> Cuts:
+    cuts, added = {}, {}
+    for (name, kind), numbers in found.items():
+        if kind == _ADDED:
+            added[name] = marshal.loads(numbers)
+        else:
+            cuts[name] = Counter(marshal.loads(numbers)).elements()
+    return Cuts.of(cuts, added)

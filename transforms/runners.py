@@ -12,8 +12,3 @@ def runs_in_process(pipeline: beam.Pipeline) -> bool:
     """
     # By its name: a job that runs elsewhere does not import it.
     return type(pipeline.runner).__name__ == "FnApiRunner"
-
-
-def runs_on_flink(pipeline: beam.Pipeline) -> bool:
-    """Whether the runner is Beam's for Flink; a job service may also lead there."""
-    return type(pipeline.runner).__name__ == "FlinkRunner"

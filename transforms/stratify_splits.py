@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,8 +10,6 @@ from typing import Any, NamedTuple, Self
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.balance.class_lines import ROUNDS, Classes, ClassLines, image_labels
 from transforms.core.balance.hash_cuts import Cuts, Draw
@@ -24,12 +21,6 @@ from transforms.find_cuts import FindCuts
 from transforms.pack_names import PackImages, unpack
 from transforms.plan_shards import TotalLabels
 from transforms.runners import runs_in_process
-
-# Counts that a bundle holds before they are sent.
-_HELD = 100_000
-
-# A class, and the number of a split.
-_Part = tuple[str, int]
 
 # A split by its group, or an image without one.
 _InGroup = tuple[str, tuple[str, LabelledImage]]
@@ -49,11 +40,6 @@ class Stratification(NamedTuple):
     seed: int
     by_group: bool = False
     many_labels: bool = False
-
-    @property
-    def rounds(self) -> int:
-        """Rounds in which images are divided, see `ClassLines`."""
-        return ROUNDS if self.by_group or self.many_labels else 1
 
     def step(
         self, labels: beam.PCollection[LabelCells] | None, rules: LabelRules = ANY_LABELS
@@ -92,7 +78,8 @@ class StratifySplits(beam.PTransform):
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[LabelledImage]:
         how = self._how
-        lines = ClassLines(how.splits, seed=how.seed, rounds=how.rounds)
+        rounds = ROUNDS if how.by_group or how.many_labels else 1
+        lines = ClassLines(how.splits, seed=how.seed, rounds=rounds)
         totals = images | "Count classes" >> TotalLabels(self._labels, self._rules)
         name = beam.Map(Classes.of, self._rules, how.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
@@ -129,22 +116,11 @@ def _known(
     elements: beam.PCollection[Any], lines: _Lines, classes: beam.PCollection[Classes]
 ) -> list[AsSingleton]:
     """The classes, and the cuts of each round."""
-    known, found = classes, []
+    cuts: list[AsSingleton] = []
     for number in range(lines.rounds):
-        of_round = lines.of_round(number)
-        cuts = elements | f"Find cuts {number}" >> FindCuts(of_round, known)
-        found.append(AsSingleton(cuts))
-        if number + 1 < lines.rounds:
-            count = beam.ParDo(_CountGivenFn(of_round), AsSingleton(known), AsSingleton(cuts))
-            given = (
-                elements
-                | f"Count given {number}" >> count.with_output_types(tuple[_Part, int])
-                | f"Add up given {number}" >> beam.CombinePerKey(sum)
-                | f"Merge given {number}" >> beam.CombineGlobally(MergeGiven())
-            )
-            add = beam.Map(_after, AsSingleton(given))
-            known = known | f"Add given {number}" >> add.with_output_types(Classes)
-    return [AsSingleton(classes), *found]
+        find = FindCuts(lines.of_round(number), classes, tuple(cuts))
+        cuts.append(AsSingleton(elements | f"Find cuts {number}" >> find))
+    return [AsSingleton(classes), *cuts]
 
 
 class _Item(NamedTuple):
@@ -168,7 +144,8 @@ class _Lines:
         self._lines = lines
         self._number = number
         self.rounds = lines.rounds
-        self.prepare, self.bins, self.ranks = lines.prepare, lines.bins, lines.ranks
+        self.prepare, self.bins = lines.prepare, lines.bins
+        self.rule, self.ranks = lines.rule, lines.ranks
 
     def items(self, element: Any) -> Iterable[_Item]:
         """The images or groups of an element."""
@@ -181,22 +158,14 @@ class _Lines:
         return lines
 
     def draws(self, element: Any) -> Iterator[Draw]:
-        """The draw of each image or group of an element."""
-        return (draw for _, draw in self._drawn(element))
-
-    def given(self, element: Any, cuts: Cuts) -> Iterator[tuple[_Part, int]]:
-        """What the images or groups of an element give to splits, see `ClassLines.given`."""
-        for item, draw in self._drawn(element):
-            yield from self._lines.given(item.labels, draw, cuts)
+        """The draw of each image or group of an element that is in this round."""
+        for item in self.items(element):
+            if self._lines.round(item.labels) == self._number:
+                yield self._draw(item)
 
     def split(self, item: _Item, cuts: Sequence[Cuts]) -> str:
         """The split of an image or a group, from the cuts of all rounds."""
         return self._lines.split(self._draw(item), cuts[self._lines.round(item.labels)])
-
-    def _drawn(self, element: Any) -> Iterator[tuple[_Item, Draw]]:
-        for item in self.items(element):
-            if self._lines.round(item.labels) == self._number:
-                yield item, self._draw(item)
 
     def _draw(self, item: _Item) -> Draw:
         return self._lines.draw(item.labels, item.key, item.images)
@@ -232,66 +201,6 @@ class _GroupLines(_Lines):
     def items(self, element: tuple[str, str]) -> Iterator[_Item]:
         images, labels = json.loads(element[1])
         yield _Item(element[0], labels, images)
-
-
-class _CountGivenFn(beam.DoFn):
-    """Counts the images of each class that a round gives to each split, in a bundle first."""
-
-    def __init__(self, lines: _Lines) -> None:
-        self._lines = lines
-
-    def start_bundle(self) -> None:
-        self._counts: Counter[_Part] = Counter()
-
-    def process(self, element: Any, classes: Classes, cuts: Cuts) -> Iterable[tuple[_Part, int]]:
-        self._lines.prepare(classes)
-        for part, images in self._lines.given(element, cuts):
-            self._counts[part] += images
-        return () if len(self._counts) < _HELD else self._counted()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        return map(GlobalWindows.windowed_value, self._counted())
-
-    def _counted(self) -> Iterable[tuple[_Part, int]]:
-        counts = self._counts
-        self.start_bundle()
-        return counts.items()
-
-
-@dataclasses.dataclass(frozen=True)
-class GivenImages:
-    """The images of each class that a round gave to each split."""
-
-    classes: dict[str, list[int]]
-
-
-class MergeGiven(beam.CombineFn):
-    """Merges the images that a round gave to splits."""
-
-    def create_accumulator(self) -> dict[_Part, int]:
-        return {}
-
-    def add_input(
-        self, accumulator: dict[_Part, int], counted: tuple[_Part, int]
-    ) -> dict[_Part, int]:
-        part, images = counted
-        accumulator[part] = images
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[dict[_Part, int]]) -> dict[_Part, int]:
-        return {part: images for each in accumulators for part, images in each.items()}
-
-    def extract_output(self, accumulator: dict[_Part, int]) -> GivenImages:
-        classes: dict[str, list[int]] = {}
-        for (name, part), images in accumulator.items():
-            own = classes.setdefault(name, [])
-            own += [0] * (part + 1 - len(own))
-            own[part] = images
-        return GivenImages(classes)
-
-
-def _after(classes: Classes, given: GivenImages) -> Classes:
-    return classes.after(given.classes)
 
 
 class _PlaceImageFn(beam.DoFn):

@@ -41,8 +41,7 @@ REASONS = {
     "too_many_pixels",
     "unknown_label",
 }
-# Images in archives are converted without boxes and groups.
-REASONS_IN_ARCHIVES = REASONS - {"bad_box", "no_group", "split_conflict"} | {"bad_member"}
+REASONS_IN_ARCHIVES = REASONS | {"bad_member"}
 MAX_BYTES = 20_000
 MAX_PIXELS = 4_000
 
@@ -181,17 +180,14 @@ def _overwrite(path: Path, data: bytes) -> None:
 
 def flags(inputs: Path, output: Path) -> list[str]:
     """The words of `convert` that every engine gets, for images in a folder or in archives."""
-    options: dict[str, Any] = {
-        "images": inputs / "photos" / "*",
-        "layout": "detection",
-        "box_units": "pixel",
-        "group_by": "Site",
-    }
+    options: dict[str, Any] = {"images": inputs / "photos" / "*"}
     if (inputs / "photos.zip").exists():
-        # With groups, or the classes of several boxes, Flink's optimizer would take hours.
         options = {"images": packed(inputs, "*"), "stratify": "label", "shard_by": "records"}
     return arguments(
         **options,
+        layout="detection",
+        box_units="pixel",
+        group_by="Site",
         masks=inputs / "masks" / "*_mask.png",
         labels=inputs / "boxes.csv",
         class_names=inputs / "classes.txt",

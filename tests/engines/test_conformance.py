@@ -85,7 +85,7 @@ def test_a_job_service_with_a_worker_pool(
 @pytest.mark.cluster
 def test_plan_on_a_job_service(portable: Portable, reuse: Reuse, tmp_path: Path) -> None:
     """Of images in archives, whose groups are stratified."""
-    flags = [*dataset.flags(reuse.inputs, tmp_path / "out"), "--group_by=Site"]
+    flags = dataset.flags(reuse.inputs, tmp_path / "out")
     where = [
         f"--job_endpoint=localhost:{portable.job_port}",
         f"--environment_config=localhost:{portable.pool_port}",

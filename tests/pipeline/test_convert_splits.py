@@ -178,18 +178,6 @@ def test_classes_that_are_off_their_shares_are_reported(photos: Path, tmp_path: 
     assert (shares["value"], shares["because"]) == ("2 of 3 classes", off)
 
 
-def test_flink_is_refused_where_its_optimizer_takes_hours(photos: Path, tmp_path: Path) -> None:
-    """Before anything is asked of a cluster, which does not exist."""
-    [path, *_] = photos.glob("*/*.jpg")
-    (tmp_path / "labels.csv").write_text(f"id,label,who\n{path.stem},cat|dog,me\n")
-    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
-    flags |= {**STRATIFIED, "runner": "FlinkRunner", "flink_master": "localhost:9"}
-    ran = convert(output=tmp_path / "out", group_by="who", **flags)
-    assert ran.code == 2
-    assert "cannot run on Flink" in ran.error()
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-
 def test_shards_with_equal_numbers_of_records(photos: Path, tmp_path: Path) -> None:
     flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "num_shards": 4, "shard_by": "records"}
     dataset = make_dataset(tmp_path / "out", **flags)

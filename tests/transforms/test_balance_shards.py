@@ -8,7 +8,7 @@ import apache_beam as beam
 import pytest
 
 from tests.transforms.beam import collect
-from transforms import balance_shards, find_cuts, pack_names
+from transforms import balance_shards, pack_names
 from transforms.balance_shards import BalanceImages
 from transforms.core.planning.keys import key_hashes
 from transforms.core.planning.shards import ShardPlan, shard_index
@@ -44,6 +44,5 @@ def test_shards_have_equal_numbers_of_records(monkeypatch: pytest.MonkeyPatch) -
         orders = [image.order for image in IMAGES if image.split == split]
         places = [shard_index(order, 4, found[split]) for order in orders]
         assert [places.count(number) for number in range(4)] == sizes
-    for module in (balance_shards, find_cuts):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(balance_shards, "runs_in_process", lambda _: False)
     assert starts(IMAGES[::-1]) == found

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
-import marshal
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.pvalue import AsSingleton
 
 from tests.transforms.beam import collect
 from transforms import find_cuts
-from transforms.core.balance.hash_cuts import Bins, CutBins, Cuts, Draw, Place, Ranks, bin_count
+from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count
 from transforms.core.dataset.ledger import PlanTotals
-from transforms.find_cuts import FindCuts, _CutFn
+from transforms.find_cuts import FindCuts
 
 
 class Halves:
     """Lines of draws that are divided in the middle."""
 
-    def prepare(self, totals: PlanTotals) -> None:
+    def prepare(self, totals: PlanTotals, *before: Cuts) -> None:
         self._images = totals.images
+        self._skipped = sum(sum(parts) for cuts in before for parts in cuts.added.values())
 
     def draws(self, element: str) -> Iterable[Draw]:
         return [Draw(*json.loads(element))]
@@ -30,8 +31,11 @@ class Halves:
     def bins(self, line: str) -> int:
         return bin_count(self._images[line], 1)
 
-    def ranks(self, line: str, records: int) -> Ranks:
-        return Ranks([records << 63])
+    def rule(self, line: str) -> int:
+        return self._skipped
+
+    def ranks(self, line: str, rule: int, records: int) -> Ranks:
+        return Ranks([(records << 63) + (rule << 64)])
 
 
 def found(draws: list[Draw]) -> list[Any]:
@@ -46,9 +50,9 @@ def found(draws: list[Draw]) -> list[Any]:
     return collect(construct)["cuts"]
 
 
-@pytest.mark.parametrize(("in_process", "held"), [(True, 100), (False, 3)])
-def test_lines_are_halved(in_process: bool, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find_cuts, "runs_in_process", lambda _: in_process)
+@pytest.mark.parametrize(("held", "together"), [(100, 100), (3, 3)])
+def test_lines_are_halved(held: int, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_cuts, "_TOGETHER", together)
     monkeypatch.setattr(find_cuts, "_HELD", held)
     spread = [Draw("a", number << 57, 1) for number in range(100)]
     last = [Draw("b", 2**64 - 1 - number, 1) for number in range(8)]
@@ -61,27 +65,28 @@ def test_nothing_to_divide() -> None:
     assert found([]) == [Cuts({})]
 
 
-class CountedPlaces(tuple[Place, ...]):
-    """Places that count how often they are read."""
+def test_what_records_add_to_parts_is_known_with_the_cuts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In bins with a cut, and in those between them; later cuts may depend on it."""
+    monkeypatch.setattr(find_cuts, "_HELD", 3)
+    draws = [Draw("a", number << 58, 1, (("x", 2), (f"{number}", 1))) for number in range(64)]
+    first = [Draw("b", number, 2, (("y", 1),)) for number in range(5)]
 
-    read = 0
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        totals = pipeline | "Totals" >> beam.Create([PlanTotals(Counter({"a": 64, "b": 10}))])
+        drawn = pipeline | "Draws" >> beam.Create([*map(json.dumps, [*draws, *first])])
+        cuts = drawn | "First" >> FindCuts(Halves(), totals)
+        others = pipeline | "Others" >> beam.Create([json.dumps(each) for each in draws])
+        again = others | "Again" >> FindCuts(Halves(), totals, [AsSingleton(cuts)])
+        return {"cuts": cuts, "again": again}
 
-    def __iter__(self) -> Iterator[Place]:
-        self.read += 1
-        return super().__iter__()
-
-
-def test_the_places_of_a_line_are_read_once_for_all_of_its_bins() -> None:
-    """A split of 100,000 shards has as many places, in about as many bins."""
-    one = 2**64
-    places = CountedPlaces(Place(number, one) for number in range(50))
-    known, fn = CutBins({"train": Bins(50, places)}), _CutFn()
-    for number in range(50):
-        hashes = [marshal.dumps({(number << 64) // 50 + each: 1 for each in (1, 2)})]
-        [(line, found)] = fn.process((("train", number), hashes), known)
-        assert (line, marshal.loads(found)) == ("train", (number, one, (number << 64) // 50 + 2))
-    assert places.read == 1
-    # The next bundle may have other side inputs.
-    other = CutBins({"train": Bins(50, (Place(0, 0),))})
-    [(_, found)] = fn.process((("train", 0), [marshal.dumps({7: 1})]), other)
-    assert marshal.loads(found) == (0, 0, 7)
+    collected = collect(construct)
+    [cuts] = collected["cuts"]
+    assert cuts.lines == {"a": (32 << 58,), "b": (2,)}
+    singles = {f"{number}": [1] if number < 32 else [0, 1] for number in range(64)}
+    assert cuts.added == {"x": [64, 64], "y": [2, 3], **singles}
+    # 128 + 5 + 64 are more than there are: the cut is after all.
+    assert collected["again"] == [
+        Cuts({"a": (2**64,)}, {"x": [128], **dict.fromkeys(singles, [1])})
+    ]

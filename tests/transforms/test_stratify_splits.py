@@ -56,8 +56,7 @@ def stratified(
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (stratify_splits, find_cuts):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(stratify_splits, "runs_in_process", lambda _: False)
     monkeypatch.setattr(find_cuts, "_HELD", 4)
 
 

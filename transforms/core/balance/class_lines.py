@@ -12,11 +12,12 @@ shares, too.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, zip_longest
 
-from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count
+from transforms.core.balance.hash_cuts import Added, Cuts, Draw, Ranks, bin_count
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_rules import LabelRules
@@ -29,7 +30,7 @@ MAX_CLASSES = 200_000
 """Classes of a stratified dataset: their cuts are one element, 50 bytes each with three splits."""
 
 MAX_ENDS = 1_000_000
-"""Ends of splits of all classes, but for the last split: one worker merges them, 800 bytes each."""
+"""Ends of splits of all classes, but for the last split: one worker merges them, 400 bytes each."""
 
 ROUNDS = 4
 """Images or groups with this many classes or more are divided first, those with one last."""
@@ -117,58 +118,65 @@ class ClassLines:
         self._splits = splits
         self._seed = seed
         self.rounds = rounds
+        self._known: tuple[object, ...] = ()
 
-    def prepare(self, classes: Classes) -> None:
-        """Takes the classes of all images."""
-        self._classes = classes
+    def prepare(self, classes: Classes, *before: Cuts) -> None:
+        """Takes the classes of all images, and for `rule` the cuts of the rounds before."""
+        known = (classes, *before)
+        # Their contents are too large to be compared for each image.
+        if [*map(id, known)] != [*map(id, self._known)]:
+            self._known = known
+            given = (cuts.added for cuts in before)
+            self._classes = functools.reduce(Classes.after, given, classes)
 
     def round(self, labels: Iterable[str]) -> int:
         """The round, from 0, in which an image or a group with these labels gets its split."""
         return max(0, self.rounds - max(1, len(self._classes.of_labels(labels))))
 
-    def draw(self, labels: Iterable[str], key: str, records: int) -> Draw:
-        """The draw of an image, or of a group.
+    def draw(self, labels: Mapping[str, int], key: str, records: int) -> Draw:
+        """The draw of an image, or of a group. Before the last round, it adds to its classes.
 
         Args:
-            labels: of all of its images.
+            labels: how many of its images have each label.
             key: of the image, or the name of the group: its hash decides.
             records: how many images there are.
         """
-        line = self._classes.line(self._classes.of_labels(labels))
-        return Draw(line, key_hashes(key, seed=self._seed)[0], records)
+        classes = self._classes.of_labels(labels)
+        hash_, _ = key_hashes(key, seed=self._seed)
+        is_last = self.rounds == 1 or len(classes) < 2
+        added = () if is_last else self._added(labels, records)
+        return Draw(self._classes.line(classes), hash_, records, added)
+
+    def _added(self, labels: Mapping[str, int], records: int) -> Added:
+        images: Counter[str] = Counter()
+        for label, number in labels.items():
+            images[self._classes.names[label]] += number
+        # Two spellings of an integer are one class.
+        return tuple((name, min(number, records)) for name, number in images.items())
 
     def bins(self, line: str) -> int:
         """The bins of a line."""
         return bin_count(self._classes.sizes.get(line, 0), len(self._splits.names) - 1)
 
-    def ranks(self, line: str, records: int) -> Ranks:
+    def rule(self, line: str) -> list[int]:
+        """What the splits lack of their shares of a class: of each with those before it."""
+        size, given = self._classes.sizes.get(line, 0), self._classes.given.get(line, ())
+        lacks = zip_longest(self._splits.shares, given, fillvalue=0)
+        return [*accumulate(max(0, share * size - has * HASH_SPACE) for share, has in lacks)]
+
+    def ranks(self, line: str, rule: Sequence[int], records: int) -> Ranks:
         """The images of a line before the end of each split but the last.
 
         Each split gets a part of them in proportion to what its share of the class lacks.
-        """
-        rounding, _ = key_hashes(f"{_CLASS}{line}", seed=self._seed)
-        size, given = self._classes.sizes.get(line, 0), self._classes.given.get(line, ())
-        lacks = zip_longest(self._splits.shares, given, fillvalue=0)
-        ends = [*accumulate(max(0, share * size - has * HASH_SPACE) for share, has in lacks)]
-        whole = records * HASH_SPACE
-        return Ranks([end * whole // ends[-1] for end in ends[:-1]], rounding)
-
-    def given(
-        self, labels: Mapping[str, int], draw: Draw, cuts: Cuts
-    ) -> Iterator[tuple[tuple[str, int], int]]:
-        """The images of each class that an image or a group gives to a split, by its number.
 
         Args:
-            labels: how many of its images have each label.
-            draw: its draw.
-            cuts: of its round.
+            line: its class.
+            rule: of the line, see `rule`.
+            records: its images.
         """
-        part = cuts.part(draw.line, draw.hash)
-        images: Counter[str] = Counter()
-        for label, number in labels.items():
-            images[self._classes.names[label]] += number
-        # Two spellings of an integer are one class.
-        return (((name, part), min(number, draw.records)) for name, number in images.items())
+        rounding, _ = key_hashes(f"{_CLASS}{line}", seed=self._seed)
+        whole = records * HASH_SPACE
+        return Ranks([end * whole // rule[-1] for end in rule[:-1]], rounding)
 
     def split(self, draw: Draw, cuts: Cuts) -> str:
         """The split of an image, or of a group."""

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ from transforms.core.planning.splits import HASH_SPACE
 
 MAX_BINS = 2**20
 """Bins of a line: their counts are in one worker, 16 bytes each in the shuffle."""
+
+Added = tuple[tuple[str, int], ...]
+"""What records add to the part that they are in: names with numbers, such as classes."""
 
 
 class Draw(NamedTuple):
@@ -33,11 +37,13 @@ class Draw(NamedTuple):
         line: the name of their line.
         hash: their hash, in 0..2**64-1.
         records: how many there are.
+        added: what they add to their part.
     """
 
     line: str
     hash: int
     records: int
+    added: Added = ()
 
 
 class Ranks(NamedTuple):
@@ -54,19 +60,19 @@ class Ranks(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a cut.
+    """The place of some hashes, in the order of a line.
 
     Attributes:
-        bin: the bin that holds it; -1 if it is before all hashes.
-        rank: the records of the bin that are before it, in 2**64ths.
+        before: the cuts of the line that are before it.
+        ranks: the records in it before each of its own cuts, in 2**64ths, ascending.
+        rounding: see `Ranks`.
+        end: the first hash after it, if it has cuts.
     """
 
-    bin: int
-    rank: int
-
-
-NOWHERE = Place(-1, 0)
-"""The place of a cut before all hashes."""
+    before: int
+    ranks: Sequence[int] = ()
+    rounding: int = 0
+    end: int = 0
 
 
 class Bins(NamedTuple):
@@ -74,13 +80,27 @@ class Bins(NamedTuple):
 
     Attributes:
         bins: of the line.
-        places: of the cuts, in order.
+        numbers: the bin of each cut, ascending.
+        ranks: the records of its bin before each cut, in 2**64ths.
         rounding: see `Ranks`.
     """
 
     bins: int
-    places: tuple[Place, ...]
+    numbers: Sequence[int]
+    ranks: Sequence[int]
     rounding: int = 0
+
+    def number(self, hash_: int) -> int:
+        """The bin of a hash, if it has cuts; else `~before`, with the cuts that are before it."""
+        number = bin_of(hash_, self.bins)
+        before = bisect_left(self.numbers, number)
+        has_cuts = before < len(self.numbers) and self.numbers[before] == number
+        return number if has_cuts else ~before
+
+    def place(self, number: int) -> Place:
+        """The place that is a bin with cuts."""
+        before, after = bisect_left(self.numbers, number), bisect_right(self.numbers, number)
+        return Place(before, self.ranks[before:after], self.rounding, bin_end(number, self.bins))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,13 +112,26 @@ class CutBins:
 
 @dataclasses.dataclass(frozen=True)
 class Cuts:
-    """The cuts of every line.
+    """The cuts of every line that has some.
 
     Attributes:
         lines: the first hash after each cut, in order; 2**64 if no hash is after it.
+        added: by name, what the records of all lines add to each part, see `Draw`.
     """
 
     lines: Mapping[str, tuple[int, ...]]
+    added: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lines: Mapping[str, Iterable[int]], added: Mapping[str, Mapping[int, int]]) -> Cuts:
+        """The cuts of lines, in any order, and what is added, by name and part."""
+        return cls(
+            {line: tuple(sorted(cuts)) for line, cuts in lines.items()},
+            {
+                name: [parts.get(part, 0) for part in range(max(parts) + 1)]
+                for name, parts in added.items()
+            },
+        )
 
     def part(self, line: str, hash_: int) -> int:
         """The part of its line that a hash is in, from 0.
@@ -106,7 +139,7 @@ class Cuts:
         >>> Cuts({"cat": (5, 9)}).part("cat", 4), Cuts({"cat": (5, 9)}).part("cat", 9)
         (0, 2)
         """
-        return bisect_right(self.lines[line], hash_)
+        return bisect_right(self.lines.get(line, ()), hash_)
 
 
 def bin_count(records: int, cuts: int) -> int:
@@ -140,55 +173,52 @@ def find_bins(counts: Mapping[int, int], ranks: Ranks, count: int) -> Bins:
     """The bins with cuts.
 
     Args:
-        counts: records in each bin that has some.
+        counts: records in each bin that has some; one at least has.
         ranks: where the line is divided.
         count: bins of the line.
     """
     numbers = sorted(counts)
     ends = list(accumulate(counts[number] for number in numbers))
-    places = []
+    found = []
     for rank in ranks.before:
-        at = bisect_right(ends, rank // HASH_SPACE)
-        if rank <= 0:
-            places.append(NOWHERE)
-        elif at == len(ends):
-            # After all hashes: at the end of the last bin.
-            last = numbers[-1] if numbers else -1
-            places.append(Place(last, counts.get(last, 0) * HASH_SPACE))
-        else:
-            number = numbers[at]
-            places.append(Place(number, rank - (ends[at] - counts[number]) * HASH_SPACE))
-    return Bins(count, tuple(places), ranks.rounding)
+        # A cut after all hashes is at the end of the last bin.
+        at = min(bisect_right(ends, rank // HASH_SPACE), len(ends) - 1)
+        number = numbers[at]
+        found.append((number, rank - (ends[at] - counts[number]) * HASH_SPACE))
+    return Bins(count, [each for each, _ in found], [each for _, each in found], ranks.rounding)
 
 
-def find_cut(hashes: Mapping[int, int], rank: int, rounding: int, end: int) -> int:
-    """The first hash after a cut.
+def find_cuts(
+    place: Place, hashes: Mapping[int, int], added: Mapping[tuple[int, str], int]
+) -> tuple[list[int], dict[str, Counter[int]]]:
+    """The cuts in a place, and what its records add to each part of the line.
 
     Args:
-        hashes: records of each hash in the bin of the cut.
-        rank: the records of the bin that should be before it, in 2**64ths.
-        rounding: see `Ranks`.
-        end: the first hash after the bin.
+        place: where all of the hashes are.
+        hashes: the records of each.
+        added: what they add, by hash and name; any hash, if the place has no cuts.
 
-    >>> half, hashes = 2**63, {3: 1, 5: 4, 9: 1}
-    >>> find_cut(hashes, 2 * half, 0, 10), find_cut(hashes, 3 * half, 0, 10)
-    (5, 5)
-    >>> find_cut(hashes, 5 * half, half, 10), find_cut(hashes, 6 * half, half, 10)
-    (5, 9)
+    Returns:
+        the first hash after each cut; by name, the numbers that are added to parts.
+
+    >>> half, hashes, added = 2**63, {3: 1, 5: 4, 9: 1}, {(5, "cat"): 4, (9, "cat"): 1}
+    >>> find_cuts(Place(0, (2 * half, 3 * half), 0, 10), hashes, added)
+    ([5, 5], {'cat': Counter({2: 5})})
+    >>> find_cuts(Place(1, (5 * half, 6 * half), half, 10), hashes, added)
+    ([5, 9], {'cat': Counter({2: 4, 3: 1})})
     """
-    for hash_, records in sorted(hashes.items()):
+    in_order = sorted(hashes.items())
+    cuts = [_find_cut(in_order, rank, place) for rank in place.ranks]
+    names: dict[str, Counter[int]] = {}
+    for (hash_, name), number in added.items():
+        names.setdefault(name, Counter())[place.before + bisect_right(cuts, hash_)] += number
+    return cuts, names
+
+
+def _find_cut(hashes: Iterable[tuple[int, int]], rank: int, place: Place) -> int:
+    for hash_, records in hashes:
         size = records * HASH_SPACE
-        if rank + rounding * records < size:
+        if rank + place.rounding * records < size:
             return hash_
         rank -= size
-    return end
-
-
-def complete(bins: CutBins, found: Mapping[tuple[str, Place], int]) -> Cuts:
-    """The cuts of every line, from the results of `find_cut`."""
-    return Cuts(
-        {
-            line: tuple(0 if place == NOWHERE else found[line, place] for place in places)
-            for line, (_, places, _) in bins.lines.items()
-        }
-    )
+    return place.end

@@ -51,9 +51,13 @@ class ShardLines:
         """The bins of a split."""
         return bin_count(self._records[line], self._shards[line] - 1)
 
-    def ranks(self, line: str, records: int) -> Ranks:
+    def rule(self, line: str) -> int:
+        """The shards of a split."""
+        return self._shards[line]
+
+    def ranks(self, line: str, rule: int, records: int) -> Ranks:
         """The records of a split before each shard but the first."""
-        return Ranks([rank * HASH_SPACE for rank in shard_ranks(records, self._shards[line])])
+        return Ranks([rank * HASH_SPACE for rank in shard_ranks(records, rule)])
 
 
 def shard_starts(cuts: Cuts) -> dict[str, tuple[int, ...]]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from transforms.core.balance.hash_cuts import (
-    NOWHERE,
-    CutBins,
-    Cuts,
-    Draw,
-    Ranks,
-    bin_end,
-    bin_of,
-    complete,
-    find_bins,
-    find_cut,
-)
+from transforms.core.balance.hash_cuts import Cuts, Draw, Place, Ranks, bin_of, find_bins, find_cuts
+
+
+def ranks_of(lines: Any) -> Callable[[str, int], Ranks]:
+    """Where lines divide a line with so many records, from their rule for it."""
+    return lambda line, records: lines.ranks(line, lines.rule(line), records)
 
 
 def divide(
@@ -26,18 +21,26 @@ def divide(
 ) -> Cuts:
     """The cuts of all lines, from the ranks of a line with so many records and its bins."""
     drawn = sorted(draws)
-    lines, found = {}, {}
+    lines: dict[str, list[int]] = {}
+    added: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for line in {draw.line for draw in drawn}:
         own, count = [draw for draw in drawn if draw.line == line], bins(line)
         counts: Counter[int] = Counter()
         for draw in own:
             counts[bin_of(draw.hash, count)] += draw.records
-        lines[line] = find_bins(counts, ranks(line, counts.total()), count)
-        for place in {*lines[line].places} - {NOWHERE}:
-            hashes: Counter[int] = Counter()
-            for draw in own:
-                if bin_of(draw.hash, count) == place.bin:
-                    hashes[draw.hash] += draw.records
-            end, rounding = bin_end(place.bin, count), lines[line].rounding
-            found[line, place] = find_cut(hashes, place.rank, rounding, end)
-    return complete(CutBins(lines), found)
+        found = find_bins(counts, ranks(line, counts.total()), count)
+        hashes: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        adds: defaultdict[int, Counter[tuple[int, str]]] = defaultdict(Counter)
+        for draw in own:
+            number = found.number(draw.hash)
+            hashes[number][draw.hash] += draw.records
+            adds[number].update({(draw.hash, name): images for name, images in draw.added})
+        cuts: list[int] = []
+        for number in hashes:
+            place = found.place(number) if number >= 0 else Place(~number)
+            its_cuts, names = find_cuts(place, hashes[number], adds[number])
+            cuts += its_cuts
+            for name, parts in names.items():
+                added[name].update(parts)
+        lines[line] = cuts
+    return Cuts.of(lines, added)

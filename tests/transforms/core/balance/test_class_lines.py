@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transforms.core.balance.dividing import divide
+from tests.transforms.core.balance.dividing import divide, ranks_of
 from transforms.core.balance import class_lines
 from transforms.core.balance.class_lines import ROUNDS, Classes, ClassLines, image_labels
+from transforms.core.balance.hash_cuts import Cuts
 from transforms.core.dataset.ledger import PlanTotals
 from transforms.core.label_errors import LabelsError
 from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
@@ -60,20 +61,17 @@ def stratified_groups(
         for each in images:
             totals.add(each)
     classes, found = Classes.of(totals, rules, splits), dict[str, str]()
+    rounds: list[Cuts] = []
     for number in range(ROUNDS):
-        lines.prepare(classes)
+        lines.prepare(classes, *rounds)
         draws = {
             name: lines.draw(own, name, len(groups[name]))
             for name, own in labels.items()
             if lines.round(own) == number
         }
-        cuts = divide(draws.values(), lines.ranks, lines.bins)
-        given: dict[str, list[int]] = {}
-        for name, draw in draws.items():
-            found[name] = lines.split(draw, cuts)
-            for (label, part), count in lines.given(labels[name], draw, cuts):
-                given.setdefault(label, [0] * len(splits.names))[part] += count
-        classes = classes.after(given)
+        cuts = divide(draws.values(), ranks_of(lines), lines.bins)
+        found |= {name: lines.split(draw, cuts) for name, draw in draws.items()}
+        rounds.append(cuts)
     return found
 
 
@@ -223,7 +221,7 @@ def test_too_many_classes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_splits_leave_room_for_fewer_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One worker merges where the splits of all classes begin, about 800 bytes each."""
+    """One worker merges where the splits of all classes begin, about 400 bytes each."""
     monkeypatch.setattr(class_lines, "MAX_ENDS", 18)
     tenths = Splits([(f"fold_{number}", 0.1) for number in range(10)])
     stratified([image(1, "a"), image(2, "b")], tenths)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.core.balance.dividing import divide
-from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count, bin_end, bin_of
+from transforms.core.balance.hash_cuts import (
+    Bins,
+    Cuts,
+    Draw,
+    Place,
+    Ranks,
+    bin_count,
+    bin_end,
+    bin_of,
+)
 
 HASHES = st.integers(0, 2**64 - 1)
 # Hashes that are close to each other, and to both ends.
@@ -97,3 +108,48 @@ def test_a_worker_gets_few_bins_and_few_hashes(records: int, cuts: int) -> None:
     assert 1 <= bins <= 2**20
     # There are as many hashes in all bins with a cut as there are bins.
     assert records * cuts <= bins * (bins + 2) or bins == 2**20
+
+
+class Counted(list[int]):
+    """Numbers that count how many of them are read."""
+
+    read = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        self.read += 1
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[int]:
+        self.read += len(self)
+        return super().__iter__()
+
+
+def test_a_place_is_found_without_reading_all_cuts() -> None:
+    """A split of 100,000 shards has as many, and as many places are asked for."""
+    numbers = Counted([*range(0, 200_000, 2)])
+    bins = Bins(200_000, numbers, range(100_000), 7)
+    assert bins.number(bin_end(50_000, 200_000) - 1) == 50_000
+    assert bins.place(50_000) == Place(25_000, range(25_000, 25_001), 7, bin_end(50_000, 200_000))
+    # The next bin has no cut.
+    assert bins.number(bin_end(50_000, 200_000)) == ~25_001
+    assert 0 < numbers.read < 100
+
+
+@given(
+    st.dictionaries(CLOSE, st.integers(1, 9), min_size=1, max_size=20),
+    st.lists(st.floats(0, 1), max_size=4),
+    BINS,
+)
+def test_what_records_add_is_counted_for_their_parts(
+    records: dict[int, int], shares: list[float], bins: int
+) -> None:
+    draws = [
+        Draw("a", hash_, count, (("x", 1), (f"{hash_}", count))) for hash_, count in records.items()
+    ]
+    ranks = Ranks([int(share * sum(records.values()) * 2**64) for share in sorted(shares)])
+    cuts = divide(draws, lambda *_: ranks, lambda _: bins)
+    found = {name: Counter(dict(enumerate(parts))) for name, parts in cuts.added.items()}
+    assert +found.pop("x") == Counter(cuts.part("a", hash_) for hash_ in records)
+    assert {name: +parts for name, parts in found.items()} == {
+        f"{hash_}": Counter({cuts.part("a", hash_): count}) for hash_, count in records.items()
+    }
