@@ -345,6 +345,8 @@ def test_yolo(yolo: dict[str, Any], tmp_path: Path) -> None:
     assert dataset.rejected == []
     again = make_dataset(tmp_path / "again", config=dataset.folder / "manifest.json")
     assert examples(again) == found
+    planned = plan(output=tmp_path / "planned", **yolo)
+    assert planned.code == 0 and "no label file" in planned.out, planned.err
 
 
 @pytest.mark.slow

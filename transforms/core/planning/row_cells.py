@@ -82,8 +82,11 @@ def has_rows(cells: str) -> bool:
 
     >>> has_rows(labels_cells(["cat"])), has_rows(""), has_rows('[["a.csv:1",["cat"],["1"]]]')
     (False, False, True)
+    >>> has_rows(NO_ROWS)
+    False
     """
-    return bool(cells) and bool(parsed_rows(cells)[0][0] != _GIVEN)
+    rows = parsed_rows(cells) if cells else []
+    return bool(rows) and rows[0][0] != _GIVEN
 
 
 NO_ROWS = "[]"
