@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from transforms.core.annotations.json_members import read_members
 from transforms.core.label_errors import LabelsError
+from transforms.core.labels.vocabulary import MAX_LINES
 from transforms.core.tables.cell_texts import text_problem, value_text
 from transforms.core.tables.csv_lines import open_text
 from transforms.core.tables.csv_parser import MAX_CELL
@@ -152,7 +153,7 @@ def class_ids(
     """The names of all categories and their ids, sorted by id.
 
     Some tools write a category twice, or one with the id 0, for a class of all others: it is left
-    out if no annotation has it.
+    out if no annotation has it, as is one whose id has no line in `labels.txt`.
 
     Args:
         files: the categories of each file by its path.
@@ -160,7 +161,7 @@ def class_ids(
 
     Raises:
         LabelsError: files give one id to two names, or annotations use two ids of one name, or an
-            id that is too small.
+            id that is too small or too large.
 
     >>> categories = [Category(0, "cat", 0), Category(1, "cat", 5), Category(7, "dog", 0)]
     >>> class_ids({"a.json": categories}, first_id=1)
@@ -185,8 +186,15 @@ def class_ids(
             "detection reserve for the background: give --class_names FILE, whose lines count from "
             "1"
         )
+    large = [number for number in found if number >= MAX_LINES]
+    if wrong := [number for number in large if uses[number]]:
+        name, path = found[wrong[0]]
+        raise LabelsError(
+            f"{path}: the category {name!r} has the id {wrong[0]}, but labels.txt holds ids below "
+            f"{MAX_LINES}: give --class_names FILE, whose lines count from {first_id}"
+        )
     ids: dict[str, int] = {}
-    for number in sorted(set(found) - set(small), key=lambda each: (not uses[each], each)):
+    for number in sorted(set(found) - {*small, *large}, key=lambda each: (not uses[each], each)):
         name, path = found[number]
         other_id = ids.setdefault(name, number)
         if other_id != number and uses[number]:

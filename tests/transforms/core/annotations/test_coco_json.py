@@ -169,6 +169,12 @@ CAT, DOG = Category(0, "cat", 0), Category(3, "dog", 1)
         ({"a": [DOG], "b": [Category(2, "fox", 0), DOG]}, (("fox", "dog"), (2, 3))),
         ({"a": [Category(1, "dog", 0), DOG]}, (("dog",), (3,))),
         ({"a": [CAT._replace(uses=1)]}, "the category 'cat' has the id 0, which readers"),
+        ({"a": [DOG, Category(10_000_000, "cat", 0)]}, (("dog",), (3,))),
+        ({"a": [DOG, Category(9_999_999, "cat", 1)]}, (("dog", "cat"), (3, 9_999_999))),
+        (
+            {"a": [DOG, Category(10_000_000, "cat", 1)]},
+            "a: the category 'cat' has the id 10000000, but labels.txt holds ids below 10000000",
+        ),
         ({"a": [DOG], "b": [Category(3, "cat", 0)]}, "b: the category 3 is 'cat', but 'dog' in a"),
         ({"a": [Category(1, "dog", 2), DOG]}, "a: the categories 1 and 3 are both 'dog'"),
     ],
