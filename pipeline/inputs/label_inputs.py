@@ -104,6 +104,15 @@ def read_label_inputs(
     """
     files = label_paths(flags)
     format_ = _format_of_each(files, has_boxes)
+    if format_ == YOLO and not has_boxes:
+        # Rows of numbers may be a CSV, of which more is said then.
+        said = (flags.label_key, flags.label_column, flags.csv_delimiter)
+        if flags.images and said == (None, None, None):
+            raise UsageError(
+                f"--labels {flags.labels} looks like YOLO, whose labels are boxes: add --layout "
+                "detection"
+            )
+        format_ = ""
     if format_:
         globs = tuple(plain_globs([flags.labels], "--labels"))
         with _readable(files[0]):
@@ -189,7 +198,7 @@ def _format_of_each(files: Sequence[str], has_boxes: bool) -> str:
             return VOC
         has_text = has_text or bool(head.strip())
         # A file with a wrong line rejects its image alone.
-        if has_boxes and head.strip() and is_yolo(path, head):
+        if head.strip() and is_yolo(path, head):
             return YOLO
     return YOLO if has_boxes and not has_text else ""
 

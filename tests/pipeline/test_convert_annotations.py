@@ -377,6 +377,24 @@ def test_a_wrong_first_file_of_yolo_rejects_its_image(yolo: dict[str, Any], tmp_
     assert examples(dataset)["1.jpg"]["image/object/class/text"] == [b"cat"]
 
 
+def test_yolo_needs_a_layout_with_boxes(yolo: dict[str, Any], tmp_path: Path) -> None:
+    ran = convert(output=tmp_path / "out", **{**yolo, "layout": None})
+    assert ran.code == 2
+    assert ran.error().endswith("looks like YOLO, whose labels are boxes: add --layout detection")
+    # An empty file alone is no label file of anything.
+    flags = {**yolo, "layout": None, "labels": tmp_path / "labels/train/0.txt"}
+    assert "0.txt is empty: give a file" in convert(output=tmp_path / "out", **flags).error()
+
+
+def test_rows_of_numbers_are_a_csv_if_their_columns_are_named(tmp_path: Path) -> None:
+    write_image(tmp_path / "1.jpg", 9, 9)
+    (tmp_path / "rows.txt").write_text("1 7 0.5 0.5 0.5\n")
+    named = {"label_key": "1", "label_column": "2", "csv_delimiter": "space"}
+    flags = {"images": f"{tmp_path}/*.jpg", "labels": tmp_path / "rows.txt", **named}
+    dataset = make_dataset(tmp_path / "out", **flags)
+    assert examples(dataset)["1.jpg"]["image/class/label"] == [7]
+
+
 def test_yolo_names_stems(yolo: dict[str, Any], tmp_path: Path) -> None:
     ran = convert(output=tmp_path / "out", key="path", **yolo)
     assert ran.code == 2 and "--key path cannot be used with YOLO labels" in ran.error()
