@@ -59,9 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise DatasetError(f"{flags.output} differs from its manifest: {count}")
     shards = sum(split.shards for split in splits.values())
     records = sum(split.records for split in splits.values())
-    kind = "files" if manifest["options"].get("files") == "per_image" else "shards"
     checked = _checked(manifest, fast=flags.fast)
-    print(f"verified {flags.output}: {shards} {kind}, {records} records, {checked}")
+    print(f"verified {flags.output}: {shards} {_unit(manifest)}, {records} records, {checked}")
 
 
 def make_parser() -> OneLineParser:
@@ -92,7 +91,7 @@ def table_lines(
     manifest: Mapping[str, Any], splits: Mapping[str, Verified], problems: Sequence[Problem]
 ) -> Iterator[str]:
     """The table: one line for the files of each split, and one for the other files."""
-    yield f"{'split':<12} {'shards':>7} {'records':>9} {'bytes':>10}  status"
+    yield f"{'split':<12} {_unit(manifest):>7} {'records':>9} {'bytes':>10}  status"
     for name, found in splits.items():
         size = format_bytes(found.bytes)
         status = f"{found.damaged} of {found.shards} damaged" if found.damaged else "ok"
@@ -102,6 +101,10 @@ def table_lines(
     status = f"{damaged} of {len(small)} damaged" if damaged else "ok"
     size = format_bytes(sum(file.get("bytes", 0) for file in manifest["files"].values()))
     yield f"{'other files':<12} {len(small):>7} {'':>9} {size:>10}  {status}"
+
+
+def _unit(manifest: Mapping[str, Any]) -> str:
+    return "files" if manifest["options"].get("files") == "per_image" else "shards"
 
 
 def _shortened(problems: Sequence[Problem], splits: Mapping[str, Verified]) -> Iterator[str]:

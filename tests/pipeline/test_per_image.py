@@ -103,6 +103,15 @@ def test_the_manifest_lists_every_file(one: Dataset) -> None:
     assert all(file["bytes"] == found[file["file"]].stat().st_size for file in listed)
 
 
+def test_commands_and_the_report_count_files(one: Dataset) -> None:
+    lines = verify(one.folder).out.splitlines()
+    assert lines[0].split() == ["split", "files", "records", "bytes", "status"]
+    assert lines[-1].startswith(f"verified {one.folder}: 18 files, 18 records")
+    page = (one.folder / "report.html").read_text("utf-8")
+    assert "<dt>Files</dt><dd>18</dd>" in page and "Files and checksums" in page
+    assert "Shards" not in page
+
+
 @pytest.mark.parametrize("damage", rest_slow(["changed", "missing", "more"]))
 def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None:
     name, path = next(iter(files(dataset).items()))

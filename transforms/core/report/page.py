@@ -170,6 +170,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         ),
         "max_distance": MAX_DISTANCE,
         "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
+        "unit": "file" if manifest["options"].get("files") == "per_image" else "shard",
         "shards": shard_table(splits, sources.missing, share),
         "missing": [shown(name) for name in sources.missing],
         "notes": sources.notes,
