@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             notes = list(reuse_lines(config, flags.reuse, path))
         elif flags.reuse and action == "compare":
             notes = ["reused   nothing: --reuse applies only with --overwrite or another --output"]
-        staged = read_staging(config.output).finished
+        staged = len(read_staging(config.output).complete)
         if staged and action != "compare":
             notes.append(
                 f"staged   {staged} shards of an earlier run; convert takes those with the same "

@@ -116,6 +116,12 @@ class Publication:
             changes.move(MANIFEST, f"{STAGING}/{FORMER}")
         changes.remove(left.names - keep)
         self._drop_stale(changes, left.shards - ours, keep)
+        # With an incomplete shard, no work is lost.
+        if dropped := left.complete - ours:
+            _LOGGER.warning(
+                "dropped %d shards staged by an earlier run with other inputs or options",
+                len(dropped),
+            )
         changes.write(f"{STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
         for folder in sorted({put.target.rpartition("/")[0] for put in puts} - {""}):
             storage.make_directory(join(self._output, folder))
@@ -148,11 +154,6 @@ class Publication:
         names = set[str]().union(*found)
         storage.check_replaced(self._output, names - keep)
         changes.remove(names - keep)
-        if stale:
-            _LOGGER.warning(
-                "dropped %d shards staged by an earlier run with other inputs or options",
-                len(stale),
-            )
 
     def put_in_place(self, puts: Sequence[Put], count: Callable[[], None]) -> None:
         """Moves some files.

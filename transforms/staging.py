@@ -57,11 +57,10 @@ class Staging(NamedTuple):
     names: frozenset[str] = frozenset()
 
     @property
-    def finished(self) -> int:
-        """The number of shards that have a sidecar, which is written last."""
-        return sum(
-            name.endswith(".json") and staged_shard(name) is not None for name in self.staged
-        )
+    def complete(self) -> set[tuple[str, str]]:
+        """Those of `shards` that have a sidecar, which is written last."""
+        named = (staged_shard(name) for name in self.staged if name.endswith(".json"))
+        return {shard for shard in named if shard is not None}
 
 
 def read_staging(output: str, staged: Sequence[str] | None = None) -> Staging:

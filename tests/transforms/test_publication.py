@@ -350,3 +350,24 @@ def test_a_folder_is_synced_before_its_manifest_and_after_it(
     assert done[-5:] == ["labels.txt", "rejected.jsonl", "sync out", "manifest.json", "sync out"]
     # The names of all staged small files reach the disk with the list of them.
     assert done.count("sync .staging") == 1
+
+
+def test_only_complete_shards_of_other_inputs_are_work_that_is_lost(
+    folder: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shard that a run was writing has the recipe of one with unchanged images."""
+    world = folder()
+    shard = f"train-00000-of-00002.tfrecord.{RECIPES['other']}"
+    partial = f".staging/{shard}.{'a' * 32}.partial"
+    world.write(partial, b"half")
+    world.run_all()
+    assert caplog.messages == []
+    assert world.there() == world.files
+    world = folder()
+    world.write(f".staging/{shard}", b"whole")
+    world.write(f".staging/{shard}.json", b"{}")
+    world.run_all()
+    assert caplog.messages == [
+        "dropped 1 shards staged by an earlier run with other inputs or options"
+    ]
+    assert world.there() == world.files
