@@ -8,8 +8,8 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, NamedTuple, TypeAlias, cast
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias, cast
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
@@ -78,28 +78,6 @@ def _shared_pool(threads: int) -> ThreadPoolExecutor:
 
 # A fork has the pool without its threads.
 os.register_at_fork(after_in_child=_shared_pool.cache_clear)
-
-
-class _Begun(NamedTuple, Generic[Item, Result]):
-    """Items whose results are not requested yet.
-
-    Attributes:
-        group: the items.
-        bytes: of their results.
-        future: their results; None if the consumer calls the function itself.
-    """
-
-    group: list[Item]
-    bytes: int
-    future: Future[_Done[Result]] | None
-
-    def results(
-        self, function: Callable[[Item], Result], stopped: threading.Event
-    ) -> Iterator[Result]:
-        """The results, and then the error of the first item that has one."""
-        if self.future is None:
-            return _each(*_apply(function, self.group, stopped))
-        return _each(*self.future.result())
 
 
 class _Consumers:
@@ -177,7 +155,9 @@ class ReadAhead:
         """None when the first items have begun, and then the results."""
         has_begun = False
         pool = _shared_pool(self._threads)
-        waiting: collections.deque[_Begun[Item, Result]] = collections.deque()
+        # What gives the results of some items, and how many items and bytes these are.
+        waiting: collections.deque[tuple[Callable[[], _Done[Result]], int, int]]
+        waiting = collections.deque()
         held_items = held_bytes = 0
         stopped = threading.Event()
         shut = GATE.shut_seconds
@@ -185,7 +165,8 @@ class ReadAhead:
             try:
                 for group, group_bytes in self._groups(items, size, is_cheap):
                     if group_bytes is None:
-                        waiting.append(_Begun(group, 0, None))
+                        of_cheap = functools.partial(_apply, function, group, stopped)
+                        waiting.append((of_cheap, 0, 0))
                         continue
                     while held_items and (
                         held_items + len(group) > self._max_items
@@ -194,24 +175,21 @@ class ReadAhead:
                         if not has_begun:
                             has_begun = True
                             yield None
-                        first = waiting.popleft()
-                        yield from first.results(function, stopped)
-                        if first.future is not None:
-                            held_items -= len(first.group)
-                            held_bytes -= first.bytes
+                        done, done_items, done_bytes = waiting.popleft()
+                        yield from _each(*done())
+                        held_items -= done_items
+                        held_bytes -= done_bytes
                     future = pool.submit(_apply, function, group, stopped)
-                    waiting.append(_Begun(group, group_bytes, future))
+                    waiting.append((future.result, len(group), group_bytes))
                     held_items += len(group)
                     held_bytes += group_bytes
                 if not has_begun:
                     yield None
                 while waiting:
-                    yield from waiting.popleft().results(function, stopped)
+                    yield from _each(*waiting.popleft()[0]())
             finally:
+                # Threads return at once from what has not begun.
                 stopped.set()
-                for begun in waiting:
-                    if begun.future is not None:
-                        begun.future.cancel()
                 # Beam's counters belong to the thread that runs the step, not to the pool's.
                 count_since(shut)
 
