@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, input_error
-from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.flag_values import not_empty
+from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.flags.options import add_run_flags
 from transforms.core.shown_text import printable
 
@@ -59,11 +60,10 @@ def make_parser() -> OneLineParser:
             "out/monday out/tuesday --json",
         ),
     )
-    parser.add_argument("former", metavar="A", help="folder of a dataset")
-    parser.add_argument("other", metavar="B", help="folder of the dataset to compare with it")
-    parser.add_argument(
-        "--json", action="store_true", help="a line of JSON for each difference, for programs"
-    )
+    add, path = parser.add_argument, typed(not_empty)
+    add("former", metavar="A", type=path, help="folder of a dataset")
+    add("other", metavar="B", type=path, help="folder of the dataset to compare with it")
+    add("--json", action="store_true", help="a line of JSON for each difference, for programs")
     add_run_flags(parser, "quiet", "verbose")
     return parser
 

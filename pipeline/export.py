@@ -8,7 +8,8 @@ from typing import Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, one_line
-from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.flag_values import not_empty
+from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.flags.options import add_run_flags
 from pipeline.resolve.path_flags import check_path
 
@@ -45,11 +46,12 @@ def make_parser() -> OneLineParser:
             "gs://my-bucket/datasets/photos --dali photos-dali",
         ),
     )
-    add = parser.add_argument
-    add("output", metavar="OUT", help="folder of a dataset")
+    add, path = parser.add_argument, typed(not_empty)
+    add("output", metavar="OUT", type=path, help="folder of a dataset")
     add(
         "--dali",
         metavar="DIR",
+        type=path,
         required=True,
         help="write DIR/SHARD.idx for NVIDIA DALI: offset and size of each record (required)",
     )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, one_line
-from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.flag_values import not_empty
+from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.flags.options import add_run_flags
 from transforms.core.shown_text import format_bytes
 
@@ -44,7 +45,8 @@ def make_parser() -> OneLineParser:
         usage="OUT [-v]",
         examples=("out/photos", "gs://my-bucket/datasets/photos"),
     )
-    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
+    add = parser.add_argument
+    add("output", metavar="OUT", type=typed(not_empty), help="folder of a dataset")
     add_run_flags(parser, "verbose")
     return parser
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError
-from pipeline.flags.flag_values import at_least_one
+from pipeline.flags.flag_values import at_least_one, not_empty
 from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.flags.options import add_run_flags
 from transforms.core.dataset.image_file_names import file_stem
@@ -90,13 +90,14 @@ def make_parser() -> OneLineParser:
             "'out/photos/train-*' --key cat-4",
         ),
     )
-    add = parser.add_argument
-    add("paths", metavar="OUT", nargs="+", help="folder of a dataset, or TFRecord files, globs")
+    add, path = parser.add_argument, typed(not_empty)
+    held = "folder of a dataset, or TFRecord files, globs"
+    add("paths", metavar="OUT", nargs="+", type=path, help=held)
     add("--split", metavar="NAME", help="only this split")
     add("--class", dest="class_", metavar="TEXT|ID", help="only records of this class")
     add("--key", metavar="KEY", help="only this key, file name, or file name without extension")
     add("--limit", type=typed(at_least_one), default=5, metavar="N", help="number of records")
-    add("--images", metavar="DIR", help="save the images in this folder")
+    add("--images", metavar="DIR", type=path, help="save the images in this folder")
     add_run_flags(parser, "verbose")
     return parser
 

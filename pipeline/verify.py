@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.command_line import start
 from pipeline.errors import DatasetError
 from pipeline.flags.flag_spelling import underscored
-from pipeline.flags.one_line_parser import OneLineParser
+from pipeline.flags.flag_values import not_empty
+from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.flags.options import BEAM_NOTE, add_run_flags, progress_style
 from pipeline.flags.unknown_flags import refuse_unknown
 from pipeline.run.beam_import import configure_file_systems, import_beam
@@ -73,7 +74,8 @@ def make_parser() -> OneLineParser:
         examples=("out/photos", "out/photos --fast", "out/photos --direct_num_workers 2"),
         notes=BEAM_NOTE,
     )
-    parser.add_argument("output", metavar="OUT", help="folder of a dataset")
+    add = parser.add_argument
+    add("output", metavar="OUT", type=typed(not_empty), help="folder of a dataset")
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument(
         "--full",
