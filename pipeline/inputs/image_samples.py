@@ -157,7 +157,10 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
     in_folder = csvs_in_folder if of_labels else images_in_folder
     storage = storage_of(pattern)
     if storage.is_folder(pattern):
-        return in_folder(pattern)
+        try:
+            return in_folder(pattern)
+        except PermissionError as error:
+            return f"no permission to read the folder {error.filename or pattern!r}"
     if not storage.has_folders:
         return "check the bucket and the path"
     folder = fixed_root([pattern]) or "."

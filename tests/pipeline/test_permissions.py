@@ -45,6 +45,16 @@ class TestPermissions:
         assert os.listdir(readable / "out") == []
 
     @pytest.mark.usefixtures("no_run")
+    @pytest.mark.parametrize("flag", ["images", "labels"])
+    def test_a_folder_instead_of_a_file(self, flag: str, readable: Path) -> None:
+        """A dataset of --images, too."""
+        flags = {**right_flags(readable), flag: readable / "photos"}
+        (readable / "photos").chmod(0)
+        with without_privileges():
+            ran = convert(**flags)
+        check_usage(ran, f"no permission to read the folder '{readable}/photos'")
+
+    @pytest.mark.usefixtures("no_run")
     @pytest.mark.parametrize("exists", [True, False])
     def test_an_output_that_cannot_be_written(self, exists: bool, readable: Path) -> None:
         flags = right_flags(readable)
