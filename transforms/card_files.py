@@ -49,6 +49,7 @@ def card_files(
                 labelled=bool(content.classes),
                 many_labels=row_requirements(dataset.features).many_labels,
                 has_offsets=content.has_offsets,
+                in_shards=content.in_shards,
             ),
         ),
     }

@@ -89,12 +89,15 @@ class IndexColumns(NamedTuple):
         labelled: whether records have labels.
         many_labels: whether a record may have several.
         has_offsets: whether the records in a file can be read alone.
+        in_shards: whether a file holds more than one record. Otherwise an index is that of a group
+            of files, and names no file.
     """
 
     of_rows: bool = False
     labelled: bool = True
     many_labels: bool = False
     has_offsets: bool = True
+    in_shards: bool = True
 
 
 def croissant_json(
@@ -182,11 +185,12 @@ def _files_of(folder: str) -> dict[str, Any]:
 
 def _records(columns: IndexColumns) -> dict[str, Any]:
     key = {} if columns.of_rows else {"key": {"@id": f"{RECORDS}/key"}}
+    place = ": record R of the file SHARD" if columns.in_shards else ""
     return {
         "@type": "cr:RecordSet",
         "@id": RECORDS,
         "name": RECORDS,
-        "description": "The records, as the index describes them: record R of the file SHARD.",
+        "description": f"The records, as the index describes them{place}.",
         **key,
         "field": [_field(*each) for each in _fields(columns)],
     }
@@ -205,9 +209,10 @@ def _fields(columns: IndexColumns) -> Iterable[tuple[str, str, str, bool]]:
         yield "height", _INTEGER, "Height of the stored image in pixels.", False
         yield "width", _INTEGER, "Width of the stored image in pixels.", False
         yield "channels", _INTEGER, "Channels of the stored image.", False
-    yield "shard", _TEXT, "File that holds the record.", False
-    yield "record", _INTEGER, "Number of the record in its file, from 0.", False
-    if columns.has_offsets:
+    if columns.in_shards:
+        yield "shard", _TEXT, "File that holds the record.", False
+        yield "record", _INTEGER, "Number of the record in its file, from 0.", False
+    if columns.in_shards and columns.has_offsets:
         yield "offset", _INTEGER, "First byte of the record in its file.", False
     yield "length", _INTEGER, "Bytes of the data of the record.", False
 

@@ -67,6 +67,8 @@ def test_fields_are_the_columns_that_have_values() -> None:
     assert fields(IndexColumns(many_labels=True)) == every
     assert every.keys() - fields(IndexColumns(labelled=False)).keys() == {"label", "label_id"}
     assert every.keys() - fields(IndexColumns(has_offsets=False)).keys() == {"offset"}
+    alone = fields(IndexColumns(in_shards=False))
+    assert every.keys() - alone.keys() == {"shard", "record", "offset"}
     of_rows = {"key", "shard", "record", "offset", "length"}
     assert fields(IndexColumns(of_rows=True)).keys() == of_rows
 
