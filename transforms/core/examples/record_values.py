@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from transforms.core.examples.decoder import decode_example
+from transforms.core.examples.decoder import SingleValues, decode_example
 from transforms.core.features.feature_sources import RAW, SIZES, Role
 from transforms.core.features.layouts import Feature
 from transforms.core.images.image_limits import Limits
@@ -48,6 +48,9 @@ class RecordParser:
         # Packed pixels of variable size store their shape in other features.
         by_source = {feature.source: feature.name for feature in features}
         sizes = [by_source.get(source) for source in SIZES]
+        has_lists = any(feature.holds_many for feature in self._features)
+        dtypes = {feature.name: feature.dtype for feature in self._features}
+        self._single = None if has_lists else SingleValues(dtypes)
         self._sizes = [name for name in sizes if name is not None and None not in sizes]
         # Whose size the masks of objects have, so it is decoded before them.
         of_image = (Role.IMAGE, Role.PIXELS)
@@ -65,8 +68,12 @@ class RecordParser:
             ValueError: the record is not an Example of these features.
             RejectedImageError: an image cannot be decoded.
         """
-        stored = decode_example(record)
-        values = {feature.name: _stored_value(feature, stored) for feature in self._features}
+        single = None if self._single is None else self._single.read(record)
+        if single is None:
+            stored = decode_example(record)
+            values = {feature.name: _stored_value(feature, stored) for feature in self._features}
+        else:
+            values = {feature.name: single[feature.name] for feature in self._features}
         if self._decode:
             for feature in self._decoded:
                 if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
