@@ -206,8 +206,9 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
             for name, words in (
                 ("across_splits", "across splits"),
                 ("conflicts", "with different labels"),
+                ("held", "with images of --holdout"),
             )
-            if exact[name]
+            if exact.get(name)
         ]
         dropped = [f"{_count(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
         noted = f" ({', '.join(notes + dropped)})" if notes or dropped else ""

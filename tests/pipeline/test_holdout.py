@@ -64,6 +64,8 @@ def test_equal_and_near_images_are_reported(
         "holdout  2 groups of exact duplicates and 1 pair of near-duplicates with images of "
         "--holdout; --dedupe drop leaves out exact ones" in ran.out
     )
+    # No two of the new images are equal.
+    assert "duplicates  2 groups of exact duplicates (2 with images of --holdout)\n" in ran.out
     exact, near = (duplicates_of(tmp_path / "out")[name] for name in ("exact", "near"))
     assert (exact["held"], exact["across_splits"], exact["conflicts"]) == (2, 0, 0)
     listed = [[each["key"] for each in group["images"]] for group in exact["listed"]]
@@ -80,6 +82,8 @@ def test_equal_and_near_images_are_reported(
     )
     report = (tmp_path / "out" / "report.html").read_text()
     assert f"test of {bench.folder}" in report
+    assert "2 groups with 2 images, 0 across splits, 0 with different labels, 2 with" in report
+    assert "0 pairs among 7 images, 0 across splits, and 1 pair with images of" in report
     again = convert(output=tmp_path / "out", holdout=bench.folder, **flags)
     assert "up to date" in again.out
     config = tmp_path / "out" / "manifest.json"
