@@ -48,7 +48,11 @@ def test_an_optimizer_can_walk_along_every_path(tmp_path: Path) -> None:
     """With all options that add steps; before side inputs were few, there were 2e12."""
     inputs = dataset.pack(dataset.make_inputs(tmp_path / "in", images=20))
     base = make_dataset(
-        tmp_path / "base", images=inputs / "photos" / "photo-*", label_from="none"
+        tmp_path / "base",
+        images=inputs / "photos" / "photo-*",
+        label_from="none",
+        # With other limits, no image is reused.
+        max_pixels=dataset.MAX_PIXELS,
     ).folder
     words = [
         *dataset.flags(inputs, tmp_path / "out"),
