@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
@@ -40,6 +41,8 @@ MAX_ANNOTATION = 4 << 20
 
 _OF_ONE_IMAGE = {VOC: VOC_COLUMNS, YOLO: YOLO_COLUMNS}
 
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
 
 def first_rows(
     binary_file: ReadableBytes,
@@ -67,6 +70,8 @@ def first_rows(
     head = read_head(binary_file, HEAD_BYTES)
     again = Rejoined(head, binary_file)
     format_ = find_format(path, head)
+    if path.lower().endswith(".json") and head.startswith(_UTF_16):
+        raise LabelsError(f"{path} is UTF-16: save it as UTF-8, as all JSON is")
     if format_ == CSV:
         return csv_rows.first_rows(again, n, encoding=encoding, delimiter=delimiter, path=path)
     if format_ == JSONL:

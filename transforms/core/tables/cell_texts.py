@@ -23,10 +23,17 @@ def value_text(value: Any) -> str:
 def list_text(values: Iterable[Any], separator: str) -> str:
     """The text of a list; missing values are left out.
 
+    Raises:
+        ValueError: a value holds the separator.
+
     >>> list_text([1, None, 2], ";")
     '1;2'
     """
-    return separator.join(filter(None, map(value_text, values)))
+    texts = [text for value in values if (text := value_text(value))]
+    joined = separator.join(texts)
+    if texts and joined.count(separator) != len(texts) - 1:
+        raise ValueError(f"a value of a list holds {separator!r}, which separates them here")
+    return joined
 
 
 def text_problem(cells: Sequence[str]) -> str:

@@ -122,7 +122,11 @@ def _rows(
         for name in names:
             value = row.get(name)
             if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
-                cells.append(list_text(value, separator))
+                try:
+                    cells.append(list_text(value, separator))
+                except ValueError as error:
+                    cells.append("")
+                    problem = problem or f"{name!r}: {error}"
             elif isinstance(value, dict | list):
                 cells.append("")
                 problem = problem or f"{name!r} holds a nested object: only lists of values fit"

@@ -124,6 +124,7 @@ def test_both_formats_have_the_same_cells(values: list[tuple[Any, ...]]) -> None
         ('{"id": "a", "label": "\\u0000"}', "a cell holds a NUL character"),
         ('{"id": "a", "label": {"b": 1}}', "'label' holds a nested object"),
         ('{"id": "a", "label": [[1]]}', "'label' holds a nested object"),
+        ('{"id": "a", "label": ["b\\u001fc"]}', "'label': a value of a list holds '\\x1f'"),
     ],
 )
 def test_lines_that_are_refused(line: str, says: str) -> None:
@@ -145,6 +146,7 @@ def test_a_key_that_is_no_text_can_be_written() -> None:
         (pa.array([b"\xff"]).view(pa.string()), "'utf-8' codec can't decode"),
         (pa.array([2**55], pa.timestamp("ms")), ""),
         (pa.array([1], pa.timestamp("s", "Mars/Crater")), ""),
+        (pa.array([["a", "b\x1fc"]]), "a value of a list holds '\\x1f'"),
     ],
 )
 def test_values_that_are_no_texts(values: pa.Array, says: str) -> None:
@@ -165,6 +167,7 @@ def test_values_that_are_no_texts(values: pa.Array, says: str) -> None:
         (b"id,label\n", "a.jsonl", "a.jsonl: it is not JSON (Expecting value): write one JSON"),
         (b'{"a": "\xff"}\n', "a.jsonl", "JSONL a.jsonl is not UTF-8 at line 1: save it as UTF-8"),
         (b"<annotation/>", "a.xml", "a.xml is XML: "),
+        ('{"images": []}'.encode("utf-16"), "a.JSON", "a.JSON is UTF-16: save it as UTF-8"),
     ],
 )
 def test_files_that_are_refused(data: bytes, path: str, says: str) -> None:
