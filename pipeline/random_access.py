@@ -201,7 +201,7 @@ class Records:
 
     def _damaged(self, problem: str) -> DatasetError:
         return DatasetError(
-            f"{problem}. The dataset is damaged, or was replaced since it was opened: "
+            f"{problem.removesuffix('.')}. The dataset is damaged, or was replaced since it was opened: "
             f"see `verify {self._folder}`"
         )
 

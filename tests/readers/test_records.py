@@ -346,6 +346,15 @@ def test_a_dataset_that_was_replaced_is_one_line(photos: Path, tmp_path: Path) -
     assert len([*Records(folder, "train")]) == len(records)
 
 
+def test_an_image_that_cannot_be_decoded_is_one_line(photos: Path, tmp_path: Path) -> None:
+    data = (photos / "cat" / "cat-0.jpg").read_bytes()
+    (tmp_path / "half.jpg").write_bytes(data[: len(data) // 2])
+    flags = {"images": f"{tmp_path}/*.jpg", "label_from": "none", "check": "header"}
+    records = Records(make_dataset(tmp_path / "out", **flags).folder, "train", decode=True)
+    with pytest.raises(DatasetError, match=r"tfrecord: record 0: .*[^.]\. The dataset is damaged"):
+        _ = records[0]
+
+
 def test_a_record_of_other_features_is_one_line(copied: Path) -> None:
     path = copied / "manifest.json"
     manifest = json.loads(path.read_text())
