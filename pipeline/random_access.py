@@ -200,8 +200,9 @@ class Records:
         return self._damaged(str(error))
 
     def _damaged(self, problem: str) -> DatasetError:
+        problem = problem.removesuffix(".")
         return DatasetError(
-            f"{problem.removesuffix('.')}. The dataset is damaged, or was replaced since it was opened: "
+            f"{problem}. The dataset is damaged, or was replaced since it was opened: "
             f"see `verify {self._folder}`"
         )
 

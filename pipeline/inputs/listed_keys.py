@@ -13,6 +13,7 @@ from pipeline.errors import UsageError, input_error
 from pipeline.inputs.image_samples import ImageSample
 from pipeline.inputs.key_hints import listed_key_hint
 from transforms.core.decisions import Decision, given
+from transforms.core.label_errors import LabelsError
 from transforms.core.planning.selected_keys import STANDARD_INPUT
 from transforms.core.scratch import scratch_folder
 from transforms.read_keys import KeyReader
@@ -78,7 +79,9 @@ def read_keys(flags: argparse.Namespace, sample: ImageSample, key: str) -> KeyRe
         reader = KeyReader(flags.keys)
     try:
         _check(reader, sample, key)
-    except PermissionError as error:
+    except LabelsError:
+        raise
+    except (PermissionError, ValueError) as error:
         # Whether the file exists may not be asked either.
         raise input_error(f"cannot read --keys {reader.name}", error) from error
     except OSError as error:

@@ -37,12 +37,12 @@ def check_path(flag: str, path: str) -> None:
         raise UsageError(
             f"{flag} {path!r}: the shell does not expand ~ in quotes; write {written!r}"
         )
-    if not holds_secret(path) and (problem := storage_of(path).name_problem(path)):
-        raise UsageError(f"{flag} {path!r} {problem}")
     if found := _SCHEME.match(path):
         meant = f"{_SCHEMES[found[1].lower()]}://{path[found.end() :]}"
         if meant != path:
             raise UsageError(f"{flag} {path!r}: did you mean {meant!r}?")
+    if not holds_secret(path) and (problem := storage_of(path).name_problem(path)):
+        raise UsageError(f"{flag} {path!r} {problem}")
     is_web = path.lower().startswith(("http://", "https://"))
     if not is_web and not holds_secret(path):
         return

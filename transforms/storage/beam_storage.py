@@ -97,12 +97,21 @@ class BeamStorage(Storage):
 
     def name_problem(self, path: str) -> str:
         """Reports a scheme whose package is not installed; Beam would call the path unknown."""
-        extra, package = _EXTRAS.get(path.partition("://")[0].lower(), ("", ""))
+        scheme, _, name = path.partition("://")
+        if scheme.lower() == "file":
+            return f"is the URL of a local file: write {name!r}"
+        extra, package = _EXTRAS.get(scheme.lower(), ("", ""))
         try:
             if package:
                 importlib.import_module(package)
         except ImportError:
             return f"needs an extra of Beam: pip install 'apache-beam[{extra}]'"
+        # Web addresses have a message of their own.
+        if not package and scheme.lower() not in ("http", "https"):
+            try:
+                FileSystems.get_filesystem(path)
+            except ValueError:
+                return "has a scheme that no installed file system of Beam reads"
         return ""
 
     def make_directory(self, path: str) -> None:
