@@ -110,7 +110,7 @@ WRONG_OPTIONS = {
     "no_bucket": Case(("--output 'gs:///out' names no bucket",), {"output": "gs:///out"}),
     "nothing_but_the_scheme": Case(("--images 'gs://' names no bucket",), {"images": "gs://"}),
     "unknown_scheme_of_model": Case(
-        ("cannot read --model nope://x/m.keras",),
+        ("--model 'nope://x/m.keras' has a scheme that no installed file system of Beam reads",),
         {"model": "nope://x/m.keras", "layout": "embedding"},
     ),
     "no_output": Case(("--output",), {"output": None}),
