@@ -7,6 +7,7 @@ did not import with Beam, see `pipeline.run.beam_import`.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from pipeline.run.beam_import import import_beam_without, logging_untouched
 
@@ -16,9 +17,16 @@ def main() -> None:
     # A handler for standard error would repeat what the launcher gets, at every level.
     with logging_untouched():
         import_beam_without(sys.argv[1:])
-    from apache_beam.runners.worker import sdk_worker_main
+    from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
+    # Beam prints the traceback of every error here, in which an address may have a secret. The
+    # launcher gets it, too, and shows one line if the error is a known one.
+    vars(sdk_worker)["print"] = _print_nothing
     sdk_worker_main.main(sys.argv)
+
+
+def _print_nothing(*_: Any, **__: Any) -> None:
+    """Instead of `print`."""
 
 
 if __name__ == "__main__":
