@@ -84,7 +84,8 @@ class Records:
             places = self._index.places(self._ranges)
         except (RecordIndexError, OSError) as error:
             raise index_error(output, error) from error
-        self._files = RecordFiles(places._replace(manifest=listed))
+        digest = manifest.get("digest", "")
+        self._files = RecordFiles(places._replace(manifest=listed, digest=digest))
         self._keys: RecordKeys | None = None
         self._chosen = range(len(self._files.places.offsets))
 

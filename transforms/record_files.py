@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import itertools
@@ -12,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from transforms.core.dataset.manifest import ManifestError
 from transforms.core.dataset.output_names import MANIFEST
 from transforms.core.examples.tfrecord import TFRecordError, framed_payload
 from transforms.core.file_errors import ChangedError
 from transforms.core.index.record_index import FRAME_BYTES
 from transforms.core.shown_text import first_line
 from transforms.storage.file_metadata import Stored
-from transforms.storage.files import join, storage_of
+from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import ReadAhead
 
@@ -44,6 +46,7 @@ class RecordPlaces(NamedTuple):
         offsets: the first byte of each record's frame, int64.
         lengths: bytes of each record without its frame, uint32.
         manifest: size and version of the dataset's manifest; None if no file is compared with it.
+        digest: of the manifest.
     """
 
     folder: str
@@ -53,6 +56,7 @@ class RecordPlaces(NamedTuple):
     offsets: np.ndarray[Any, np.dtype[np.int64]]
     lengths: np.ndarray[Any, np.dtype[np.uint32]]
     manifest: Stored | None = None
+    digest: str = ""
 
 
 class _Run(NamedTuple):
@@ -197,7 +201,17 @@ def _open_file(places: RecordPlaces, file: int) -> Callable[[int, int], bytes]:
     opened = storage.open_ranges(path, follow_links=False)
     # Records of a dataset that replaced this one may be in the same places. Its manifest is removed
     # before its shards are moved, so what was opened before this look is a file of this dataset.
-    listed = join(places.folder, MANIFEST)
-    if places.manifest is not None and storage.find(listed) != places.manifest:
+    if places.manifest is not None and not _is_unchanged(places, places.manifest):
         raise ChangedError(errno.ESTALE, f"its {MANIFEST} is not the one that was opened")
     return opened
+
+
+def _is_unchanged(places: RecordPlaces, manifest: Stored) -> bool:
+    path = join(places.folder, MANIFEST)
+    if storage_of(path).find(path) == manifest:
+        return True
+    # It may have been copied, or written again by the same run.
+    with contextlib.suppress(ManifestError):
+        found = read_manifest(path) or {}
+        return bool(places.digest) and found.get("digest") == places.digest
+    return False

@@ -346,6 +346,17 @@ def test_a_dataset_that_was_replaced_is_one_line(photos: Path, tmp_path: Path) -
     assert len([*Records(folder, "train")]) == len(records)
 
 
+def test_a_dataset_that_was_written_again_is_the_same(photos: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{photos}/*/*", "label_from": "directory", "num_shards": 2}
+    folder = make_dataset(tmp_path / "out", **flags).folder
+    records, expected = Records(folder, "train"), names(Records(folder, "train"))
+    shutil.rmtree(folder)
+    make_dataset(folder, **flags)
+    assert names(records) == expected
+    os.utime(folder / "manifest.json", ns=(5, 5))
+    assert names(pickle.loads(pickle.dumps(records))) == expected
+
+
 def test_an_image_that_cannot_be_decoded_is_one_line(photos: Path, tmp_path: Path) -> None:
     data = (photos / "cat" / "cat-0.jpg").read_bytes()
     (tmp_path / "half.jpg").write_bytes(data[: len(data) // 2])
