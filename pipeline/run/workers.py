@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
+import pipeline
+import transforms
 from pipeline.config import ConvertConfig
 from pipeline.flags.beam_flags import DECIDE_WORKERS
 from pipeline.flags.flag_spelling import flag_name
@@ -25,6 +29,11 @@ from transforms.core.machine import (
 )
 from transforms.core.planning.shards import shard_count
 from transforms.storage.files import storage_of
+
+_LOGGER = logging.getLogger(__name__)
+
+# Where records of our logs come from; Beam has a folder `transforms`, too.
+_OURS = tuple(f"{folder}{os.sep}" for each in (pipeline, transforms) for folder in each.__path__)
 
 # Below, one process uses the cores well.
 _FROM_CORES = 8
@@ -136,11 +145,15 @@ def runner_with(options: PipelineOptions) -> Any:
         options: of the run; `direct_num_workers` is the number of processes.
     """
     from apache_beam.portability.api import beam_provision_api_pb2
+    from apache_beam.runners.portability import local_job_service
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo
     from apache_beam.runners.portability.portable_runner import JobServiceHandle
     from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+    service = _logging_service()
+    service.shown = set()
+    vars(local_job_service)["BeamFnLoggingServicer"] = service
     words = [sys.executable, "-m", "pipeline.run.worker_process", *packages_left_out()]
     # Without a shell in between, the exit code tells which signal ended a worker.
     command = f"exec {shlex.join(words)}"
@@ -153,6 +166,44 @@ def runner_with(options: PipelineOptions) -> Any:
             )
         ),
     )
+
+
+@functools.cache
+def _logging_service() -> Any:
+    """Beam's service for the logs of worker processes, which also shows our warnings.
+
+    Beam logs all of them as its own, which only `-v` shows.
+    """
+    from apache_beam.runners.portability.local_job_service import BeamFnLoggingServicer
+
+    class Service(BeamFnLoggingServicer):
+        """Shows each line once, however many processes log it."""
+
+        shown: set[str]
+
+        def Logging(self, log_messages: Iterable[Any], context: Any = None) -> Any:
+            return super().Logging(show_warnings(log_messages, self.shown), context)
+
+    return Service
+
+
+def show_warnings(bundles: Iterable[Any], shown: set[str]) -> Iterator[Any]:
+    """Logs the warnings of our modules, and passes all bundles of entries on.
+
+    Args:
+        bundles: of log entries of worker processes.
+        shown: the lines that were logged already; gets those that are.
+    """
+    from apache_beam.portability.api import beam_fn_api_pb2
+
+    for bundle in bundles:
+        for entry in bundle.log_entries:
+            is_warning = entry.severity >= beam_fn_api_pb2.LogEntry.Severity.WARN
+            is_ours = entry.log_location.startswith(_OURS)
+            if is_warning and is_ours and entry.message not in shown:
+                shown.add(entry.message)
+                _LOGGER.warning("%s", entry.message)
+        yield bundle
 
 
 @contextlib.contextmanager

@@ -7,15 +7,18 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pytest
 from apache_beam import coders
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, S3Options
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner.execution import GroupingBuffer
 from apache_beam.runners.worker import sdk_worker_main
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
 from google.protobuf import json_format
 
+import pipeline
 from pipeline.inputs.image_samples import sample_images
 from pipeline.inputs.job_size import JobSize
 from pipeline.run import beam_import, launch, supervise
@@ -26,10 +29,12 @@ from pipeline.run.workers import (
     decide_workers,
     machine_shared,
     runner_with,
+    show_warnings,
 )
 from tests.conftest import draw
-from tests.pipeline.commands import convert
+from tests.pipeline.commands import convert, make_dataset
 from tests.transforms.beam import make_config
+from transforms import read_base
 from transforms.core.images.embeddings import Embedding
 from transforms.core.machine import PROCESSES_VARIABLE
 from transforms.find_files import LeftOut
@@ -198,3 +203,48 @@ def test_a_crash_of_a_worker_ends_the_launcher_likewise(monkeypatch: pytest.Monk
         supervise._end_likewise(f"Worker subprocess exited with return code {code}")
     supervise._end_likewise("no code")
     assert sent == [signal.SIGSEGV, signal.SIGABRT]
+
+
+def entry(message: str, module: str, severity: str = "WARN") -> Any:
+    return beam_fn_api_pb2.LogEntry(
+        severity=getattr(beam_fn_api_pb2.LogEntry.Severity, severity),
+        message=message,
+        log_location=f"{module}:7",
+    )
+
+
+def test_our_warnings_are_shown_once(caplog: pytest.LogCaptureFixture) -> None:
+    bundles = [
+        beam_fn_api_pb2.LogEntry.List(log_entries=entries)
+        for entries in (
+            [entry("damaged", read_base.__file__)],
+            [
+                # Of another process.
+                entry("damaged", read_base.__file__),
+                entry("gone", pipeline.__file__, "ERROR"),
+                entry("written", read_base.__file__, "INFO"),
+                entry("Beam's", beam.transforms.core.__file__),
+            ],
+        )
+    ]
+    assert list(show_warnings(bundles, set())) == bundles
+    assert caplog.messages == ["damaged", "gone"]
+
+
+@pytest.mark.slow
+def test_a_warning_of_a_worker_reaches_the_user(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(4):
+        draw(tmp_path / "in" / f"{number}.jpg", seed=number)
+    flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none"}
+    base = make_dataset(tmp_path / "base", **flags)
+    shard = base.folder / base.shards()[0]
+    data = bytearray(shard.read_bytes())
+    data[300] ^= 1
+    shard.write_bytes(data)
+    for name in ("one", "two"):
+        make_dataset(tmp_path / name, reuse=base.folder, workers=2, num_shards=2, **flags)
+        [line] = caplog.messages
+        assert line.startswith(f"originals are read instead of some records of {shard}: ")
+        caplog.clear()
