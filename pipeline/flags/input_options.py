@@ -307,10 +307,14 @@ CARD = (
         name="dataset_version",
         metavar="X.Y.Z",
         parse=check_version,
-        help=f"version of the dataset; if omitted: {DEFAULT_VERSION}",
+        help=f"version of the dataset, also as --version X.Y.Z; if omitted: {DEFAULT_VERSION}",
         needs=(_NAME,),
         recorded=_field("dataset_version"),
-        parameter=Parameter("Version", f"^{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}$"),
+        parameter=Parameter(
+            "Version",
+            f"^{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}$",
+            help=f"version of the dataset; if omitted: {DEFAULT_VERSION}",
+        ),
     ),
     Option(
         name="description",

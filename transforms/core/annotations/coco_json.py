@@ -231,6 +231,9 @@ def _add_image(images: dict[Any, str], item: Any, path: str) -> None:
 
 def _add_category(names: dict[int, str], item: Any, path: str) -> None:
     number, name = _category_id(item.get("id")), item.get("name")
+    if isinstance(name, int) and not isinstance(name, bool):
+        # Of digits, for example.
+        name = str(name)
     is_name = isinstance(name, str) and bool(label_text(name)) and not text_problem([name])
     if number is None or not is_name:
         raise LabelsError(f"{path}: a category has no integer id or no name: {str(item)[:100]}")

@@ -249,7 +249,8 @@ def _readers(card: Card, content: DatasetContent) -> Iterator[str]:
             'records = tf.data.TFRecordDataset(files, compression_type="GZIP")',
             "python",
         )
-    yield "Keys, labels, sizes and places of all records, without the images:"
+    known = "Keys, labels, sizes and places" if content.in_shards else "Keys, labels and sizes"
+    yield f"{known} of all records, without the images:"
     yield _fenced(
         'import mlcroissant as mlc\n\nrecords = mlc.Dataset("FOLDER/croissant.json")'
         '.records("records")',

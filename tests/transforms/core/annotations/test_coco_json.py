@@ -151,6 +151,11 @@ def test_files_that_are_refused(content: Any, says: str) -> None:
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_names_of_categories_may_be_numbers() -> None:
+    content = document(categories=[{"id": 18, "name": 7}])
+    assert read_coco(stream(content), path="a.json").categories == (Category(18, "7", 1),)
+
+
 def test_bytes_that_are_not_text() -> None:
     with pytest.raises(LabelsError, match="damaged JSON"):
         read_coco(io.BytesIO(b'{"images": ["\xff\xfe"]}'), path="a.json")
