@@ -10,6 +10,7 @@ from pipeline.errors import UsageError
 from pipeline.inputs.image_samples import ImageSample
 from pipeline.inputs.label_inputs import read_label_inputs
 from pipeline.resolve.label_flags import LabelFiles, asks_path
+from pipeline.resolve.path_flags import is_web_address
 from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.features.box_columns import is_automl
 from transforms.core.features.layouts import DETECTION
@@ -81,7 +82,7 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
     if not any(map(_is_there, uris)):
         named = [*uris, *filter(str.strip, cells)]
         shown = f", such as {named[0]!r}" if named else ""
-        is_web = named and named[0].startswith(("http://", "https://"))
+        is_web = named and is_web_address(named[0])
         hint = "download the images, and give" if is_web else "give"
         raise UsageError(
             f"without --images, rows of --labels {flags.labels} list the images, but column "

@@ -43,7 +43,7 @@ def check_path(flag: str, path: str) -> None:
             raise UsageError(f"{flag} {path!r}: did you mean {meant!r}?")
     if not holds_secret(path) and (problem := storage_of(path).name_problem(path)):
         raise UsageError(f"{flag} {path!r} {problem}")
-    is_web = path.lower().startswith(("http://", "https://"))
+    is_web = is_web_address(path)
     if not is_web and not holds_secret(path):
         return
     # Of the parameters, nothing is shown.
@@ -54,6 +54,11 @@ def check_path(flag: str, path: str) -> None:
     else:
         problem = "is signed or has a password: give only the name"
     raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
+
+
+def is_web_address(path: str) -> bool:
+    """Whether it is the address of a web server."""
+    return path.lower().startswith(("http://", "https://"))
 
 
 def read_flag_file(flag: str, path: str) -> str:
