@@ -30,7 +30,7 @@ from pipeline.run.job_options import JobOptions
 from pipeline.run.lock import hold_output
 from pipeline.run.progress import poll_metrics, read_counters, show_progress
 from pipeline.run.supervise import wait_for_lost_worker
-from pipeline.run.verbosity import shows_logs
+from pipeline.run.verbosity import show_plain_warnings, shows_logs
 from pipeline.run.workers import decide_workers, machine_shared, runner_with
 from transforms.core.dataset.ledger import LedgerError
 from transforms.core.dataset.manifest import ManifestError
@@ -146,6 +146,7 @@ def _run_in(
     if not shows_logs():
         # We get the exception itself; Beam also logs it, several times.
         _mute_beam()
+        show_plain_warnings()
     try:
         # Beam makes a folder, which a killed run would leave behind.
         with temporary_files_in(scratch):

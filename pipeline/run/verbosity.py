@@ -7,6 +7,7 @@ import logging
 from transforms.core.shown_text import redacted
 
 _OURS = "pipeline"
+_PACKAGES = (_OURS, "transforms")
 
 
 class _Redacting(logging.Formatter):
@@ -14,6 +15,32 @@ class _Redacting(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))
+
+
+class _Plain(logging.Formatter):
+    """Leaves our own warnings, which are lines for people, as they are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name.partition(".")[0] in _PACKAGES:
+            return redacted(record.getMessage())
+        return super().format(record)
+
+
+def show_plain_warnings() -> None:
+    """Writes our warnings without level and module; Beam's options have set up logging."""
+    for handler in logging.getLogger().handlers:
+        # Others have a form of their own.
+        if type(handler) is logging.StreamHandler:
+            handler.setFormatter(_Plain(logging.BASIC_FORMAT))
+
+
+def show_warnings_of_worker() -> None:
+    """Writes our warnings to standard error, in a worker process whose launcher mutes Beam."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(_Plain())
+    for package in _PACKAGES:
+        logging.getLogger(package).addHandler(handler)
 
 
 def show_logs() -> None:

@@ -1,4 +1,4 @@
-"""A worker process leaves errors to its launcher, which says them in one line."""
+"""A worker process leaves errors to its launcher, which says them in a line; it writes warnings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import draw
-from tests.pipeline.commands import run_process
+from tests.pipeline.commands import make_dataset, run_process
 
 
 @pytest.mark.slow
@@ -21,3 +21,20 @@ def test_a_known_error_is_one_line(tmp_path: Path) -> None:
     assert ran.code == 3
     [line] = ran.err.splitlines()
     assert line.startswith("convert: 1 of 5 images rejected, more than --max_rejected (0)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_warning_is_a_line_without_its_module(workers: int, tmp_path: Path) -> None:
+    for number in range(4):
+        draw(tmp_path / "in" / f"{number}.jpg", seed=number)
+    flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none"}
+    base = make_dataset(tmp_path / "base", **flags).folder
+    index = base / "index" / "train-00000-of-00001.parquet"
+    index.write_bytes(index.read_bytes()[:-1])
+    flags |= {"output": tmp_path / "out", "workers": workers, "progress": "off", "reuse": base}
+    ran = run_process("pipeline.convert", **flags)
+    assert ran.code == 0
+    assert {*ran.err.splitlines()} == {
+        f"--reuse {base} is not used further: {index} was changed since the dataset was written"
+    }
