@@ -34,15 +34,6 @@ def show_plain_warnings() -> None:
             handler.setFormatter(_Plain(logging.BASIC_FORMAT))
 
 
-def show_warnings_of_worker() -> None:
-    """Writes our warnings to standard error, in a worker process whose launcher mutes Beam."""
-    handler = logging.StreamHandler()
-    handler.setLevel(logging.WARNING)
-    handler.setFormatter(_Plain())
-    for package in _PACKAGES:
-        logging.getLogger(package).addHandler(handler)
-
-
 def show_logs() -> None:
     """Writes the logs of all libraries, from INFO, to standard error."""
     handler = logging.StreamHandler()

@@ -10,15 +10,13 @@ import sys
 from typing import Any
 
 from pipeline.run.beam_import import import_beam_without, logging_untouched
-from pipeline.run.verbosity import show_warnings_of_worker
 
 
 def main() -> None:
     """Runs until the launcher ends the worker."""
-    # A handler for all of it would repeat what the launcher gets, at every level.
+    # A handler for standard error would repeat what the launcher gets, at every level.
     with logging_untouched():
         import_beam_without(sys.argv[1:])
-    show_warnings_of_worker()
     from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
     # Beam prints the traceback of every error here, in which an address may have a secret. The
