@@ -18,12 +18,11 @@ from transforms.stored_records import open_records
 
 # Bytes of neighbours that are read at once; of a remote file, with what is between them: a request
 # takes as long as a few megabytes.
-_RUN_BYTES = 2 << 20
-_REMOTE_RUN_BYTES = 8 << 20
+_RUN_BYTES = 8 << 20
 _REMOTE_GAP_BYTES = 1 << 20
 
 # Runs that are fetched while one is used.
-_AHEAD = 2
+_AHEAD, _REMOTE_AHEAD = 1, 2
 
 
 class RecordSource(Protocol):
@@ -66,11 +65,10 @@ class RecordRun:
     def takes(self, path: str, stored: StoredImage) -> bool:
         """Adds the next record if it follows the others."""
         end = stored.offset + stored.length + FRAME_BYTES
-        is_remote = self._storage.is_remote
-        most, gap = (_REMOTE_RUN_BYTES, _REMOTE_GAP_BYTES) if is_remote else (_RUN_BYTES, 0)
+        gap = _REMOTE_GAP_BYTES if self._storage.is_remote else 0
         if path != self.path or not 0 <= stored.offset - self._end <= gap:
             return False
-        if end - self._start > most:
+        if end - self._start > _RUN_BYTES:
             return False
         self._end = end
         self._left += 1
@@ -184,7 +182,8 @@ def record_sources(
             runs.append(RecordRun(path, stored))
         found[key] = runs[-1], stored
     for number, run in enumerate(runs):
-        run.following = runs[number + 1 : number + 1 + _AHEAD]
+        ahead = _REMOTE_AHEAD if storage_of(run.path).is_remote else _AHEAD
+        run.following = runs[number + 1 : number + 1 + ahead]
     for path, in_order in compressed.items():
         if 2 * len(in_order) > in_order[-1][1].record:
             source = CompressedRecords(path, [stored.record for _, stored in in_order])
@@ -194,7 +193,7 @@ def record_sources(
 
 @functools.lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(2 * _AHEAD, thread_name_prefix="read-records")
+    return ThreadPoolExecutor(2 * _REMOTE_AHEAD, thread_name_prefix="read-records")
 
 
 # A fork has the pool without its threads.

@@ -255,7 +255,7 @@ class ImageConverter:
         image: ShardImage,
     ) -> CheckedImage | Rejection:
         """An image from its record in a base; from its file if none has it, or it is damaged."""
-        found = reused.read(image) if self._may_reuse(image) else None
+        found = reused.read(image)
         # What a fresh run re-encodes has this limit, too.
         if found is None or len(found.data) > self._limits.max_bytes:
             return load(image)

@@ -35,8 +35,8 @@ def runs(places: Sequence[tuple[int, int]], path: str = "s") -> list[list[int]]:
 
 def test_neighbours_are_read_together() -> None:
     assert runs([(0, 84), (100, 84), (300, 84)]) == [[0, 1], [2]]
-    # Up to 2 MB.
-    assert runs([(0, MB - 16), (MB, MB - 16), (2 * MB, 84)]) == [[0, 1], [2]]
+    # Up to 8 MB.
+    assert runs([(0, 4 * MB - 16), (4 * MB, 4 * MB - 16), (8 * MB, 84)]) == [[0, 1], [2]]
 
 
 def test_a_gap_costs_less_than_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
