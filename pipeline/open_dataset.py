@@ -40,6 +40,11 @@ def open_dataset(output: str) -> dict[str, Any]:
     return manifest
 
 
+def has_manifest(folder: str) -> bool:
+    """Whether a folder holds a finished dataset, which may be damaged."""
+    return storage_of(folder).exists(join(folder, MANIFEST))
+
+
 def split_ranges(output: str, split: str, manifest: Mapping[str, Any]) -> list[ShardRange]:
     """The records that a split, or slices of splits, name.
 

@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
-    from pipeline.inputs.bases import has_manifest
     from pipeline.inputs.listed_keys import standard_input_kept
+    from pipeline.open_dataset import has_manifest
     from pipeline.preflight import check_flags
     from pipeline.run.launch import has_local_workers
     from pipeline.run.results_folder import results_folder

@@ -11,6 +11,7 @@ from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError, input_error
 from pipeline.flags.option_table import OPTIONS
 from pipeline.flags.options import check_combinations
+from pipeline.open_dataset import has_manifest
 from pipeline.resolve.image_flags import image_config
 from pipeline.resolve.path_flags import check_path
 from pipeline.resolve.root_flags import check_same_root
@@ -162,7 +163,7 @@ def check_writable(config: ConvertConfig) -> None:
     Raises:
         UsageError: one cannot be written to.
     """
-    if not storage_of(config.output).exists(join(config.output, MANIFEST)):
+    if not has_manifest(config.output):
         _probe("--output", config.output, join(config.output, STAGING))
     if config.quarantine is not None:
         _probe("--quarantine", config.quarantine, config.quarantine, owner=config.output)

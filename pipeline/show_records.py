@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.errors import DatasetError, UsageError, input_error, one_line
-from pipeline.open_dataset import open_dataset
+from pipeline.open_dataset import has_manifest, open_dataset
 from pipeline.resolve.path_flags import check_path
 from transforms.core.dataset.output_names import LABELS, MANIFEST
 from transforms.core.examples.decoder import decode_example
@@ -53,7 +53,7 @@ def select(paths: Sequence[str], split: str | None) -> Selection:
     for path in paths:
         check_path("the path", path)
     try:
-        if len(paths) == 1 and storage_of(paths[0]).exists(join(paths[0], MANIFEST)):
+        if len(paths) == 1 and has_manifest(paths[0]):
             return _of_dataset(paths[0], open_dataset(paths[0]), split)
         found = dict(_loose_files(paths))
     except (OSError, ValueError) as error:

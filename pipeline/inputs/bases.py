@@ -9,14 +9,13 @@ from typing import Any
 
 from pipeline.config import ConvertConfig
 from pipeline.errors import UsageError
-from pipeline.open_dataset import open_dataset
-from transforms.core.dataset.output_names import MANIFEST
+from pipeline.open_dataset import has_manifest, open_dataset
 from transforms.core.features.feature_sources import Role, with_role
 from transforms.core.planning.keys import tidy_root
 from transforms.core.planning.recipes import changed_libraries
 from transforms.core.planning.staged_images import MEMORY
 from transforms.read_base import Base, BasePartner
-from transforms.storage.files import is_same_path, join, storage_of
+from transforms.storage.files import is_same_path, storage_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -62,11 +61,6 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
     is_compared = bases and not config.overwrite and has_manifest(config.output)
     return () if is_compared else tuple(bases)
-
-
-def has_manifest(folder: str) -> bool:
-    """Whether a folder holds a finished dataset."""
-    return storage_of(folder).exists(join(folder, MANIFEST))
 
 
 def same_spelling(root: str, globs: Sequence[str]) -> str:
