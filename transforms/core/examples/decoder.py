@@ -46,12 +46,8 @@ def only_bytes(example: bytes, name: str) -> bytes:
             entry, position = _field(example, position)
             key, key_end = _field(example, entry)
             if example[key:key_end] == wanted:
-                # The feature, its list and the only value of it end with the entry.
-                feature, feature_end = _field(example, key_end, _VALUE)
-                values, list_end = _field(example, feature)
-                value, value_end = _field(example, values)
-                if feature_end == list_end == value_end == position:
-                    return example[value:position]
+                if (value := _only_value(example, key_end, position)) is not None:
+                    return value
                 break
     except IndexError as error:
         raise ValueError("its bytes are not a tf.train.Example") from error
@@ -85,16 +81,25 @@ class SingleValues:
                 entry, position = _field(example, position)
                 key, key_end = _field(example, entry)
                 name, tag, value_of = self._features[example[key:key_end]]
-                feature, feature_end = _field(example, key_end, _VALUE)
-                values, list_end = _field(example, feature, tag)
-                value, value_end = _field(example, values)
-                if name in found or not feature_end == list_end == value_end == position:
+                value = _only_value(example, key_end, position, tag)
+                if value is None or name in found:
                     return None
-                found[name] = value_of(example[value:position])
+                found[name] = value_of(value)
         except (IndexError, KeyError, ValueError):
             return None
         is_whole = position == end == len(example) and len(found) == len(self._features)
         return found if is_whole else None
+
+
+def _only_value(example: bytes, start: int, end: int, tag: int = _FIRST) -> bytes | None:
+    """The bytes of the only value of a feature, whose list has a tag; None if there is not one.
+
+    The feature, its list and the value end where its entry does.
+    """
+    feature, feature_end = _field(example, start, _VALUE)
+    values, list_end = _field(example, feature, tag)
+    value, value_end = _field(example, values)
+    return example[value:end] if feature_end == list_end == value_end == end else None
 
 
 def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
