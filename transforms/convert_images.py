@@ -52,10 +52,6 @@ if TYPE_CHECKING:
 _DECODED_TIMES = 15
 
 
-def _never(_: ShardImage) -> bool:
-    return False
-
-
 class ImageConverter:
     """Turns the images of one shard into serialized Examples.
 
@@ -158,7 +154,7 @@ class ImageConverter:
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
         load = self._load_file
-        is_cheap: Callable[[ShardImage], bool] = _never
+        is_cheap: Callable[[ShardImage], bool] | None = None
         if self._bases or self._sources:
             images = list(images)
         # An image that is never read there would keep the bytes of its neighbours in memory.

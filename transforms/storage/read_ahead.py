@@ -127,7 +127,7 @@ class ReadAhead:
         items: Iterable[Item],
         *,
         size: Callable[[Item], int] = lambda _: 0,
-        is_cheap: Callable[[Item], bool] = lambda _: False,
+        is_cheap: Callable[[Item], bool] | None = None,
     ) -> Iterator[Result]:
         """Results in the order of the items; a bounded number of them is buffered.
 
@@ -138,8 +138,8 @@ class ReadAhead:
             items: the arguments of the calls.
             size: bytes of an item's result; by default, too few to count.
             is_cheap: whether the consumer calls the function itself, when it requests the result,
-                because that takes less than to pass Python's lock to another thread and back.
-                Any number of cheap items is drawn to find the next one that is not.
+                because that takes less than to pass Python's lock to another thread and back; by
+                default, no item is. Any number of cheap items is drawn to find the next other one.
         """
         results = self._results(function, items, size, is_cheap)
         next(results)
@@ -150,7 +150,7 @@ class ReadAhead:
         function: Callable[[Item], Result],
         items: Iterable[Item],
         size: Callable[[Item], int],
-        is_cheap: Callable[[Item], bool],
+        is_cheap: Callable[[Item], bool] | None,
     ) -> Iterator[Result | None]:
         """None when the first items have begun, and then the results."""
         has_begun = False
@@ -197,13 +197,13 @@ class ReadAhead:
         self,
         items: Iterable[Item],
         size: Callable[[Item], int],
-        is_cheap: Callable[[Item], bool],
+        is_cheap: Callable[[Item], bool] | None,
     ) -> Iterator[tuple[list[Item], int | None]]:
         """Items for one thread, and their bytes; None for a cheap item."""
         group: list[Item] = []
         group_bytes = 0
         for item in items:
-            if is_cheap(item):
+            if is_cheap is not None and is_cheap(item):
                 if group:
                     yield group, group_bytes
                     group, group_bytes = [], 0

@@ -43,10 +43,6 @@ def one_byte(_: object) -> int:
     return 1
 
 
-def never(_: object) -> bool:
-    return False
-
-
 def test_results_keep_the_order_of_the_items() -> None:
     def slow(item: int) -> int:
         time.sleep(0.004 * (item % 3 == 0))
@@ -158,7 +154,7 @@ def test_items_of_a_group_keep_their_order_and_fail_in_their_place() -> None:
 
 def test_a_thread_gets_a_group_but_no_more_bytes_than_allowed() -> None:
     def groups(ahead: ReadAhead, sizes: list[int]) -> list[list[int]]:
-        return [group for group, _ in ahead._groups(sizes, lambda size: size, never)]
+        return [group for group, _ in ahead._groups(sizes, lambda size: size, None)]
 
     assert groups(in_groups(), [1] * 9) == [[1] * 4, [1] * 4, [1]]
     assert groups(in_groups(10), [6, 4, 5, 20, 1]) == [[6, 4], [5], [20], [1]]
