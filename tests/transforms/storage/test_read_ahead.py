@@ -22,6 +22,12 @@ THREADS = 2
 AHEAD = 16 * THREADS
 
 
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with more cores keeps more items in flight than these tests count."""
+    monkeypatch.setattr("transforms.storage.read_ahead.process_cores", lambda: THREADS)
+
+
 def read_ahead(max_bytes: int = 10**9) -> ReadAhead:
     return ReadAhead(max_bytes=max_bytes, threads=THREADS)
 
